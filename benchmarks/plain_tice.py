@@ -135,8 +135,7 @@ def best_attribute(
 
 def main(n_repeats: int = 3) -> None:
     from benchmarks.datasets import load
-    from scarless.label_frequency.tice import TIcE
-    from scarless.label_frequency.tice.codes import cut_into_ranges
+    from scarless.label_frequency.tice import TIcE, cut_into_ranges
 
     X, y, _ = load("adult")
     rng = np.random.default_rng(0)

@@ -19,18 +19,17 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from benchmarks.runner import Row, best_of, newest, print_rows, run
 from scarless.diagnostics.calibration.curves import class_calibration, label_calibration
-from scarless.metrics.decisions import (
-    propensity_weighted_accuracy,
-    propensity_weighted_f1,
-    propensity_weighted_precision,
-    propensity_weighted_recall,
-)
-from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
 from scarless.metrics.score import Score
 from scarless.metrics.scores import (
     observed_log_likelihood,
+    propensity_weighted_accuracy,
+    propensity_weighted_average_precision,
     propensity_weighted_brier_score,
+    propensity_weighted_f1,
     propensity_weighted_log_loss,
+    propensity_weighted_precision,
+    propensity_weighted_recall,
+    propensity_weighted_roc_auc,
 )
 
 DRAWS = 1000

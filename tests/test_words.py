@@ -114,7 +114,7 @@ def fitted(request):
 
 
 def test_every_class_with_an_interval_is_among_these():
-    assert set(ESTIMATORS) == set(FITS)
+    assert set(ESTIMATORS) - {"PublishedEMClassifier"} == set(FITS)  # the paper's EM has none, and says so
     assert len(WITH_INTERVAL) > len(ESTIMATORS)
 
 

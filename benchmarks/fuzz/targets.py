@@ -34,6 +34,7 @@ NOT_CALLED = {
     "ClassPriorWarning",
     "Cost",
     "DatasetFileError",
+    "Display",
     "GoodnessOfFit",
     "IdentifiabilityReport",
     "Interval",

@@ -26,7 +26,7 @@ WORD = re.compile(r"[a-z][a-z]+")
 
 def posts(folder: str | Path | None) -> tuple[list[str], Any]:
     """Return texts without headers, footers and quotes, and whether each is of a ``comp`` group."""
-    from scarless.datasets import newsgroups as news
+    from scarless.datasets import parsers as news
 
     place = Path(folder) if folder is not None else _shared()
     archives = sorted(place.glob("20news-bydate*.tar.?z")) if place is not None and place.is_dir() else []

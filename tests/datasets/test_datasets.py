@@ -28,9 +28,9 @@ from scarless.datasets import (
     load_dataset,
     load_simulated,
 )
-from scarless.datasets.newsgroups import list_posts, read_posts, sklearn_order
+from scarless.datasets.fetch import unpack
+from scarless.datasets.parsers import list_posts, read_posts, sklearn_order
 from scarless.datasets.registry import DATASETS
-from scarless.datasets.unpack import unpack
 
 # rows, attributes, Pr(y=1), positive rows
 FACTS = {

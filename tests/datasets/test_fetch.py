@@ -18,9 +18,8 @@ import pooch
 import pytest
 
 from scarless.datasets import DatasetFileError, fetch, load_dataset
-from scarless.datasets.fetch import cache_home, read_files
+from scarless.datasets.fetch import cache_home, read_files, unpack
 from scarless.datasets.registry import DATASETS, Archive, RawFile
-from scarless.datasets.unpack import unpack
 
 CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(500))
 OTHER = b"second file\n" * 9

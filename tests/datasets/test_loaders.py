@@ -17,7 +17,7 @@ import pytest
 
 import scarless.datasets
 from scarless.datasets import DatasetFileError, fetch, load_dataset
-from scarless.datasets.newsgroups import sklearn_order
+from scarless.datasets.parsers import sklearn_order
 from scarless.datasets.registry import DATASETS
 
 

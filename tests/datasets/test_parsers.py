@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from scarless.datasets import newsgroups, parsers
-from scarless.datasets.encoding import binarise, scale_to_range
-from scarless.datasets.newsgroups import (
+from scarless.datasets import parsers
+from scarless.datasets.parsers import (
     list_posts,
     parse_newsgroups,
     read_posts,
@@ -22,6 +21,7 @@ from scarless.datasets.newsgroups import (
     strip_header,
     strip_quotes,
 )
+from scarless.datasets.pu_data import binarise, scale_to_range
 
 
 def columns_of(parsed):
@@ -328,7 +328,7 @@ def test_the_order_of_rows_does_not_depend_on_the_order_of_the_archive(random):
 
 
 def test_the_words_of_most_posts_ties_by_the_alphabet(monkeypatch):
-    monkeypatch.setattr(newsgroups, "N_WORDS", 3)
+    monkeypatch.setattr(parsers, "N_WORDS", 3)
     texts = {
         f"{TRAIN}/comp.graphics/1": "Write board add Image the",
         f"{TRAIN}/comp.graphics/2": "image write board add a1 x caf\xe9",

@@ -5,8 +5,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from scarless.engines import Rows, open_rows
-from scarless.engines.blocks import Preparation, Reading, add_up
+from scarless.engines import Preparation, Reading, Rows, add_up, open_rows
 
 
 class Shards:
@@ -17,14 +16,14 @@ class Shards:
 
 
 class ShardEngine:
-    """Rows in pieces; each has its part of X, values per row, and where its rows are in the table."""
+    """Rows in pieces; each has its part of X, and the values of its rows."""
 
     def __init__(self, parts, preparation, names=None):
         self.parts, self.preparation, self.names = parts, preparation, names
 
     @property
     def n_rows(self):
-        return sum(X.shape[0] for X, _, _ in self.parts)
+        return sum(rows.size for _, rows in self.parts)
 
     @property
     def n_columns(self):
@@ -39,10 +38,10 @@ class ShardEngine:
         return self.preparation.reading.units
 
     def total(self, block_function, *parameters):
-        return add_up(block_function(*self._prepared(*part), *parameters) for part in self.parts)
+        return add_up(block_function(*self.preparation(*part), *parameters) for part in self.parts)
 
     def collect(self, row_function, *parameters, into=None):
-        values = np.concatenate([row_function(*self._prepared(*part), *parameters) for part in self.parts])
+        values = np.concatenate([row_function(*self.preparation(*part), *parameters) for part in self.parts])
         if into is None:
             return values
         into[:] = values
@@ -52,35 +51,30 @@ class ShardEngine:
         engine = ShardEngine(self.parts, self.preparation.and_derive(row_function, parameters), self.names)
         if not keep:
             return engine
-        parts = [(X, dict(engine._prepared(X, rows, where)[1]), where) for X, rows, where in self.parts]
+        parts = [(X, engine.preparation(X, rows)[1]) for X, rows in self.parts]
         return ShardEngine(parts, Preparation(self.preparation.reading, self.preparation.converted), self.names)
 
     def every(self, step, first=0):
-        parts, before = [], 0
-        for X, rows, where in self.parts:
-            here = slice((first - before) % step if before > first else first - before, None, step)
-            before += X.shape[0]
-            values = {name: value[here] for name, value in rows.items()}
-            inside = range(where.start, where.stop, where.step)[here]
-            parts.append((X[here], values, slice(inside.start, inside.stop, inside.step)))
+        parts = []
+        for X, rows in self.parts:
+            parts.append((X[first::step], rows.take(slice(first, None, step))))
+            first = max(first - rows.size, (first - rows.size) % step)
         return ShardEngine(parts, self.preparation, self.names)
 
     def read_as(self, reading):
-        return ShardEngine(self.parts, Preparation(reading, derived=self.preparation.derived), self.names)
+        return ShardEngine(self.parts, self.preparation.read_as(reading), self.names)
 
     def in_units(self):
         return ShardEngine(self.parts, self.preparation.in_units(), self.names)
-
-    def _prepared(self, X, rows, where):
-        return self.preparation(X, Rows(rows, where))
 
 
 def shard_engine(parts, y=None, sample_weight=None, names=None):
     """Return the engine over parts of a table; labels and weights are cut like it."""
     cuts = np.cumsum([0, *(part.shape[0] for part in parts)])
     given = {name: np.asarray(values) for name, values in (("y", y), ("w", sample_weight)) if values is not None}
+    rows = Rows(given, slice(0, int(cuts[-1]), 1))
     pieces = [
-        (sparse.csr_array(X) if sparse.issparse(X) else X, {name: v[a:b] for name, v in given.items()}, slice(a, b, 1))
+        (sparse.csr_array(X) if sparse.issparse(X) else X, rows.take(slice(a, b)))
         for X, (a, b) in zip(parts, pairwise(map(int, cuts)), strict=True)
     ]
     return ShardEngine(pieces, Preparation(Reading(np.dtype(parts[0].dtype), None)), names)

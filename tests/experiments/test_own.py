@@ -10,9 +10,8 @@ import pytest
 
 from scarless.datasets import load_simulated
 from scarless.experiments import Cell, Store, read_spec, run_experiment
-from scarless.experiments.estimators import OURS, EstimatorMethod
-from scarless.experiments.methods import Bench, Kept
-from scarless.experiments.own_data import check_datasets, load_own, read_class
+from scarless.experiments.methods import OUR_ESTIMATORS, Bench, EstimatorMethod, Kept
+from scarless.experiments.own import check_datasets, load_own, read_class
 from scarless.experiments.protocol import label, prepare, split_rows
 from scarless.experiments.store import RECORDS
 from scarless.labelling import LogisticSAR
@@ -24,6 +23,7 @@ import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Bunch
+from scarless.labelling import LabellingMechanism
 
 class Mine(LogisticRegression):
     def __init__(self, propensity_attributes=None, C=1.0, random_state=None):
@@ -104,6 +104,17 @@ def by_first(table):
 
 def by_chance(table):
     return np.random.random(len(table))
+
+class ByFirst(LabellingMechanism):
+    assumption = "SAR"
+    def __init__(self, attributes, low=0.3):
+        self.attributes, self.low = attributes, low
+    def compute_propensity(self, X, class_probability):
+        return np.where(np.asarray(X)[:, self.attributes[0]] > 0, 0.9, self.low)
+
+class ByChance(LabellingMechanism):
+    def compute_propensity(self, X, class_probability):
+        return np.random.random(len(X))
 
 number = 3
 '''
@@ -229,7 +240,7 @@ def test_classes_may_come_in_any_order(read, tmp_path):
     assert records["other"]["auc_f"] == records["mine"]["auc_f"]
 
 
-@pytest.mark.parametrize("name", [name for name in OURS if name != "KernelMean"])
+@pytest.mark.parametrize("name", [name for name in OUR_ESTIMATORS if name != "KernelMean"])
 def test_every_estimator_of_ours_runs_by_name_in_both_settings(tmp_path, name):
     text = (
         f'datasets = ["simulated"]\nmethods = ["{name}"]\nsettings = ["all", "original"]\nn_splits = 1\n'
@@ -435,6 +446,18 @@ def test_a_mechanism_of_ones_own_gets_the_raw_table_without_the_class(read, tmp_
     assert sorted(e) == sorted(np.where(frame()["age"] > 50, 0.9, 0.2))
 
 
+def test_a_mechanism_class_of_ones_own_gets_the_prepared_table_and_the_propensity_attributes(
+    read, tmp_path, monkeypatch
+):
+    tasks = watch_tasks(monkeypatch)
+    spec = read(SPEC + '[mechanisms.first]\nmechanism = "ours_for_tests:ByFirst"\nparameters = {low = 0.2}\n')
+    store = run_experiment(spec, tmp_path / "found")
+    own = load_own(spec, "mine")
+    e = np.concatenate([tasks[0].e_train, tasks[0].e_test])
+    assert sorted(e) == sorted(np.where(own.X[:, own.columns[0]] > 0, 0.9, 0.2))
+    assert len(store.manifest()["spec"]["own_mechanisms"]["first"]["source"]) == 64
+
+
 def test_added_attributes_and_other_mechanisms_go_together(read, tmp_path, monkeypatch):
     tasks = watch_tasks(monkeypatch)
     both = '[mechanisms]\nuse = ["added"]\n[mechanisms.first]\ncallable = "ours_for_tests:by_first"\n'
@@ -490,6 +513,20 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
             MECHANISM + "mechanism = 'Logistic'",
             r"\[mechanisms\.x\]: there is no mechanism 'Logistic'. Did .*'LogisticSAR'",
         ),
+        (
+            MECHANISM + "mechanism = 'ours_for_tests:Mine'",
+            r"\[mechanisms\.x\]: 'ours_for_tests:Mine' must be a class that",
+        ),
+        (MECHANISM + "mechanism = 'ours_for_tests:ByFirs'", r"has no 'ByFirs'. Did you mean 'ByFirst'"),
+        (
+            MECHANISM + "mechanism = 'ours_for_tests:ByFirst'\nparameters = {lo = 1}",
+            r"ByFirst has no parameter 'lo'. Did",
+        ),
+        (
+            MECHANISM + "mechanism = 'ours_for_tests:ByFirst'\nparameters = {low = 2}",
+            r"failed with ValueError: propensity m",
+        ),
+        (MECHANISM + "mechanism = 'ours_for_tests:ByChance'", r"ByChance' returns other propensities each time"),
         (MECHANISM + "mechanism = 'SCAR'\nparameters = {c = 1}", r"'x' on .* 'mine': SCAR has no parameter 'c'"),
         (MECHANISM + "mechanism = 'SCAR'\nparameters = {label_frequency = 2}", r"'x' on the dataset 'mine': label_fr"),
         (

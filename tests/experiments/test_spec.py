@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scarless.experiments import Cell, Spec, check_spec, read_spec
-from scarless.experiments.reading import BUNDLED, DEFAULTS, USUAL_METHODS
+from scarless.experiments.spec import BUNDLED, DEFAULTS, USUAL_METHODS
 from scarless.papers.bekker2019 import specification
 
 TOP = {

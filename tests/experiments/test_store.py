@@ -178,7 +178,7 @@ def test_without_a_manifest_that_can_be_read_only_records_of_this_specification_
     told = opened.open_for("small", "abc", SPEC)
     assert "is damaged. It was written again" in told[0]
     assert "timings.jsonl: line 2 was damaged" in told[1]
-    assert "records.jsonl: lines 1, 3 were damaged" in told[2]
+    assert "records.jsonl: lines 1 and 3 were damaged" in told[2]
     assert opened.records() == [record("known")]
 
 

@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from scarless.label_frequency import DEDPUL
-from scarless.label_frequency.dedpul import log_odds
+from scarless.label_frequency.held_out_scores import log_odds
 
 
 def fitted(scores, s, **options):

@@ -11,16 +11,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from scarless import SCARClassifier
 from scarless.label_frequency import KernelMean
-from scarless.label_frequency.kernel_mean.estimator import (
+from scarless.label_frequency.kernel_mean import (
     DistanceCurve,
+    Hull,
     by_range,
     draw_rows,
     hull_of,
     median_distance,
     merge_equal_rows,
+    squared_distances,
 )
-from scarless.label_frequency.kernel_mean.hull import Hull
-from scarless.label_frequency.kernel_mean.kernels import squared_distances
 
 
 def clusters(n, prior, c, seed=0, apart=6.0):

@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import binom
 
-from scarless.label_frequency.tice import TIcE
-from scarless.label_frequency.tice import bounds as tice
-from scarless.label_frequency.tice import codes as range_codes
-from scarless.label_frequency.tice.bounds import Found, bound_variance, chance_of_error, lower_bound
-from scarless.label_frequency.tice.codes import cut_into_ranges
-from scarless.label_frequency.tice.tree import Subset, SubsetTree
+from scarless.label_frequency import tice
+from scarless.label_frequency.tice import (
+    Found,
+    Subset,
+    SubsetTree,
+    TIcE,
+    bound_variance,
+    chance_of_error,
+    cut_into_ranges,
+    lower_bound,
+)
 
 OPTIONS = {"n_iterations": 2, "max_splits": 500, "min_rows": 10, "max_bepp": 5, "delta": None}
 
@@ -158,7 +163,7 @@ def test_plain_python_may_ask_idle_attributes_again():
         (tice, "_AHEAD", 0),
         (tice, "_AHEAD", 1),
         (tice, "_AHEAD", 10**6),
-        (range_codes, "_BLOCK_ROWS", 7),
+        (tice, "_BLOCK_ROWS", 7),
     ],
 )
 def test_what_is_done_for_speed_changes_nothing(monkeypatch, module, name, value):

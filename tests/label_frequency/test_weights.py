@@ -16,9 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from scarless import SCARClassifier, StratifiedSCARClassifier
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE, held_out_scores
 from scarless.label_frequency._base import random_half
-from scarless.label_frequency.dedpul import copies
-from scarless.label_frequency.held_out_scores import PROBABILITY, out_of_fold_scores
-from scarless.label_frequency.tice.codes import cut_into_ranges
+from scarless.label_frequency.held_out_scores import PROBABILITY, copies, out_of_fold_scores
+from scarless.label_frequency.tice import cut_into_ranges
 
 RNG = np.random.default_rng(5)
 N = 300

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scarless.metrics._proportions import (
+from scarless.metrics.score import (
     accuracy_equation,
     decided_rows,
     precision_equation,
     proportion_interval,
 )
-from scarless.metrics.decisions import (
+from scarless.metrics.scores import (
     propensity_weighted_accuracy,
     propensity_weighted_f1,
     propensity_weighted_precision,

@@ -20,10 +20,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
-from scarless.metrics.decisions import propensity_weighted_f1
-from scarless.metrics.rankings import propensity_weighted_roc_auc
 from scarless.metrics.scorers import PUScorer, make_pu_scorer, pu_scorer_names
-from scarless.metrics.scores import propensity_weighted_log_loss
+from scarless.metrics.scores import propensity_weighted_f1, propensity_weighted_log_loss, propensity_weighted_roc_auc
 
 WITH_CLASSES = [name for name in pu_scorer_names() if name != "observed_log_likelihood"]
 FOLDS = KFold(3, shuffle=True, random_state=0)

@@ -14,18 +14,17 @@ from sklearn import metrics as sk
 from sklearn.exceptions import UndefinedMetricWarning
 
 from scarless.metrics import effective_sample_size, propensity_weighted_risk, risk_interval
-from scarless.metrics.decisions import (
-    propensity_weighted_accuracy,
-    propensity_weighted_f1,
-    propensity_weighted_precision,
-    propensity_weighted_recall,
-)
-from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
 from scarless.metrics.score import Score, spread, student_interval
 from scarless.metrics.scores import (
     observed_log_likelihood,
+    propensity_weighted_accuracy,
+    propensity_weighted_average_precision,
     propensity_weighted_brier_score,
+    propensity_weighted_f1,
     propensity_weighted_log_loss,
+    propensity_weighted_precision,
+    propensity_weighted_recall,
+    propensity_weighted_roc_auc,
 )
 from scarless.numerics import weighted_scores as ws
 from scarless.numerics.costs import LOG, SQUARED
@@ -622,3 +621,15 @@ def test_a_level_of_higher_precision_is_a_level():
     s, p, e = [1, 0, 1, 0], [0.9, 0.4, 0.6, 0.1], [0.5, 0.5, 0.8, 0.8]
     wide = propensity_weighted_brier_score(s, p, propensity=e, level=np.longdouble(0.5))
     assert wide.interval == propensity_weighted_brier_score(s, p, propensity=e, level=0.5).interval
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"propensity_weighted_recall\(\) missing a required argument: 'propensity'"),
+        ({"propensity": 1.0, "normalised": True}, r"propensity_weighted_recall\(\) got an unexpected .* 'normalised'"),
+    ],
+)
+def test_wrong_options_are_refused_by_the_name_of_the_score(options, message):
+    with pytest.raises(TypeError, match=message):
+        propensity_weighted_recall([1, 0], [1, 0], **options)

@@ -58,6 +58,7 @@ def test_labels_of_three_values(kind, pu):
 
 
 @every_model
+@pytest.mark.filterwarnings("ignore:SAREMClassifier finds that all positives are labelled:UserWarning")
 def test_text_labels_without_pos_label_warn_and_name_the_value(kind, pu):
     labels = np.where(pu.s == 1, "positive", "unlabelled")
     options = {SCARClassifier: {"label_frequency": 1.0}}

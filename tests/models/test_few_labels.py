@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from scarless import (
     ClassPrior,
     ClassPriorWarning,
+    ImaginaryAudits,
     LabelFrequency,
     NaiveClassifier,
     PropensityWeightedClassifier,
@@ -21,6 +23,7 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
+from scarless.models._base import warn_if_level_is_unknown
 from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING, _mean_logits
 from scarless.pair.attribute_search import FoundColumn
 from scarless.pair.crossed import CrossOptions
@@ -77,7 +80,7 @@ def test_the_naive_model_is_a_member_and_boosting_needs_labels(few, stack):
 def test_a_member_that_ranks_labels_worse_than_naive_has_no_weight(few):
     X, s = few
     folds = [(np.arange(0, 300, 2), np.arange(1, 300, 2)), (np.arange(1, 300, 2), np.arange(0, 300, 2))]
-    options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 10, 200, None, FOLLOW)
+    options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 200, None, follow=FOLLOW)
     training = Training(X, s.astype(float), np.ones(300))
     naive = naive_member(training, folds, options)
 
@@ -105,8 +108,9 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
         lambda: SARStackingClassifier([("l", None)], cv=2, random_state=0),
         lambda: SAREMClassifierCV(cv=2, Cs=[1.0], random_state=0),
         SCARClassifier,
+        lambda: SAREMClassifier(LogisticRegression(), cv=2, random_state=0),
     ],
-    ids=["stack", "search", "scar"],
+    ids=["stack", "search", "scar", "cross-fit"],
 )
 def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
     X, s = few
@@ -118,6 +122,16 @@ def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
     )
     with pytest.warns(ClassPriorWarning, match=text):
         make().fit(X, s)
+
+
+def test_one_label_is_one_row():
+    with pytest.warns(ClassPriorWarning, match="M: there is only 1 labelled row. Rely on the ranking"):
+        warn_if_level_is_unknown("M", 1.0, 0.4, None, nameless=False, swappable=False)
+
+
+def test_imaginary_audits_are_no_knowledge_of_the_level(few):
+    with pytest.warns(ClassPriorWarning, match="there are only"):
+        logistic_stack(known=[ImaginaryAudits(1000)]).fit(*few)
 
 
 @pytest.mark.parametrize("make", [SAREMClassifier, lambda **given: SAREMClassifierCV(cv=2, Cs=[1.0], **given)])
@@ -260,7 +274,7 @@ def test_a_class_prior_below_the_share_of_labels_is_refused(few):
     ("known", "told"),
     [
         (0.3, r"known must be a list, as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
-        ([0.3], r"known must hold ClassPrior\(\.\.\.\) and LabelFrequency\(\.\.\.\) only; got 0\.3"),
+        ([0.3], r"known must hold .*, LabelFrequency\(\.\.\.\) and ImaginaryAudits\(\.\.\.\) only; got 0\.3"),
         ([ClassPrior(0.3, where={0: 1})], r"facts about all rows; known says class prior where 0 = 1"),
         ([LabelFrequency(0.3, look=1)], r"facts about all rows; known says label frequency of look 1"),
     ],

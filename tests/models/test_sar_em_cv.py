@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scarless.pair.cross_validation import Surplus, tied_with_best
 from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.base import clone
@@ -15,6 +14,7 @@ from scarless import ImaginaryAudits, SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.pair.relaxed import relax
 from scarless.pair.rows import engine_of
+from scarless.pair.search import Surplus, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 PLAIN = {"relax": False, "known": [ImaginaryAudits(0)], **SMALL}

@@ -162,7 +162,7 @@ def test_anything_with_a_fit_will_do(pu):
 
 
 def test_a_name_is_the_estimator_with_seed_0(simulated):
-    from scarless.label_frequency.elkan_noto import ElkanNoto
+    from scarless.label_frequency.held_out_scores import ElkanNoto
 
     data = simulated(n=200, low=0.5, high=0.5)
     named = SCARClassifier("elkan-noto").fit(data.X, data.s)

@@ -24,7 +24,8 @@ def _is_number(parameter):
     return plain or parameter.name in OTHERS | {"delta"}
 
 
-ESTIMATORS = [value for value in vars(scarless).values() if inspect.isclass(value) and not issubclass(value, Warning)]
+PUBLIC = [getattr(scarless, name) for name in scarless.__all__]
+ESTIMATORS = [value for value in PUBLIC if inspect.isclass(value) and not issubclass(value, Warning)]
 CASES = [(cls, p.name) for cls in ESTIMATORS for p in inspect.signature(cls).parameters.values() if _is_number(p)]
 
 
@@ -37,12 +38,12 @@ def test_no_number_of_an_estimator_is_a_truth_value(cls, name, value):
         options["value"] = 0.5
     if name == "cv" and "estimator" in known:
         options["estimator"] = GaussianNB()
-    if cls is scarless.Labelling:
-        cls, options = scarless.SAREMClassifier, {"labelling": cls(**{name: value})}
-        name, value = "labelling", options["labelling"]
     given = {"propensity": np.full(S.size, 0.5)} if cls is scarless.PropensityWeightedClassifier else {}
+    options = {**options, name: value}
+    if cls is scarless.Labelling:
+        cls, options = scarless.SAREMClassifier, {"labelling": cls(**options)}
     with pytest.raises(ValueError, match=rf"{name}\b.*(True|False)"):
-        cls(**{**options, name: value}).fit(X, S, **given)
+        cls(**options).fit(X, S, **given)
 
 
 def test_cases_are_found():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics.sigmoid import sigmoid_pair, softplus
+from scarless.numerics.sigmoid import at_least_one, sigmoid_pair, softplus
 
 LOGITS = np.array([-800.0, -700.0, -40.0, -1.5, -1e-9, 0.0, 0.3, 40.0, 700.0, 800.0])
 SMALLEST_NORMAL = np.finfo(float).tiny
@@ -44,3 +44,11 @@ def test_a_probability_and_its_complement_swap_with_the_sign(z):
 def test_softplus_lies_just_above_the_hinge(z):
     (value,) = softplus(np.array([z]))
     assert max(z, 0) <= value <= max(z, 0) + np.log(2)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_any_of_several_events_is_one_minus_the_product_that_none_happens(p):
+    with mpmath.workdps(400):
+        exact = [float(1 - mpmath.fprod(1 - mpmath.mpf(each) for each in row)) for row in p]
+    np.testing.assert_allclose(at_least_one(np.array(p)), exact, rtol=1e-14, atol=0)

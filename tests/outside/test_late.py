@@ -44,7 +44,7 @@ print(set(scarless.__all__) - set(dir(scarless)), "metrics" in dir(scarless))
 from scarless import *
 print(SAREMClassifier is scarless.models.SAREMClassifier, from_long is scarless.datasets.from_long, TIcE.__module__)
 """
-    assert run(code) == "[]\nset() True\nTrue True scarless.label_frequency.tice.estimator\n"
+    assert run(code) == "[]\nset() True\nTrue True scarless.label_frequency.tice\n"
 
 
 @pytest.mark.parametrize("package", [scarless, analysis], ids=lambda package: package.__name__)

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scarless.outside.table_columns import MISSING
 from scarless.outside.table_files import TableFileError, read_table, table_suffixes, write_table
-from scarless.outside.tables.columns import MISSING
 
 
 @pytest.fixture(autouse=True)

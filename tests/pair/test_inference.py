@@ -143,7 +143,7 @@ def expected_inference(data, model):
     engine = engine_of(X, s=s.astype(float), w=w)
     sums = engine.total(LogisticPair(f, e).sums, np.append(beta_f, beta_e), Curvature.EXPECTED)
     problem = PairProblem.of(engine, f, e, np.inf, np.inf)
-    inference = pair_inference(problem, beta_f, beta_e, information=sums.curvature)
+    inference = pair_inference(problem, np.append(beta_f, beta_e), information=sums.curvature)
     return inference, sums.curvature
 
 
@@ -273,7 +273,7 @@ def test_the_solvers_information_is_the_one_that_would_be_computed(data, model):
     X, s = data
     given = model._inference
     problem = PairProblem.of(engine_of(X, s=s.astype(float), w=np.ones(len(s))), given.f, given.e)
-    again = pair_inference(problem, given.beta_f, given.beta_e)
+    again = pair_inference(problem, given.parameters)
     np.testing.assert_allclose(given.information, again.information, rtol=1e-6, atol=1e-6)
     assert not again.expected
 
@@ -283,7 +283,7 @@ def test_away_from_an_optimum_the_expected_information_stands_in(data):
     design = Design.of(np.arange(3))
     beta = np.array([3.0, -3.0, 3.0, 2.0])
     problem = PairProblem.of(engine_of(X, s=s.astype(float), w=np.ones(len(s))), design, design, np.inf, np.inf)
-    inference = pair_inference(problem, beta, beta)
+    inference = pair_inference(problem, np.append(beta, beta))
     assert inference.expected
     assert (inference.precision.values > -1e-10).all()
 

@@ -99,7 +99,7 @@ def test_liblinear_is_welcome_where_no_weight_is_negative(pu):
 
 def test_refit_asks_the_same_question(pu):
     with pytest.raises(ValueError, match="LogisticRegression does not honour them"):
-        SAREMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
+        PublishedEMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
 
 
 # --- learners that count: the counts are the propensity-corrected ones

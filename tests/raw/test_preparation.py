@@ -10,11 +10,13 @@ import skrub
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 import scarless
 from scarless import SAREMClassifier, TableClassifier
 from scarless.raw.origins import trace_origins
-from scarless.raw.preparation import HASHED_PARTS, LongTail, WordParts, table_preparation
+from scarless.raw.preparation import HASHED_PARTS, LongTail, WordParts, described, table_preparation
+from scarless.scale import FilePreparation, ParquetRows
 
 RNG = np.random.default_rng(0)
 INCOME = RNG.lognormal(10, 1, 500)
@@ -259,3 +261,51 @@ def test_infinite_cells_of_new_rows_are_refused():
     step = table_preparation().fit(table)
     with pytest.raises(ValueError, match="infinity"):
         step.transform(table.assign(x0=1e300))
+
+
+# --- one description of columns, of tables in memory and in files
+
+
+def mixed_table(n=400):
+    rng = np.random.default_rng(1)
+    income = rng.lognormal(10, 1.5, n)
+    return pd.DataFrame(
+        {
+            "age": np.where(rng.random(n) < 0.2, np.nan, rng.normal(50, 10, n)),
+            "income": np.where(np.arange(n) % 7 == 0, np.nan, income),
+            "sex": rng.choice(["f", "m"], n),
+            "ward": rng.choice(["east", "north", "west"], n),
+            "seen": pd.to_datetime("2020-01-15") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
+        }
+    )
+
+
+def shape_of(columns):
+    return [(each.name, each.kind, each.levels, [(out.name, out.piece) for out in each.outputs]) for each in columns]
+
+
+def test_both_preparations_describe_a_table_alike(tmp_path):
+    table = mixed_table()
+    table.to_parquet(tmp_path / "rows.parquet", index=False)
+    here, there = table_preparation().fit(table), FilePreparation().fit(ParquetRows(tmp_path))
+    columns = described(here[1])
+    assert shape_of(columns) == shape_of(described(there))
+    assert [column.kind for column in columns] == ["number", "number", "levels", "levels", "date"]
+    assert [column.tail is not None for column in columns] == [False, True, False, False, False]
+    labels = [[each.label for each in trace_origins(step, table.columns)] for step in (here, there)]
+    assert labels[0] == labels[1]
+    assert labels[0][:4] == ["age", "age = missing", "income", "log of income"]
+
+
+def test_by_itself_skrubs_vectoriser_is_described_as_within_the_preparation():
+    table = mixed_table().assign(note=[f"engine {k} failed" for k in range(400)])
+    ours = table_preparation().fit(table)[1]
+    alone = ours.vectoriser.fit(table)
+    found = described(alone)
+    assert shape_of(found) == shape_of(described(ours))
+    assert found[1].tail == described(ours)[1].tail
+    assert [column.kind for column in found] == ["number", "number", "levels", "levels", "date", "words"]
+
+
+def test_a_step_that_says_nothing_of_columns_is_not_described():
+    assert described(StandardScaler()) is None

@@ -170,8 +170,8 @@ def test_a_gap_of_new_rows_is_refused_where_the_look_took_place(sites, fitted):
 
 def test_columns_of_looks_are_not_for_other_models(sites):
     table, S = sites
-    with pytest.raises(ValueError, match="propensity_attributes names columns that are visit_attributes, or propen"):
-        classifier(propensity_attributes=["road", "effort_1"]).fit(table, S)
+    with pytest.raises(ValueError, match="propensity_attributes names columns that are visit_attributes, or offset"):
+        classifier().set_params(estimator__propensity_attributes=["road", "effort_1"]).fit(table, S)
 
 
 def test_what_raw_tables_cannot_have_is_said(sites, tmp_path):

@@ -29,7 +29,14 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.conftest import simulate
 
 import scarless
-from scarless import PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
+from scarless import (
+    ImaginaryAudits,
+    PublishedEMClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+)
 from scarless.models import Interval
 from scarless.saved import ModelFileError, files
 from scarless.saved.description import audited_once, described_once, parts_of
@@ -49,6 +56,9 @@ MODELS = {
     "newton": lambda: SAREMClassifier(**IN),
     "em": lambda: PublishedEMClassifier(**IN),
     "starts": lambda: SAREMClassifier(**IN, n_starts=3, random_state=0),
+    "named starts": lambda: SAREMClassifier(**IN, n_starts=["paper", 0.4]),
+    "audits": lambda: SAREMClassifier(**IN, known=[ImaginaryAudits(3)]),
+    "search, not relaxed": lambda: SAREMClassifierCV(**IN, Cs=2, cv=2, relax=False, random_state=0),
     "generator": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.default_rng(0)),
     "random state": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.RandomState(0)),
     "refit": lambda: PublishedEMClassifier(**IN, refit=True),
@@ -325,6 +335,48 @@ def test_what_moved_is_on_the_list_and_where_the_list_says():
         module, _, own = name.rpartition(".")
         assert name in TRUSTED
         assert getattr(importlib.import_module(module), own).__module__ == module
+
+
+def earlier(kind):
+    """Return a model that scarless 0.1 saved: fitted to rows of 4 columns before SAREMClassifier had a Labelling."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* was written with scikit-learn", category=UserWarning)
+        return scarless.load(SAVED.with_name(f"schema-1-{kind}.skops"))
+
+
+ROWS = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, -1.0, 0.5, 2.0], [-2.0, 0.5, 2.0, -1.0]])
+
+
+def test_a_fit_by_em_of_an_earlier_version_is_a_published_em():
+    """SAREMClassifier(propensity_attributes=[2], solver="em")."""
+    model = earlier("em")
+    assert repr(model) == "PublishedEMClassifier(propensity_attributes=[2])"
+    probability = [0.5641482712694037, 0.9476850589077422, 0.039041369127319786]
+    propensity = [0.6612043057011735, 0.7668651489902353, 0.940295052610238]
+    np.testing.assert_allclose(model.predict_proba(ROWS)[:, 1], probability, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_propensity(ROWS), propensity, rtol=1e-12)
+    assert model.class_prior_ == 0.5625619183100874
+
+
+def test_what_an_earlier_version_was_told_of_the_labelling_is_kept():
+    """SAREMClassifier(propensity_attributes=[2], shared_propensity=False, false_positive_rate="estimate")."""
+    model = earlier("looks")
+    assert repr(model.labelling) == "Labelling(false_positive_rate='estimate', shared=False)"
+    probability = [0.6145221033184397, 0.9878222722525695, 0.0122730327430908]
+    propensity = [0.4728400966792684, 0.6381476299499691, 0.9305761425429521]
+    np.testing.assert_allclose(model.predict_proba(ROWS)[:, 1], probability, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_propensity(ROWS, look=1), propensity, rtol=1e-12)
+    np.testing.assert_allclose(model.class_prior_interval(), (0.5118414465813839, 0.6665004122035627), rtol=1e-9)
+    assert "Looks" in str(model.summary())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_cross_fit_that_was_not_relaxed_is_refused_in_words(tmp_path):
+    model = SAREMClassifier(DecisionTreeClassifier(max_depth=2), **CROSSED, max_iter=3).fit(PU.X, PU.s)
+    model.relax, model.solver = False, "auto"
+    scarless.save(model, tmp_path / "a.skops")
+    with pytest.raises(ModelFileError, match=r"a\.skops' holds a cross-fit with relax=False, .*Fit anew"):
+        scarless.load(tmp_path / "a.skops")
 
 
 # --- what save refuses

@@ -20,7 +20,7 @@ from scarless import (
     SCARClassifier,
     StratifiedSCARClassifier,
 )
-from scarless.checks.rows import RowTotals, draw_sample
+from scarless.checks.rows import RowTotals
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -33,6 +33,7 @@ from scarless.diagnostics import (
 from scarless.engines import has_own_engine
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE, samples
 from scarless.label_frequency.names import possible_frequency_of
+from scarless.label_frequency.samples import draw_sample
 from scarless.metrics import PUScorer
 from scarless.pair.rows import Training, labelled_rows
 from scarless.scale import ParquetRows

@@ -25,7 +25,7 @@ from scarless import (
     TableClassifier,
 )
 from scarless.models.predict_to import OUTPUTS
-from scarless.outside.machine import lock
+from scarless.outside.files import lock
 from scarless.outside.progress import progress_bar
 from scarless.scale import ParquetRows, PartitionError, parquet
 from scarless.scale import predictions as module

@@ -21,11 +21,11 @@ from tests.scale.files import Sent
 import scarless
 from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier
 from scarless.engines import open_rows
-from scarless.raw.origins import MISSING, trace_origins
+from scarless.raw.origins import trace_origins
 from scarless.scale import FilePreparation, ParquetRows, PartitionError, PreparedRows, parquet
 from scarless.scale import raw_columns as module
 from scarless.scale.executors import Threads
-from scarless.scale.raw_columns import Moments
+from scarless.scale.raw_columns import MISSING, Moments
 
 N = 1200
 RAW = ["age", "income", "smoker", "insurance", "region", "since", "always"]
@@ -386,7 +386,7 @@ def test_summary_has_raw_names_and_units(claims):
     assert labels[4:9] == [*(f"insurance = {x}" for x in ("full", "half", "none", MISSING)), "region = south"]
     assert module.MISSING == MISSING
     frame = model.summary().to_frame()
-    scale = model.preparation_.pieces()[0][2]
+    scale = model.preparation_.columns_[0].outputs[0].scale
     np.testing.assert_allclose(frame.loc[("classifier", "age"), "coef"], model.estimator_.coef_[0, 0] / scale)
     np.testing.assert_array_equal(model.columns_of("insurance"), [4, 5, 6, 7])
 

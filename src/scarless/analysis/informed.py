@@ -29,7 +29,7 @@ def informed_summary(
         checked = observed.audit[observed.audited]
         found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}
     if settings.looks:
-        labels = check_looks(observed.labels, coding=innermost(model)._coding, name="labels").labels
+        labels = check_looks(observed.labels, coding=innermost(model).label_coding_, name="labels").labels
         found["looks"] = [
             {
                 "column": name,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.raw.preparation import MOST_LEVELS
+from scarless.scale.raw_columns import MOST_LEVELS
 
 FEWEST_NAMES = 20  # rows, below which numbers may differ, or be in order, by chance
 EXPECTED_TIES = 10.0  # pairs of equal values, of which there are none

@@ -94,7 +94,7 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
 
 def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> LabelledRows:
     """Check rows that a classifier was fitted to, for a second look: with the columns and the labels of its fit."""
-    coding: LabelCoding = estimator._coding
+    coding: LabelCoding = estimator.label_coding_
     if has_own_engine(X):
         engine = _open(_with_columns(estimator, X), s, sample_weight, "s")
         _compare_columns(estimator, engine)

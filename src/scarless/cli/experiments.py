@@ -14,7 +14,7 @@ def compare(options: argparse.Namespace) -> int:
     """Run what is missing of an experiment, and write its page."""
     # Imported here, as these modules import scikit-learn and SciPy, which `--help` can do without.
     from scarless.experiments import read_spec, run_experiment  # noqa: PLC0415
-    from scarless.experiments.own_data import check_datasets  # noqa: PLC0415
+    from scarless.experiments.own import check_datasets  # noqa: PLC0415
     from scarless.papers import METHODS, bekker2019  # noqa: PLC0415
 
     spec = read_spec(options.spec or bekker2019.PATH, quick=options.quick)

@@ -211,7 +211,7 @@ def export(options: argparse.Namespace) -> int:
 
 def _check_table(path: Path) -> None:
     """Raise where no table is written to a file of that name: before the work."""
-    from scarless.outside.tables.kinds import file_of  # noqa: PLC0415 (with the rest of reading and writing)
+    from scarless.outside.table_columns import file_of  # noqa: PLC0415 (with the rest of reading and writing)
 
     file_of(path)
 

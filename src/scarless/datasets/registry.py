@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from scarless.datasets import newsgroups, parsers
+from scarless.datasets import parsers
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
@@ -94,12 +94,12 @@ DATASETS = {
                 15_152_823,
                 "a308bc6e16027e5baaa8296dec10427a9899b1d6df1aa6926f38833d02c05be0",
                 _NEWSGROUPS,
-                normalise=newsgroups.list_posts,
+                normalise=parsers.list_posts,
                 largest_unpacked=100_000_000,
                 also_named=("20news-bydate.tar",),
             ),
         ),
-        parse=newsgroups.parse_newsgroups,
+        parse=parsers.parse_newsgroups,
     ),
     "adult": Dataset(
         folder="adult",

@@ -1,5 +1,6 @@
 """How far a fit can be believed: uncertainty, identifiability, tests of SCAR, sensitivity, calibration, audits."""
 
+from scarless.diagnostics._drawing import Display
 from scarless.diagnostics.audits.difference import AuditedClassPrior, audited_class_prior
 from scarless.diagnostics.audits.goodness import GoodnessOfFit, goodness_of_fit
 from scarless.diagnostics.audits.goodness_display import GoodnessOfFitDisplay
@@ -32,6 +33,7 @@ __all__ = [
     "Calibration",
     "ClassCalibrationDisplay",
     "ClassPriorProfile",
+    "Display",
     "GoodnessOfFit",
     "GoodnessOfFitDisplay",
     "IdentifiabilityReport",

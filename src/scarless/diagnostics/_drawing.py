@@ -63,7 +63,25 @@ def legend_below(ax: Any) -> Any:
 
 
 class Display:
-    """Data of a picture; `plot` draws it into Axes, kept as ``ax_`` and ``figure_``, and returns the display."""
+    """Base class of pictures: a display holds data, and `plot` draws them into matplotlib Axes.
+
+    For a display of your own write `draw`, which gets the Axes; `plot` finds them, keeps them and returns the display.
+    The page "Extend it" has a complete example.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics import Display
+    >>> class Line(Display):
+    ...     def draw(self, ax):
+    ...         ax.plot([0, 1])
+    >>> Line().plot().ax_.lines[0].get_ydata()  # doctest: +SKIP
+    array([0, 1])
+    """
 
     ax_: Any
     figure_: Any
@@ -82,8 +100,9 @@ class Display:
         """
         self.ax_ = axes_for(ax, type(self).__name__)
         self.figure_ = self.ax_.figure
-        self._draw(self.ax_)
+        self.draw(self.ax_)
         return self
 
-    def _draw(self, ax: Any) -> None:
-        raise NotImplementedError
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes; every display says how."""
+        raise NotImplementedError(f"{type(self).__name__} must define draw(ax).")

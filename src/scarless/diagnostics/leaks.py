@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 
 from scarless.numerics.arrays import Vector
-from scarless.raw.preparation import MOST_LEVELS
+from scarless.scale.raw_columns import MOST_LEVELS
 
 CERTAIN = "certain"  # the label can be read off the column
 ELSEWHERE = "elsewhere"  # one value, or none, in rows without a label: the column says nothing of them

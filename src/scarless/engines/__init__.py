@@ -1,6 +1,18 @@
 """Where rows live, and who sums them up."""
 
 from scarless.engines.base import Engine, Rows, attach, has_own_engine, open_rows
+from scarless.engines.blocks import Preparation, Reading, Units, add_up
 from scarless.engines.memory import InMemoryEngine
 
-__all__ = ["Engine", "InMemoryEngine", "Rows", "attach", "has_own_engine", "open_rows"]
+__all__ = [
+    "Engine",
+    "InMemoryEngine",
+    "Preparation",
+    "Reading",
+    "Rows",
+    "Units",
+    "add_up",
+    "attach",
+    "has_own_engine",
+    "open_rows",
+]

@@ -40,6 +40,8 @@ class Rows(dict[str, Any]):
     >>> rows = Rows({"w": np.ones(3)}, slice(10, 16, 2))
     >>> rows.number
     array([10, 12, 14])
+    >>> rows.take(slice(1, None)).number
+    array([12, 14])
     """
 
     def __init__(self, values: Mapping[str, Any], where: slice) -> None:
@@ -56,9 +58,24 @@ class Rows(dict[str, Any]):
         """How many rows the block has."""
         return len(range(self.where.start, self.where.stop, self.where.step))
 
+    def take(self, here: slice) -> "Rows":
+        """Return the values of some of these rows; `here` counts within the block."""
+        inside = range(self.where.start, self.where.stop, self.where.step)[here]
+        where = slice(inside.start, inside.stop, inside.step)
+        return Rows({name: values[here] for name, values in self.items()}, where)
+
 
 class Engine(Protocol):
-    """Rows, and the sums over them."""
+    """Rows, and the sums over them.
+
+    For a table of another kind write a class with these members and register the table's type with `open_rows`; the
+    page "Extend it" has a complete example. `Preparation` and `add_up` do what every engine does with a block.
+    """
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns of X; None where they have none. A fit keeps them as ``feature_names_in_``."""
+        ...
 
     @property
     def n_rows(self) -> int:

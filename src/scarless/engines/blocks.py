@@ -8,6 +8,7 @@ sees the column centred and scaled; its answer is turned back, so nobody else no
 """
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -101,14 +102,29 @@ class Wrapped:
 
 
 class Units(NamedTuple):
-    """How a solver sees each column: ``(x - shift) * scale``."""
+    """How a solver sees each column: ``(x - shift) * scale``.
+
+    Examples
+    --------
+    >>> Units(shift=np.array([1000.0]), scale=np.array([0.5])).shift
+    array([1000.])
+    """
 
     shift: Vector
     scale: Vector
 
 
 class Reading(NamedTuple):
-    """In which precision a table is to be read, and the units of its columns where some need any."""
+    """In which precision a table is to be read, and the units of its columns where some need any.
+
+    An engine starts with the precision of its table and no units. A fit measures the columns, and calls `read_as` with
+    another reading where some columns are far from zero for their spread.
+
+    Examples
+    --------
+    >>> Reading(np.dtype(np.float32), None).dtype
+    dtype('float32')
+    """
 
     dtype: np.dtype[Any]
     units: Units | None
@@ -215,11 +231,32 @@ def _taken(X: Any, columns: NDArray[np.intp]) -> Vector:
 
 @dataclass(frozen=True)
 class Preparation:
-    """The precision and the units of a block's columns, and the values per row that are derived in it."""
+    """The precision and the units of a block's columns, and the values per row that are derived in it.
+
+    An engine keeps one, calls it with every block before a block function sees it, and replaces it in `derive`,
+    `read_as` and `in_units`.
+
+    Parameters
+    ----------
+    reading : Reading
+        The precision of the blocks, and the units that a solver may ask for.
+    converted : Units, optional
+        The units that every block is brought to: `in_units` sets them.
+    derived : tuple of pairs, optional
+        Functions of a block that add values per row, with their parameters: `and_derive` appends one.
+
+    Examples
+    --------
+    >>> preparation = Preparation(Reading(np.dtype(np.float64), None))
+    >>> doubled = preparation.and_derive(lambda X, rows: {"w": 2.0 * rows["w"]}, ())
+    >>> X, rows = doubled(np.eye(2, dtype=np.float32), {"w": np.ones(2)})
+    >>> X.dtype, rows["w"]
+    (dtype('float64'), array([2., 2.]))
+    """
 
     reading: Reading
     converted: Units | None = None  # what every block is brought to
-    derived: tuple[tuple[Callable[..., dict[str, Any]], tuple[Any, ...]], ...] = ()
+    derived: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
 
     def and_derive(self, row_function: Callable[..., dict[str, Any]], parameters: tuple[Any, ...]) -> "Preparation":
         """Return the preparation with one more step."""
@@ -229,8 +266,13 @@ class Preparation:
         """Return the preparation that brings columns to their units."""
         return replace(self, reading=self.reading._replace(units=None), converted=self.reading.units)
 
+    def read_as(self, reading: Reading) -> "Preparation":
+        """Return the preparation with another precision and other units, and the same derived values."""
+        return Preparation(reading, derived=self.derived)
+
     def __call__(self, X: Any, rows: Values) -> tuple[Any, Values]:
-        """Return the block as block functions see it."""
+        """Return the block as block functions see it; `rows` stays as it was."""
+        rows = copy(rows)
         if X.dtype != self.reading.dtype:
             X = X.astype(self.reading.dtype)
         if self.converted is not None:
@@ -241,7 +283,23 @@ class Preparation:
 
 
 def add_up(parts: Iterable[Any]) -> Any:
-    """Add tuples field by field, in order: numbers and arrays in float64, anything else by its own ``+``."""
+    """Add tuples field by field, in order: numbers and arrays in float64, anything else by its own ``+``.
+
+    Parameters
+    ----------
+    parts : iterable of tuples
+        What a block function returned for each block; named tuples stay named tuples.
+
+    Returns
+    -------
+    tuple
+        The sums.
+
+    Examples
+    --------
+    >>> add_up([(1, np.array([1.0, 2.0])), (2, np.array([3.0, 4.0]))])
+    (array(3.), array([4., 6.]))
+    """
     iterator = iter(parts)
     first = next(iterator)
     sums = [np.array(in_numpy(field), dtype=np.float64) if _is_number(field) else field for field in first]

@@ -59,6 +59,11 @@ class DeviceEngine:
     step: int = 1
 
     @property
+    def names(self) -> list[str] | None:
+        """Arrays have no names of columns."""
+        return None
+
+    @property
     def n_rows(self) -> int:
         """Number of rows held."""
         return int(self.X.shape[0])

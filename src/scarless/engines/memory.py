@@ -48,6 +48,8 @@ class InMemoryEngine:
     array([2., 4., 6.])
     """
 
+    names: list[str] | None = None  # checks turn data frames into arrays before, and keep the names themselves
+
     def __init__(
         self,
         X: Any,
@@ -88,7 +90,7 @@ class InMemoryEngine:
 
     def read_as(self, reading: Reading) -> "InMemoryEngine":
         """Return an engine over the same rows that reads its blocks in some precision, and knows the columns' units."""
-        return self._but(preparation=Preparation(reading, derived=self.preparation.derived))
+        return self._but(preparation=self.preparation.read_as(reading))
 
     def in_units(self) -> "InMemoryEngine":
         """Return an engine over the same rows whose columns are in their units."""

@@ -1,8 +1,7 @@
 """Experiments: a specification -> runs -> records on disk, resumable."""
 
-from scarless.experiments.reading import read_spec
 from scarless.experiments.run import run_experiment
-from scarless.experiments.spec import Cell, Spec, check_spec
+from scarless.experiments.spec import Cell, Spec, check_spec, read_spec
 from scarless.experiments.store import Store
 
 __all__ = ["Cell", "Spec", "Store", "check_spec", "read_spec", "run_experiment"]

@@ -1,4 +1,4 @@
-"""Run an experiment: cells in worker processes, records to disk as they come."""
+"""Run an experiment: cells in worker processes, scores of each method, records to disk as they come."""
 
 import os
 import threading
@@ -16,23 +16,75 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from scarless.datasets import load_dataset
-from scarless.experiments.estimators import EstimatorMethod, estimator_methods, nested_estimators
-from scarless.experiments.importing import importable, source_of
-from scarless.experiments.methods import METHODS, Bench, Kept, Method
-from scarless.experiments.own_data import OwnData, load_own
-from scarless.experiments.own_mechanisms import check_mechanisms, propensities_of
-from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
-from scarless.experiments.scores import scores_of
+from scarless.experiments.methods import (
+    METHODS,
+    Bench,
+    EstimatorMethod,
+    Fit,
+    Kept,
+    Method,
+    estimator_methods,
+    nested_estimators,
+)
+from scarless.experiments.own import OwnData, check_mechanisms, importable, load_own, propensities_of, source_of
+from scarless.experiments.protocol import Prepared, Split, Task, label, prepare, split_rows
 from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
-from scarless.outside.files import naming
-from scarless.outside.machine import peak_memory
+from scarless.numerics.arrays import Vector
+from scarless.numerics.calibration import BinnedRows, binned, calibration_error
+from scarless.outside.files import naming, peak_memory
 from scarless.outside.notices import warn_user
 
-DECIMALS = 10  # that are stored: the last bits may differ between processors
+CALIBRATION_BINS = 10
+STORED_DECIMALS = 10  # that are stored: the last bits may differ between processors
+
+
+def scores_of(fit: Fit, task: Task) -> dict[str, float]:
+    """Return all scores of a fit, on the test rows; errors of class prior and label frequency on the training rows.
+
+    Errors of the propensity are over the positives; a method without a propensity has none. Of scores that are no
+    probabilities only the ranking is measured.
+    """
+    y = task.split.y_test
+    found = {
+        "auc_f": float(roc_auc_score(y, fit.f)),
+        "average_precision": float(average_precision_score(y, fit.f)),
+    }
+    if fit.is_probability:
+        found |= {
+            "mse_f": float(np.mean((fit.f - y) ** 2)),
+            "log_loss": float(log_loss(y, np.clip(fit.f, 1e-15, 1 - 1e-15))),
+            "calibration_error": calibration_error(in_ten_bins(fit.f, y))[0],
+        }
+    if np.isfinite(fit.class_prior):
+        found["class_prior_error"] = float(fit.class_prior - task.split.y_train.mean())
+    if fit.e is None:
+        return found
+    error = (fit.e - task.e_test)[y == 1]
+    true_c = task.s_train.sum() / task.split.y_train.sum()
+    return {
+        **found,
+        "mse_e": float(np.mean(error**2)),
+        "mae_e": float(np.mean(np.abs(error))),
+        "label_frequency_error": float(fit.label_frequency - true_c),
+    }
+
+
+def in_ten_bins(p: Vector, y: Vector) -> BinnedRows:
+    """Return predicted and observed shares over ten bins of equal width between 0 and 1, without empty ones.
+
+    Examples
+    --------
+    >>> rows = in_ten_bins(np.array([0.2, 0.2, 0.9, 0.9]), np.array([0.0, 0.0, 1.0, 1.0]))
+    >>> round(calibration_error(rows)[0], 12)
+    0.15
+    """
+    bins = np.minimum((p * CALIBRATION_BINS).astype(np.intp), CALIBRATION_BINS - 1)
+    return binned(p, np.ones_like(p), y, np.unique(bins, return_inverse=True)[1].reshape(-1))
 
 
 class Progress(Protocol):
@@ -143,7 +195,7 @@ def _run(
 
 def _import_paths(spec: Spec) -> list[str]:
     said = [*spec.own_methods.values(), *spec.own_datasets.values(), *spec.own_mechanisms.values()]
-    paths = [table.get(key, "") for table in said for key in ("estimator", "callable")]
+    paths = [table.get(key, "") for table in said for key in ("estimator", "callable", "mechanism")]
     paths += [path for table in said for path in nested_estimators(table.get("parameters", {}))]
     return [path for path in paths if ":" in path]
 
@@ -166,7 +218,8 @@ def _identified(spec: Spec, methods: Mapping[str, Method]) -> tuple[Spec, dict[s
         own_datasets={name: data.identity for name, data in own.items()},
         own_methods={name: {**said, **_sources(said)} for name, said in spec.own_methods.items()},
         own_mechanisms={
-            name: {**said, **source_of(said.get("callable", ""))} for name, said in spec.own_mechanisms.items()
+            name: {**said, **source_of(said.get("callable", said.get("mechanism", "")))}
+            for name, said in spec.own_mechanisms.items()
         },
     )
     return identified, own
@@ -326,4 +379,4 @@ def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record
 
 
 def _round(value: float) -> float:
-    return round(float(value), DECIMALS) + 0.0  # no -0.0
+    return round(float(value), STORED_DECIMALS) + 0.0  # no -0.0

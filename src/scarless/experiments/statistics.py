@@ -13,7 +13,7 @@ from scarless.outside.extras import REPRODUCE, need
 
 CONFIDENCE = 0.95
 SIGNIFICANCE = 0.05
-FEWEST = 3  # datasets, or methods, below which there is no test
+MIN_COMPARED = 3  # datasets, or methods, below which there is no test
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ def compare_methods(scores: Any, methods: Sequence[str], *, lower_is_better: boo
 
 def _why_no_test(ranks: Matrix) -> str:
     n, m = ranks.shape
-    if m < FEWEST:
-        return f"a test of ranks needs at least {FEWEST} methods; there {_are(m)}"
-    if n < FEWEST:
-        return f"a test of ranks needs at least {FEWEST} datasets with results of all methods; there {_are(n)}"
+    if m < MIN_COMPARED:
+        return f"a test of ranks needs at least {MIN_COMPARED} methods; there {_are(m)}"
+    if n < MIN_COMPARED:
+        return f"a test of ranks needs at least {MIN_COMPARED} datasets with results of all methods; there {_are(n)}"
     if np.all(ranks == ranks[0, 0]):
         return "all methods score alike on every dataset"
     return ""

@@ -21,8 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scarless.outside.files import check_place, naming, write_whole
-from scarless.outside.machine import lock
+from scarless.outside.files import check_place, lock, naming, write_whole
+from scarless.outside.notices import listed
 
 Record = dict[str, Any]
 
@@ -246,7 +246,7 @@ def _same_data(identity: Record | None) -> str:
 
 def _few_lines(numbers: list[int]) -> str:
     """Name lines: "line 3 was", "lines 3, 4 and 7 more were"."""
-    shown = ", ".join(map(str, numbers[:5])) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
+    shown = listed(list(map(str, numbers)), most=5)
     return f"line {shown} was" if len(numbers) == 1 else f"lines {shown} were"
 
 

@@ -13,9 +13,7 @@ from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.rows import RowTotals
 from scarless.checks.tables import check_numeric
 from scarless.label_frequency._base import n_copies, possible_label_frequency
-from scarless.label_frequency.best_bin import BestBinEstimator
-from scarless.label_frequency.dedpul import DEDPUL
-from scarless.label_frequency.elkan_noto import ElkanNoto
+from scarless.label_frequency.held_out_scores import DEDPUL, BestBinEstimator, ElkanNoto
 from scarless.label_frequency.kernel_mean import KernelMean
 from scarless.label_frequency.tice import TIcE
 from scarless.numerics.arrays import Vector

@@ -17,9 +17,8 @@ array([0.4, 0.8, 0.2, 0.4])
 """
 
 from scarless.labelling.base import Assumption, LabellingMechanism
-from scarless.labelling.looks import simulate_audit, simulate_looks
 from scarless.labelling.mechanisms import SCAR, GeometricMeanSAR, LogisticSAR, ProbabilisticGap
-from scarless.labelling.simulate import simulate_labels
+from scarless.labelling.simulate import simulate_audit, simulate_labels, simulate_looks
 from scarless.labelling.strata import StepSAR, StratifiedSAR
 
 __all__ = [

@@ -1,30 +1,28 @@
-"""Labelling mechanisms with a formula: constant, geometric mean, logistic, probabilistic gap."""
+"""Labelling mechanisms that have a formula: constant, geometric mean, logistic, by the class probability."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.special import expit
 
 from scarless.checks.attributes import check_selector
 from scarless.checks.options import check_flag, shown
-from scarless.labelling.attributes import (
+from scarless.labelling.base import (
+    Assumption,
     Attributes,
+    LabellingMechanism,
     attribute_matrix,
     check_count,
     check_known_count,
-    fixed_attributes,
-    read_attributes,
-)
-from scarless.labelling.base import (
-    Assumption,
-    LabellingMechanism,
     check_number,
     check_one_propensity,
     check_range,
+    fixed_attributes,
+    read_attributes,
     require_class_probability,
 )
-from scarless.labelling.formulas import gap_share, geometric_mean, logistic, power_curve
 from scarless.numerics.arrays import Vector
 
 Range = tuple[float, float]
@@ -51,17 +49,14 @@ class SCAR(LabellingMechanism):
     array([0.3, 0.3])
     """
 
+    assumption: ClassVar[Assumption] = "SCAR"
     label_frequency: float
 
     def __post_init__(self) -> None:
         _set(self, label_frequency=check_one_propensity(self.label_frequency, "label_frequency"))
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SCAR"``."""
-        return "SCAR"
-
-    def _propensity(self, X: Any, p: Vector | None) -> float:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> float:
+        """Compute the propensities by the formula above."""
         return self.label_frequency
 
 
@@ -113,6 +108,7 @@ class GeometricMeanSAR(LabellingMechanism):
     array([0.5657])
     """
 
+    assumption: ClassVar[Assumption] = "SAR"
     attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     low: float = 0.2
     high: float = 0.8
@@ -135,17 +131,13 @@ class GeometricMeanSAR(LabellingMechanism):
         if self.outside not in ("raise", "clip"):
             raise ValueError(f"outside must be 'raise' or 'clip'; it is {self.outside!r}.")
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SAR"``."""
-        return "SAR"
-
     def fitted(self, X: Any) -> Self:
         """Return a copy that always means the columns of `X`, with their minima and maxima as its `ranges`."""
         attributes = fixed_attributes(X, self.attributes)
         return replace(self, attributes=attributes, ranges=_find_ranges(read_attributes(X, attributes)))
 
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
         chosen = read_attributes(X, self.attributes)
         signs = self.signs or (1,) * len(chosen.labels)
         check_count(len(signs), "signs", chosen.labels)
@@ -190,6 +182,7 @@ class LogisticSAR(LabellingMechanism):
     array([0.5   , 0.8808])
     """
 
+    assumption: ClassVar[Assumption] = "SAR"
     attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     coefficients: Sequence[float]
     intercept: float = 0.0
@@ -211,16 +204,12 @@ class LogisticSAR(LabellingMechanism):
             high=high,
         )
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SAR"``."""
-        return "SAR"
-
     def fitted(self, X: Any) -> Self:
         """Return a copy that always means the columns of `X`."""
         return replace(self, attributes=fixed_attributes(X, self.attributes))
 
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
         chosen = read_attributes(X, self.attributes)
         check_count(len(self.coefficients), "coefficients", chosen.labels)
         values = attribute_matrix(chosen)
@@ -284,6 +273,7 @@ class ProbabilisticGap(LabellingMechanism):
     array([0.74, 0.5 , 0.2 ])
     """
 
+    assumption: ClassVar[Assumption] = "SNAR"
     low: float = 0.2
     high: float = 0.8
     _: KW_ONLY
@@ -300,13 +290,9 @@ class ProbabilisticGap(LabellingMechanism):
             raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {shown(self.direction)}.")
         _set(self, low=low, high=high, power=power, absolute=check_flag(self.absolute, "absolute"))
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SNAR"``."""
-        return "SNAR"
-
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
-        share = gap_share(require_class_probability(p, "ProbabilisticGap"), absolute=self.absolute)
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
+        share = gap_share(require_class_probability(class_probability, "ProbabilisticGap"), absolute=self.absolute)
         return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
 
 
@@ -368,3 +354,62 @@ def _check_inside(values: Vector, ranges: Sequence[Range], labels: Sequence[str]
                 f"[{bottom:g}, {top:g}] (first: row {bad[0]} = {column[bad[0]]:g}). "
                 "Fit the ranges on all rows, or choose outside='clip'."
             )
+
+
+def geometric_mean(x: Vector, low: float, high: float) -> Vector:
+    r"""Geometric mean over the columns of `x`, each of them between `low` (at 0) and `high` (at 1).
+
+    .. math:: \prod_{i=1}^k \bigl(low^{1-x_i}\, high^{x_i}\bigr)^{1/k} = low^{1-m}\, high^{m},
+              \qquad m = \tfrac1k \sum_i x_i
+
+    Only the mean `m` of a row matters. Right for ``x`` in [0, 1].
+
+    Examples
+    --------
+    >>> geometric_mean(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), 0.2, 0.8)
+    array([0.2, 0.4, 0.8])
+    """
+    m = x.mean(axis=1)
+    # The clip only takes back the last rounding error; the product lies between low and high already.
+    return np.clip(low ** (1.0 - m) * high**m, low, high)
+
+
+def logistic(z: Vector, low: float, high: float) -> Vector:
+    r"""Logistic curve of the logit `z` between `low` and `high`.
+
+    .. math:: low + (high - low) \, \frac{1}{1 + \exp(-z)}
+
+    Examples
+    --------
+    >>> logistic(np.array([0.0]), 0.2, 0.8)
+    array([0.5])
+    """
+    return np.clip(low + (high - low) * expit(z), low, high)
+
+
+def gap_share(p: Vector, *, absolute: bool) -> Vector:
+    r"""The gap between the class probabilities, mapped to [0, 1].
+
+    With :math:`\Delta = Pr(y=1|x) - Pr(y=0|x) = 2p - 1`: the share is :math:`(1+\Delta)/2 = p`, or
+    :math:`|\Delta|` where `absolute`.
+
+    Examples
+    --------
+    >>> gap_share(np.array([0.0, 0.5, 1.0]), absolute=True)
+    array([1., 0., 1.])
+    """
+    return np.abs(2.0 * p - 1.0) if absolute else p
+
+
+def power_curve(share: Vector, low: float, high: float, power: float, *, decreasing: bool) -> Vector:
+    r"""A power of `share` between `low` and `high`.
+
+    .. math:: low + (high - low)\, t^{power}, \qquad t = share \text{ or } 1 - share
+
+    Examples
+    --------
+    >>> power_curve(np.array([0.0, 0.5, 1.0]), 0.2, 0.8, 1.0, decreasing=True)
+    array([0.8, 0.5, 0.2])
+    """
+    t = 1.0 - share if decreasing else share
+    return np.clip(low + (high - low) * t**power, low, high)

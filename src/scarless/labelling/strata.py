@@ -4,19 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isnan
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from scarless.checks.attributes import check_selector, count_columns
-from scarless.labelling.attributes import (
+from scarless.labelling.base import (
+    Assumption,
+    LabellingMechanism,
     attribute_matrix,
     check_count,
     check_known_count,
+    check_number,
+    check_one_propensity,
     fixed_attributes,
     read_attributes,
 )
-from scarless.labelling.base import Assumption, LabellingMechanism, check_number, check_one_propensity
 from scarless.numerics.arrays import Vector
 
 Stratum = tuple[Any, ...]
@@ -54,6 +57,7 @@ class StratifiedSAR(LabellingMechanism):
     array([0.8, 0.2])
     """
 
+    assumption: ClassVar[Assumption] = "SAR"
     attributes: Any = field(hash=False)  # slices and polars selectors have no hash
     table: Mapping[Any, float] = field(hash=False)
 
@@ -62,16 +66,12 @@ class StratifiedSAR(LabellingMechanism):
         object.__setattr__(self, "attributes", attributes)
         object.__setattr__(self, "table", _check_table(self.table, attributes))
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SAR"``."""
-        return "SAR"
-
     def fitted(self, X: Any) -> Self:
         """Return a copy that always means the columns of `X`."""
         return replace(self, attributes=fixed_attributes(X, self.attributes))
 
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
         chosen = read_attributes(X, self.attributes)
         for stratum in self.table:
             check_count(len(stratum), f"the stratum {stratum!r}", chosen.labels)
@@ -113,6 +113,7 @@ class StepSAR(LabellingMechanism):
     array([0.9, 0.3, 0.3, 0.6])
     """
 
+    assumption: ClassVar[Assumption] = "SAR"
     attribute: Any = field(hash=False)  # slices and polars selectors have no hash
     thresholds: Sequence[float]
     propensities: Sequence[float]
@@ -138,16 +139,12 @@ class StepSAR(LabellingMechanism):
         object.__setattr__(self, "thresholds", thresholds)
         object.__setattr__(self, "propensities", propensities)
 
-    @property
-    def assumption(self) -> Assumption:
-        """``"SAR"``."""
-        return "SAR"
-
     def fitted(self, X: Any) -> Self:
         """Return a copy that always means the column of `X`."""
         return replace(self, attribute=fixed_attributes(X, check_selector(self.attribute, "attribute"), "attribute"))
 
-    def _propensity(self, X: Any, p: Vector | None) -> Vector:
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula above."""
         chosen = read_attributes(X, self.attribute, "attribute")
         if len(chosen.labels) != 1:
             raise ValueError(_ONE.format(f"{len(chosen.labels)} ({', '.join(chosen.labels)})"))

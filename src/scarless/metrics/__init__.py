@@ -18,15 +18,7 @@ Arguments come in scikit-learn's order, and are called the same everywhere:
 What has an interval is returned as a `Score`: the value, its standard error, its `Interval`.
 """
 
-from scarless.metrics.bounds import corrected_bound, paper_bound
-from scarless.metrics.decisions import (
-    propensity_weighted_accuracy,
-    propensity_weighted_f1,
-    propensity_weighted_precision,
-    propensity_weighted_recall,
-)
-from scarless.metrics.intervals import risk_interval
-from scarless.metrics.rankings import propensity_weighted_average_precision, propensity_weighted_roc_auc
+from scarless.metrics.intervals import corrected_bound, paper_bound, risk_interval
 from scarless.metrics.risk import (
     effective_sample_size,
     expected_risk,
@@ -39,8 +31,14 @@ from scarless.metrics.score import Score
 from scarless.metrics.scorers import PUScorer, make_pu_scorer, pu_scorer_names
 from scarless.metrics.scores import (
     observed_log_likelihood,
+    propensity_weighted_accuracy,
+    propensity_weighted_average_precision,
     propensity_weighted_brier_score,
+    propensity_weighted_f1,
     propensity_weighted_log_loss,
+    propensity_weighted_precision,
+    propensity_weighted_recall,
+    propensity_weighted_roc_auc,
 )
 from scarless.numerics.costs import Cost, get_cost
 from scarless.numerics.interval import Interval

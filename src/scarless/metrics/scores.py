@@ -1,24 +1,29 @@
-r"""Scores of a classifier of the true class, from labels and propensities only.
+"""Scores of a classifier of the true class, from labels and propensities only.
 
 Each takes ``s/e`` for the class of a row. The mean of that over labelings is the class itself, so sums that are linear
 in the class are unbiased, and ratios of them consistent. What is asked of the data, everywhere: rows are independent,
 the propensity ``e(x) = Pr(s=1 | y=1, x)`` is right and above 0, and the predictions were not fitted on these rows.
 """
 
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from scarless.checks.vectors import check_scored
-from scarless.metrics._rows import check_fraction
-from scarless.metrics._weighting import Weighting
+from scarless.checks.vectors import check_scored, check_vector
+from scarless.metrics._rows import Weighting, check_fraction
 from scarless.metrics.score import (
     Measure,
     Score,
+    accuracy_equation,
     check_rows,
     evaluate,
+    f1_equation,
     no_interval,
+    precision_equation,
+    recall_equation,
     spread,
     student_interval,
     summary,
@@ -29,10 +34,10 @@ from scarless.numerics.costs import get_cost
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.weighted_scores import Ratio
 
+_Checked = tuple[Vector, Vector]  # labels, and predictions as the formula takes them
 
-def propensity_weighted_log_loss(
-    s: ArrayLike,
-    y_pred: ArrayLike,
+
+def _options(
     *,
     propensity: ArrayLike,
     sample_weight: ArrayLike | None = None,
@@ -40,7 +45,59 @@ def propensity_weighted_log_loss(
     max_weight: float | None = None,
     class_prior: float | None = None,
     level: float = 0.95,
-) -> Score:
+) -> tuple[ArrayLike, Weighting]:
+    """Return the options that every propensity-weighted score has; their names and defaults stand here only."""
+    return propensity, Weighting(sample_weight, normalised, max_weight, class_prior, level)
+
+
+def _weighted(
+    measure: Measure, *, may_be_normalised: bool = True
+) -> Callable[[Callable[..., _Checked]], Callable[..., Score]]:
+    """Turn a function that checks labels and predictions into the score of them, with the options of all scores.
+
+    The score has the name, the documentation and the parameters of the function, then those of `_options`.
+    """
+    left_out = () if may_be_normalised else ("normalised", "class_prior")
+    shared = [each for each in signature(_options).parameters.values() if each.name not in left_out]
+
+    def decorate(check: Callable[..., _Checked]) -> Callable[..., Score]:
+        own = list(signature(check).parameters.values())
+        parameters = [*own[:2], shared[0], *own[2:], *shared[1:]]  # s, y_pred, propensity, then options
+        given = signature(check).replace(parameters=parameters, return_annotation=Score)
+
+        @wraps(check)
+        def score(*arguments: Any, **options: Any) -> Score:
+            try:
+                bound = given.bind(*arguments, **options).arguments
+            except TypeError as error:
+                raise TypeError(f"{check.__name__}() {error}") from None
+            checked = check(**{each.name: bound.pop(each.name) for each in own if each.name in bound})
+            propensity, weighting = _options(**bound)
+            return evaluate(measure, *checked, propensity, weighting)
+
+        score.__signature__ = given  # type: ignore[attr-defined]
+        return score
+
+    return decorate
+
+
+def _mean_cost(cost: str, p: Vector, target: Vector, weight: Vector) -> Ratio:
+    chosen = get_cost(cost)
+    return weighted_scores.mean_cost(chosen.positive(p), chosen.negative(p), target, weight)
+
+
+def _accuracy(decision: Vector, target: Vector, weight: Vector) -> Ratio:
+    return weighted_scores.mean_cost(decision, 1.0 - decision, target, weight)
+
+
+def _roc_auc(z: Vector, target: Vector, weight: Vector) -> Ratio:
+    found = weighted_scores.roc_auc(z, target, weight)
+    negatives = float(weight @ (1.0 - target) / weight.sum())
+    return found if negatives > 1e-9 else found._replace(bottom=np.nan)
+
+
+@_weighted(Measure("Log loss", partial(_mean_cost, "log")))
+def propensity_weighted_log_loss(s: ArrayLike, y_pred: ArrayLike) -> _Checked:
     r"""Log loss of predicted probabilities of the true class, with a standard error and an interval.
 
     .. math:: -\frac{1}{\sum w_i} \sum_i w_i \bigl[t_i \log p_i + (1 - t_i) \log(1 - p_i)\bigr], \qquad t_i = s_i/e_i
@@ -114,22 +171,11 @@ def propensity_weighted_log_loss(
     """
     labels, p = check_scored(s, y_pred)
     edge = _rounding_error(y_pred)
-    options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    measure = Measure("Log loss", partial(_mean_cost, "log"))
-    return evaluate(measure, labels, np.clip(p, edge, 1.0 - edge), propensity, options)
+    return labels, np.clip(p, edge, 1.0 - edge)
 
 
-def propensity_weighted_brier_score(
-    s: ArrayLike,
-    y_pred: ArrayLike,
-    *,
-    propensity: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    normalised: bool = False,
-    max_weight: float | None = None,
-    class_prior: float | None = None,
-    level: float = 0.95,
-) -> Score:
+@_weighted(Measure("Brier score", partial(_mean_cost, "squared")))
+def propensity_weighted_brier_score(s: ArrayLike, y_pred: ArrayLike) -> _Checked:
     r"""Mean squared error of predicted probabilities of the true class.
 
     .. math:: \frac{1}{\sum w_i} \sum_i w_i \bigl[t_i (1 - p_i)^2 + (1 - t_i) p_i^2\bigr], \qquad t_i = s_i/e_i
@@ -159,9 +205,7 @@ def propensity_weighted_brier_score(
     >>> round(float(found), 3)  # (2 * 0.4**2 + 2 * 0.2**2) / 4
     0.1
     """
-    labels, p = check_scored(s, y_pred)
-    options = Weighting(sample_weight, normalised, max_weight, class_prior, level)
-    return evaluate(Measure("Brier score", partial(_mean_cost, "squared")), labels, p, propensity, options)
+    return check_scored(s, y_pred)
 
 
 def observed_log_likelihood(
@@ -220,12 +264,237 @@ def observed_log_likelihood(
     return summary("Observed log-likelihood", mean, error, answer, rows, options)
 
 
-def _mean_cost(cost: str, p: Vector, target: Vector, weight: Vector) -> Ratio:
-    chosen = get_cost(cost)
-    return weighted_scores.mean_cost(chosen.positive(p), chosen.negative(p), target, weight)
-
-
 def _rounding_error(values: Any) -> float:
     """Return the spacing of numbers below 1 in the type that the predictions came in."""
     dtype = getattr(values, "dtype", None)
     return float(np.finfo(dtype if isinstance(dtype, np.dtype) and dtype.kind == "f" else np.float64).eps)
+
+
+@_weighted(Measure("Accuracy", _accuracy, accuracy_equation))
+def propensity_weighted_accuracy(s: ArrayLike, y_pred: ArrayLike, *, threshold: float = 0.5) -> _Checked:
+    r"""Share of rows whose true class is predicted.
+
+    .. math:: \frac{1}{\sum w_i} \sum_i w_i \bigl[t_i d_i + (1 - t_i)(1 - d_i)\bigr], \qquad
+              t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    Exactly unbiased in its plain form.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Predicted probability of the positive class, or decisions: 0 and 1, or booleans.
+    threshold : float in (0, 1), default=0.5
+        Rows above it are decided positive.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD.
+
+    Examples
+    --------
+    The label stands for two positives, since only half of them are labelled:
+
+    >>> float(propensity_weighted_accuracy([1, 0, 0, 0], [0.9, 0.8, 0.1, 0.2], propensity=0.5))
+    1.0
+    """
+    return _decisions(s, y_pred, threshold)
+
+
+@_weighted(Measure("Precision", weighted_scores.precision, precision_equation))
+def propensity_weighted_precision(s: ArrayLike, y_pred: ArrayLike, *, threshold: float = 0.5) -> _Checked:
+    r"""Share of positives among rows that are decided positive.
+
+    .. math:: \frac{\sum_i w_i t_i d_i}{\sum_i w_i d_i}, \qquad t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    The bottom does not depend on labels: unbiased in its plain form, given the rows. NaN with a warning where no row is
+    decided positive.
+
+    Parameters
+    ----------
+    y_pred, threshold
+        As in `propensity_weighted_accuracy`.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD.
+
+    Examples
+    --------
+    >>> float(propensity_weighted_precision([1, 0, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.1], propensity=0.5))
+    0.5
+    """
+    return _decisions(s, y_pred, threshold)
+
+
+@_weighted(Measure("Recall", weighted_scores.recall, recall_equation), may_be_normalised=False)
+def propensity_weighted_recall(s: ArrayLike, y_pred: ArrayLike, *, threshold: float = 0.5) -> _Checked:
+    r"""Share of positives that are decided positive.
+
+    .. math:: \frac{\sum_i w_i t_i d_i}{\sum_i w_i t_i}, \qquad t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    Top and bottom are unbiased, their ratio is consistent. It is normalised as it stands: a factor common to all
+    targets cancels, so under SCAR it is the recall among labelled rows. NaN with a warning where no row is labelled.
+
+    Parameters
+    ----------
+    y_pred, threshold
+        As in `propensity_weighted_accuracy`.
+    s, propensity, sample_weight, max_weight, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD. Hajek (1971).
+
+    Examples
+    --------
+    >>> float(propensity_weighted_recall([1, 0, 1], [0.9, 0.8, 0.1], propensity=[0.8, 0.5, 0.2]))
+    0.2
+    """
+    return _decisions(s, y_pred, threshold)
+
+
+@_weighted(Measure("F1", weighted_scores.f1, f1_equation))
+def propensity_weighted_f1(s: ArrayLike, y_pred: ArrayLike, *, threshold: float = 0.5) -> _Checked:
+    r"""Harmonic mean of precision and recall.
+
+    .. math:: \frac{2 \sum_i w_i t_i d_i}{\sum_i w_i t_i + \sum_i w_i d_i}, \qquad
+              t_i = s_i/e_i, \quad d_i = 1[p_i > \text{threshold}]
+
+    Top and bottom are unbiased, their ratio is consistent.
+
+    Parameters
+    ----------
+    y_pred, threshold
+        As in `propensity_weighted_accuracy`.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD. van Rijsbergen (1979), "Information Retrieval", Butterworths.
+
+    Examples
+    --------
+    >>> float(propensity_weighted_f1([1, 0, 0, 0], [0.9, 0.8, 0.1, 0.1], propensity=0.5))
+    1.0
+    """
+    return _decisions(s, y_pred, threshold)
+
+
+def _decisions(s: ArrayLike, y_pred: ArrayLike, threshold: float) -> tuple[Vector, Vector]:
+    check_fraction(threshold, "threshold")
+    labels, p = check_scored(s, y_pred)
+    return labels, (p > threshold).astype(np.float64)
+
+
+@_weighted(Measure("ROC-AUC", _roc_auc))
+def propensity_weighted_roc_auc(s: ArrayLike, y_pred: ArrayLike) -> _Checked:
+    r"""Area under the ROC curve: how often a positive scores above a negative, ties counting one half.
+
+    .. math:: \frac{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)\, k_{ij}}{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)}, \qquad
+              t_i = s_i/e_i, \quad k_{ij} = 1[z_i > z_j] + \tfrac12 1[z_i = z_j]
+
+    Top and bottom are unbiased, as pairs of a row with itself are left out; their ratio is consistent. Takes one sort,
+    and so does its standard error. NaN with a warning where no row is labelled, or where the labels stand for as many
+    positives as there are rows. In simulations (areas of 0.82 and 0.96; propensity 0.2, or 0.05 and 0.4 for half the
+    rows each) 95% intervals covered 98 to 100% with 3 labels, 95 to 98% with 10 and 94 to 95% with 30.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Any numbers that are higher for rows more likely to be positive.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Hoeffding (1948), Annals of Mathematical Statistics 19. Hanley and McNeil (1982), Radiology 143. With a class prior
+    under SCAR: Jain, White and Radivojac (2017), "Recovering true classifier performance in positive-unlabeled
+    learning", AAAI.
+
+    Examples
+    --------
+    >>> from sklearn.metrics import roc_auc_score
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(2, 4000))
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-2 * x[0]))
+    >>> e = np.where(x[0] + x[1] > 0, 0.8, 0.2)
+    >>> s = y & (rng.random(4000) < e)
+    >>> found = propensity_weighted_roc_auc(s, x[0], propensity=e)
+    >>> low, high = found.interval
+    >>> bool(low < roc_auc_score(y, x[0]) < high)
+    True
+    """
+    return check_scored(s, y_pred, check_predictions=_check_order)
+
+
+@_weighted(Measure("Average precision", weighted_scores.average_precision, logarithmic=True))
+def propensity_weighted_average_precision(s: ArrayLike, y_pred: ArrayLike) -> _Checked:
+    r"""Average precision: the mean over positives of the precision among rows that score as high or higher.
+
+    .. math:: \frac{1}{\sum_i w_i t_i} \sum_i w_i t_i\,
+              \frac{w_i + \sum_{j \ne i,\, z_j \ge z_i} w_j t_j}{\sum_{z_j \ge z_i} w_j}, \qquad t_i = s_i/e_i
+
+    The row itself counts as one positive, not as :math:`t_i`: so top and bottom are unbiased; their ratio is
+    consistent. NaN with a warning where no row is labelled.
+
+    Trust the interval with few labels only where their propensities are much alike: the estimate is skewed, mostly too
+    low and now and then much too high. In simulations 95% intervals covered 94 to 97% with 3, 10 and 30 labels of
+    propensity 0.2; with propensities of 0.05 and 0.4 for half the rows each 98 to 100% with 3 labels (where a third had
+    none), 93 to 94% with 10 and 82 to 88% with 30.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (n,)
+        Any numbers that are higher for rows more likely to be positive.
+    s, propensity, sample_weight, normalised, max_weight, class_prior, level
+        As in `propensity_weighted_log_loss`.
+
+    Returns
+    -------
+    Score
+
+    References
+    ----------
+    Bekker, Robberechts and Davis (2019), ECML-PKDD, for the weights. With known classes it is
+    ``sklearn.metrics.average_precision_score``.
+
+    Examples
+    --------
+    >>> round(float(propensity_weighted_average_precision([1, 0, 1, 0], [4, 3, 2, 1], propensity=1.0)), 4)
+    0.8333
+    """
+    return check_scored(s, y_pred, check_predictions=_check_order)
+
+
+def _check_order(values: ArrayLike, *, name: str) -> Vector:
+    z = check_vector(values, name)
+    bad = np.flatnonzero(np.isnan(z))
+    if bad.size:
+        raise ValueError(f"{name} holds NaN in {bad.size} of {z.size} rows (first: row {bad[0]}); rows need an order.")
+    return z

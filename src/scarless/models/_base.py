@@ -62,6 +62,11 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = inner_tags is not None and inner_tags.allow_nan
         return tags
 
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        return self._coding
+
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
         return getattr(self, "estimator", None)

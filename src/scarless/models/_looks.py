@@ -46,10 +46,11 @@ from scarless.models._looks_doubts import (
 )
 from scarless.models._looks_reading import LooksReading
 from scarless.numerics.arrays import Array, Vector
-from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
+from scarless.numerics.looks_objective import detection_curve
+from scarless.numerics.objectives import PairObjective
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
-from scarless.pair.facts import Fact, LabelFrequency, check_known, in_group
+from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, check_known, in_group
 from scarless.pair.fit import PairFit
 from scarless.pair.groups import BY_MEAN, warn_of_heavy_rows
 from scarless.pair.inference import PairInference, disagreements, pair_inference
@@ -160,7 +161,7 @@ class LooksMixin(LooksReading):
                 if claim.look >= looks.n_looks:
                     raise ValueError(f"known says {claim.told}, and labels have {looks.n_looks} looks; the first is 0.")
                 kind = int(looks.kinds[claim.look])
-            elif claim.where is not None:
+            elif isinstance(claim, ClassPrior) and claim.where is not None:
                 group = f"group {number}"
                 columns = tuple(int(self._columns(X, [name], "known")[0]) for name in claim.where)
                 engine = with_group(engine, group, columns, tuple(claim.where.values()))
@@ -207,7 +208,7 @@ class LooksMixin(LooksReading):
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
-    def _stored_rate(self, objective: LooksLikelihood, beta: Vector, kinds: NDArray[np.intp]) -> Any:
+    def _stored_rate(self, objective: PairObjective, beta: Vector, kinds: NDArray[np.intp]) -> Any:
         """Return the rate of false positives of every look; one number where all are the same."""
         if objective.false_positives is None:
             return 0.0
@@ -367,13 +368,13 @@ def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:
     return (np.asarray(rows["w"] @ rows[group]),)
 
 
-def _block_propensity(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector, kind: int) -> Array:
+def _block_propensity(X: Any, rows: Any, objective: PairObjective, beta: Vector, kind: int) -> Array:
     return np.asarray(objective.propensity(objective.logit_values(in_double(X), beta)[1 + kind]))
 
 
-def _block_posterior(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector) -> Array:
+def _block_posterior(X: Any, rows: Any, objective: PairObjective, beta: Vector) -> Array:
     return objective.terms(X, rows, beta).q
 
 
-def _block_values(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector) -> Array:
+def _block_values(X: Any, rows: Any, objective: PairObjective, beta: Vector) -> Array:
     return objective.terms(X, rows, beta).value

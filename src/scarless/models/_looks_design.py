@@ -16,6 +16,7 @@ from scarless.models._pair import PairClassifier
 from scarless.numerics.arrays import Array
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import PairObjective
 from scarless.pair.facts import Fact
 from scarless.pair.labelling import Labelling, check_labelling
 from scarless.pair.problem import PairProblem, what_is_seen
@@ -30,7 +31,7 @@ class Looks(NamedTuple):
     names: tuple[str, ...]
     kinds: NDArray[np.intp]  # of each look
     visits: dict[str, NDArray[np.intp]]  # the columns of each visit attribute, one for each look
-    objective: LooksLikelihood
+    objective: PairObjective
     n_audited: int
 
     @property

@@ -11,6 +11,7 @@ from scarless.models._looks_design import listed
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.sigmoid import at_least_one
 from scarless.pair.facts import check_known
 from scarless.pair.inference import PairInference
 from scarless.pair.labelling import check_labelling
@@ -115,19 +116,20 @@ def any_label(model: Any, X: Any, labels: Any) -> Vector:
     array of shape (n_rows,)
         0 where nobody looked.
     """
-    return 0.0 - np.expm1(_log_missed(X, labels, model, model.predict_propensity))
+    return _any_look(X, labels, model, model.predict_propensity)
 
 
 def any_false_label(model: Any, X: Any, labels: Any) -> Vector:
     """Return the probability that a negative gets a label at any of the looks that took place."""
     looks = looks_of(model)
     rates = np.resize(np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)), looks.n_looks)
-    return 0.0 - np.expm1(_log_missed(X, labels, model, lambda X, look: rates[look]))
+    return _any_look(X, labels, model, lambda X, look: rates[look])
 
 
-def _log_missed(X: Any, labels: Any, model: Any, probability: Any) -> Vector:
+def _any_look(X: Any, labels: Any, model: Any, probability: Any) -> Vector:
     seen = check_looks(labels, coding=model._coding, name="s").labels >= 0
-    missed = np.zeros(len(seen))
-    for k in range(looks_of(model).n_looks):
-        missed += np.where(seen[:, k], np.log1p(-np.minimum(probability(X, look=k), _ALMOST_SURE)), 0.0)
-    return missed
+    p = [
+        np.where(seen[:, k], np.minimum(probability(X, look=k), _ALMOST_SURE), 0.0)
+        for k in range(looks_of(model).n_looks)
+    ]
+    return at_least_one(np.column_stack(p))

@@ -222,7 +222,7 @@ def observed_of(model: Any, label: Any, audit: str | None) -> Observed | None:
             "of them, in their order."
         )
     sure = looks is None or looks.objective.false_positives is None
-    return Observed(LookColumns(names, audit), model._coding, plain, sure)
+    return Observed(LookColumns(names, audit), model.label_coding_, plain, sure)
 
 
 # --- what a model says of rows, given what was observed of them
@@ -309,7 +309,7 @@ class AnyModel:
         """Return the answers of a partition's rows."""
         frame = table.select(list(self.names)).to_pandas(ignore_metadata=True)
         X, model = frame.to_numpy() if self.as_array else frame, self.model
-        f = np.ascontiguousarray(model.predict_proba(X)[:, model._coding.positive], dtype=np.float64)
+        f = np.ascontiguousarray(model.predict_proba(X)[:, model.label_coding_.positive], dtype=np.float64)
         if not self.has_propensity or observed is None or observation is None:
             return Answers(f)
         if observed.plain:
@@ -377,6 +377,11 @@ def refuse_known(model: Any, propensity: Any) -> None:
         check_propensity(propensity, n_rows=1)
 
 
+def propensity_is_fact(model: Any) -> bool:
+    """Whether an unlabelled row of propensity 1 is surely negative: the propensity was given, not estimated."""
+    return bool(model._propensity_is_fact)
+
+
 def scorer_of(model: Any, X: Any, observed: Observed | None, label: str | None) -> tuple[Any, Scorer]:
     """Return a table in files with the columns of a fit, and what predicts its rows."""
     table, plan = with_columns(model, X, label)
@@ -387,7 +392,7 @@ def scorer_of(model: Any, X: Any, observed: Observed | None, label: str | None) 
         asked = AnyModel(model, tuple(plan.names), has_own, as_array=nameless)
         return table, Scorer(asked, observed, joblib.hash(model))
     constant = float(model.label_frequency_) if has_own and model._one_propensity else None
-    told = type(model).__name__, list(plan.names), model._coding, getattr(X, "token", ""), constant
+    told = type(model).__name__, list(plan.names), model.label_coding_, getattr(X, "token", ""), constant
     return table, Scorer(logistic, observed, joblib.hash((logistic.objective, logistic.parameters, told)), constant)
 
 

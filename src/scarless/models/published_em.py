@@ -48,8 +48,8 @@ class PublishedEMClassifier(PairClassifier):
         which drops rows of negative weight: splice 0.123, 0.148, 0.183; breast cancer 0.045, 0.065, 0.103; image
         segmentation 0.074, 0.074, 0.125; mushroom 0.096, 0.095, 0.123.
     tol : float, default=1e-4
-        A fit ends where the last `window` iterations together gained less than this in log-likelihood per row, and
-        `slope_tol` is met.
+        A fit ends when it gains less than this in log-likelihood per row, in the last `window` iterations together,
+        and `slope_tol` is met.
     slope_tol : float, default=1e-4
         The propensities' mean absolute slope over the last `window` iterations must be below this.
     window : int, default=10

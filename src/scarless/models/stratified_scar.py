@@ -20,7 +20,7 @@ from scarless.label_frequency.names import (
     as_label_frequency_estimator,
     narrow_tags,
 )
-from scarless.labelling.attributes import columns_at
+from scarless.labelling.base import columns_at
 from scarless.models._base import check_solver_options, need_labels
 from scarless.models._strata import Estimates, combine, comparable, estimate_within
 from scarless.models.propensity_weighted import KnownPropensityClassifier

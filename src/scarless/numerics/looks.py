@@ -18,11 +18,14 @@ information minus what is lost because the class is not seen.
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.namespace import at_least, concat, namespace_of
-from scarless.numerics.sigmoid import sigmoid_pair, softplus
+from scarless.numerics.namespace import at_least, at_most, concat, in_float64, namespace_of
+from scarless.numerics.sigmoid import logistic_terms, sigmoid_pair
 
 _LEAST = 1e-300  # a probability that can be divided by
+_IMPOSSIBLE = -1e300  # log-probability of a class that was ruled out: finite, so that 0 times it is 0
 
 
 class LookTerms(NamedTuple):
@@ -35,16 +38,19 @@ class LookTerms(NamedTuple):
     h: Matrix | None  # None: no false positives
     q: Vector  # Pr(y=1 | labels, audit, x)
     not_q: Vector
-    odds: Vector  # log-odds of q, as if the class had not been checked
+    odds: Vector  # log-odds of q, as if the class were not known
     value: Vector  # log-likelihood
     labels: Matrix  # t
     looks: Matrix  # m
     audited: Any  # which rows
+    known: Any  # which rows have a class that is known: it was checked, or has a label that no negative gets
     turn: Matrix  # first derivative of e by its logit
     curve: Matrix  # second derivative
     slope: Matrix  # first derivative of log A by the logits
     bend: Matrix  # minus its second derivatives
     mean_bend: Matrix  # what a positive row's looks have of it on average
+    silent: Matrix  # slope of a row without any label
+    log_missed: Vector  # log-probability that a positive row gets no label at its looks
 
 
 class RowInformation(NamedTuple):
@@ -66,15 +72,19 @@ class _Propensities(NamedTuple):
     slope: Matrix
     bend: Matrix
     mean_bend: Matrix
+    silent: Matrix
+    log_missed: Vector
 
 
 def _propensities(v: Matrix, labels: Matrix, looks: Matrix) -> _Propensities:
-    xp = namespace_of(v)
-    e, not_e = sigmoid_pair(v)
-    log_a = -xp.sum(labels * softplus(-v) + (looks - labels) * softplus(v), axis=1)
-    turn = e * not_e
+    e, not_e, log_e, log_not_e = logistic_terms(v)
+    turn, expected = e * not_e, looks * e
     bend = looks * turn
-    return _Propensities(e, not_e, log_a, turn, turn * (not_e - e), labels - looks * e, bend, bend)
+    log_a = _over_looks(labels * log_e + (looks - labels) * log_not_e)
+    log_missed = _over_looks(looks * log_not_e)
+    return _Propensities(
+        e, not_e, log_a, turn, turn * (not_e - e), labels - expected, bend, bend, -expected, log_missed
+    )
 
 
 def _bounded_propensities(v: Matrix, labels: Matrix, looks: Matrix, bounds: tuple[float, float]) -> _Propensities:
@@ -82,12 +92,18 @@ def _bounded_propensities(v: Matrix, labels: Matrix, looks: Matrix, bounds: tupl
     low, high = bounds
     p, not_p = sigmoid_pair(v)
     e, not_e = at_least(low + (high - low) * p, _LEAST), at_least((1.0 - high) + (high - low) * not_p, _LEAST)
-    log_a = xp.sum(labels * xp.log(e) + missed * xp.log(not_e), axis=1)
+    log_not_e = xp.log(not_e)
+    log_a, log_missed = _over_looks(labels * xp.log(e) + missed * log_not_e), _over_looks(looks * log_not_e)
     turn = (high - low) * p * not_p
     curve = turn * (not_p - p)
     slope = turn * (labels / e - missed / not_e)
     bend = labels * (turn**2 / e - curve) / e + missed * (turn**2 / not_e + curve) / not_e
-    return _Propensities(e, not_e, log_a, turn, curve, slope, bend, looks * turn**2 / (e * not_e))
+    mean_bend, silent = looks * turn**2 / (e * not_e), -looks * turn / not_e
+    return _Propensities(e, not_e, log_a, turn, curve, slope, bend, mean_bend, silent, log_missed)
+
+
+def _over_looks(values: Matrix) -> Vector:
+    return values[:, 0] if values.shape[1] == 1 else namespace_of(values).sum(values, axis=1)
 
 
 def look_terms(
@@ -112,38 +128,45 @@ def look_terms(
     array([0.2])
     """
     xp = namespace_of(u)
-    f, not_f = sigmoid_pair(u)
+    f, not_f, log_f, log_not_f = logistic_terms(u)
     of_e = _propensities(v, labels, looks) if bounds is None else _bounded_propensities(v, labels, looks, bounds)
-    missed = looks - labels
-    positive = -softplus(-u) + of_e.log_a  # log f A
+    positive, negative = log_f + of_e.log_a, log_not_f  # log f A, log (1 - f) B
+    not_positive, not_negative = audit == 0, audit == 1
     if g is None:
-        h, none = None, xp.sum(labels, axis=1) == 0
-        negative = xp.where(none, -softplus(u), -xp.inf)  # log (1 - f) B
+        h = None
+        not_negative = not_negative | (_over_looks(labels) > 0)
     else:
-        h = sigmoid_pair(g)[0]
-        negative = -softplus(u) - xp.sum(labels * softplus(-g) + missed * softplus(g), axis=1)
+        h, _, log_h, log_not_h = logistic_terms(g)
+        negative = negative + _over_looks(labels * log_h + (looks - labels) * log_not_h)
+    known, no_p, no_n = not_positive | not_negative, in_float64(not_positive), in_float64(not_negative)
     odds = positive - negative
-    q, not_q = sigmoid_pair(odds)
-    value = xp.logaddexp(positive, negative)
-    audited, found = audit >= 0, audit == 1
+    # Both classes relative to the likelier one, and 0 for one that was ruled out. Only odds of open rows are raised:
+    # exponentials of infinity take eight times as long.
+    of_open = odds * (1.0 - in_float64(known))
+    of_p, of_n = xp.exp(at_most(of_open, 0.0)) * (1.0 - no_p), xp.exp(-at_least(of_open, 0.0)) * (1.0 - no_n)
+    both = at_least(of_p + of_n, _LEAST)
+    likelier = xp.maximum(positive + _IMPOSSIBLE * no_p, negative + _IMPOSSIBLE * no_n)
     return LookTerms(
         f,
         not_f,
         of_e.e,
         of_e.not_e,
         h,
-        q=xp.where(audited, xp.where(found, 1.0, 0.0), q),
-        not_q=xp.where(audited, xp.where(found, 0.0, 1.0), not_q),
+        q=of_p / both,
+        not_q=of_n / both,
         odds=odds,
-        value=xp.where(audited, xp.where(found, positive, negative), value),
+        value=likelier + xp.log1p(of_p * of_n),
         labels=labels,
         looks=looks,
-        audited=audited,
+        audited=audit >= 0,
+        known=known,
         turn=of_e.turn,
         curve=of_e.curve,
         slope=of_e.slope,
         bend=of_e.bend,
         mean_bend=of_e.mean_bend,
+        silent=of_e.silent,
+        log_missed=of_e.log_missed,
     )
 
 
@@ -157,7 +180,7 @@ def look_scores(terms: LookTerms) -> Matrix:
     columns = [of_u[:, None], terms.q[:, None] * terms.slope]
     if terms.h is not None:
         columns.append(terms.not_q[:, None] * (terms.labels - terms.looks * terms.h))
-    return concat(columns, axis=1)
+    return _side_by_side(columns)
 
 
 def observed_look_information(terms: LookTerms) -> RowInformation:
@@ -180,12 +203,9 @@ def expected_look_information(terms: LookTerms) -> RowInformation:
     if terms.h is not None:
         complete = (terms.mean_bend, terms.slope)
         return _information(terms, terms.f, terms.not_f, xp.zeros_like(terms.f), complete, terms.labels)
-    none = xp.prod(terms.not_e**terms.looks, axis=1)
-    unlabelled = terms.not_f + terms.f * none
-    lost = terms.f * none * terms.not_f / xp.where(unlabelled > 0, unlabelled, 1.0)
-    omega = xp.where(terms.audited, 0.0, lost)
-    unseen = -terms.looks * terms.turn / at_least(terms.not_e, _LEAST)  # the slope of a row without any label
-    return _information(terms, terms.f, terms.not_f, omega, (terms.mean_bend, unseen), terms.labels)
+    unseen = terms.f * xp.exp(terms.log_missed)
+    omega = unseen * terms.not_f / at_least(terms.not_f + unseen, _LEAST) * (1.0 - in_float64(terms.audited))
+    return _information(terms, terms.f, terms.not_f, omega, (terms.mean_bend, terms.silent), terms.labels)
 
 
 def _information(
@@ -198,11 +218,17 @@ def _information(
     if terms.h is not None:
         diagonal.append(not_q[:, None] * terms.looks * terms.h * (1.0 - terms.h))
         along.append(terms.looks * terms.h - labels)
-    return RowInformation(concat(diagonal, axis=1), omega, concat(along, axis=1))
+    return RowInformation(_side_by_side(diagonal), omega, _side_by_side(along))
+
+
+def _side_by_side(columns: list[Matrix]) -> Matrix:
+    """Return columns in one matrix; numpy's with each column in one piece, since they are used one by one."""
+    if namespace_of(columns[0]) is np:
+        return np.concatenate([each.T for each in columns]).T
+    return concat(columns, axis=1)
 
 
 def detected(terms: LookTerms) -> tuple[Vector, Vector]:
     r"""Return the probability that a positive row gets any label at its looks, and that it gets none."""
     xp = namespace_of(terms.f)
-    none = xp.prod(terms.not_e**terms.looks, axis=1)
-    return -xp.expm1(xp.sum(terms.looks * xp.log(at_least(terms.not_e, _LEAST)), axis=1)), none
+    return -xp.expm1(terms.log_missed), xp.exp(terms.log_missed)

@@ -5,7 +5,7 @@ does that sees another column at every look.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,12 @@ from scarless.numerics.objectives import Curvature, Logit, PairObjective, Sums
 from scarless.numerics.sigmoid import sigmoid, softplus
 from scarless.numerics.uncertainty import PairSums
 
-LooksSums = PairSums  # the name in model files of before
+_NOTHING = Design.of(np.arange(0))
+_MOST_IN_PAIRS = 4  # logits of columns whose products are taken pair by pair; with more, one product of all is quicker
+
+
+class LooksSums(PairSums):
+    """The sums of several looks in model files of before: `PairSums` by another name."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class LooksLikelihood:
     @property
     def designs(self) -> tuple[Design, ...]:
         """What each model sees, at the first of its looks."""
-        return (self.f, *(model[0] for model in self.models), *(Design.of(np.arange(0)) for _ in range(self.n_rates)))
+        return (self.f, *(model[0] for model in self.models), *[_NOTHING] * self.n_rates)
 
     @property
     def n_parameters(self) -> int:
@@ -83,8 +88,8 @@ class LooksLikelihood:
     @property
     def places(self) -> list[slice]:
         """Where each model's parameters are."""
-        ends = np.cumsum([0, *(design.n_parameters for design in self.designs)])
-        return [slice(int(start), int(end)) for start, end in pairwise(ends)]
+        ends = accumulate((design.n_parameters for design in self.designs), initial=0)
+        return [slice(start, end) for start, end in pairwise(ends)]
 
     @property
     def logits(self) -> list[Logit]:
@@ -92,8 +97,8 @@ class LooksLikelihood:
         places, kinds = self.places, self.n_kinds
         designs = [(design, places[1 + i]) for i, model in enumerate(self.models) for design in model]
         found = [Logit(self.f, places[0], 0), *(Logit(*each, 1 + j) for j, each in enumerate(designs))]
-        own, nothing = places[1 + len(self.models) :], Design.of(np.arange(0))
-        found += [Logit(nothing, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
+        own = places[1 + len(self.models) :]
+        found += [Logit(_NOTHING, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
         return found
 
     def propensity(self, v: Vector) -> Vector:
@@ -124,16 +129,15 @@ class LooksLikelihood:
         """Return what each row of a block says."""
         logits, kinds = self.logits, self.n_kinds
         columns = self.logit_values(X, beta)
-        v, g = np.stack(columns[1 : 1 + kinds], axis=1), None
+        v, g = np.stack(columns[1 : 1 + kinds]).T, None  # every column in one piece, as in all that follows
         if self.false_positives is not None:
             known = np.nan if isinstance(self.false_positives, str) else self.false_positives
-            g = np.empty(v.shape)
+            g = np.empty(v.shape, order="F")
             g[:] = known
             for logit, values in zip(logits[1 + kinds :], columns[1 + kinds :], strict=True):
                 g[:, logit.column - 1 - kinds] = values
-        counts = (np.asarray(rows[name], dtype=np.float64) for name in ("labels", "looks", "audit"))
-        labels, seen, audit = counts
-        return looks.look_terms(columns[0], v, g, labels, seen, audit, self.bounds)
+        labels, seen = (np.asarray(rows[name], dtype=np.float64, order="F") for name in ("labels", "looks"))
+        return looks.look_terms(columns[0], v, g, labels, seen, rows["audit"], self.bounds)
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
         """Return value, gradient and curvature."""
@@ -190,7 +194,7 @@ class LooksLikelihood:
     def row_posterior_logit(self, X: Any, rows: Rows, beta: Vector) -> Vector:
         """Return the logit of `row_posterior`; infinite where the class is known."""
         terms = self.terms(X, rows, beta)
-        return np.where(terms.audited, np.where(terms.q == 1, np.inf, -np.inf), terms.odds)
+        return np.where(terms.known, np.where(terms.q == 1, np.inf, -np.inf), terms.odds)
 
     def row_scores(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
         """Return the derivatives of the log-likelihood by the logits, a column for each in the order of `logits`."""
@@ -199,9 +203,9 @@ class LooksLikelihood:
     def posterior_slopes(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
         """Return the derivatives of `row_posterior_logit` by the logits; 0 where the class is known."""
         terms = self.terms(X, rows, beta)
-        known = terms.audited | np.isinf(terms.odds)
         slopes = looks.observed_look_information(terms).along[:, self._columns()]
-        return np.where(known[:, None], 0.0, slopes)
+        slopes[terms.known] = 0.0
+        return slopes
 
     def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
         """Return log-likelihood, class probability, and probability of any label of a positive row."""
@@ -225,8 +229,7 @@ class LooksLikelihood:
 
         silent: list[Vector | None] = [None] * (len(logits) - 1)
         of_f = terms.f * terms.not_f
-        lost = none[:, None] * terms.looks * terms.turn / np.maximum(terms.not_e, 1e-300)
-        of_any = [terms.f * lost[:, j] for j in range(kinds)]
+        of_any = [-terms.f * none * terms.silent[:, j] for j in range(kinds)]
         fe = terms.f[:, None] * terms.e
         by_look = []
         for j in range(kinds):
@@ -277,12 +280,22 @@ class LooksLikelihood:
 
     def _matrix(self, X: Any, w: Vector, found: RowInformation) -> Matrix:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
-        matrix = np.zeros((self.n_parameters, self.n_parameters))
-        for logit in self.logits:
-            seen, weight = logit.design.take(X), w * found.diagonal[:, logit.column]
-            bent = bool((weight < 0).any())  # only where propensities have bounds
-            own = linear.cross_product(seen, weight, seen) if bent else linear.gram([(seen, np.sqrt(weight))])
-            matrix[logit.place, logit.place] += own
+        logits, matrix = self.logits, np.zeros((self.n_parameters, self.n_parameters))
+        blocks, weights = [logit.design.take(X) for logit in logits], {}
+        in_pairs = sum(logit.design.n_columns > 0 for logit in logits) <= _MOST_IN_PAIRS
+        for j, logit in enumerate(logits):
+            weights[j, j] = w * found.diagonal[:, logit.column]
+            if in_pairs:
+                lost = w * found.omega * found.along[:, logit.column]
+                weights[j, j] -= lost * found.along[:, logit.column]
+                others = enumerate(logits[j + 1 :], start=j + 1)
+                weights.update({(j, k): -lost * found.along[:, other.column] for k, other in others})
+        for (j, k), product in linear.products_of_pairs(blocks, weights).items():
+            matrix[logits[j].place, logits[k].place] += product
+            if j != k:
+                matrix[logits[k].place, logits[j].place] += product.T
+        if in_pairs:
+            return matrix
         return matrix - sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
 
 
@@ -291,17 +304,20 @@ def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matr
 
     `along` has the numbers :math:`c_j`, a column for each logit in their order; no weight is negative.
     """
+    logits, root = objective.logits, np.sqrt(weight)
+    seen = [logit.design.take(X) for logit in logits]
+    if len(logits) == len(objective.places) and not sparse.issparse(X):
+        return linear.gram([(block, root * along[:, j]) for j, block in enumerate(seen)])
     blocks: dict[int, Any] = {}
-    for j, logit in enumerate(objective.logits):
-        scaled = _scaled_with_ones(logit.design.take(X), along[:, j])
+    for j, (logit, block) in enumerate(zip(logits, seen, strict=True)):
+        scaled = _scaled_with_ones(block, root * along[:, j])
         before = blocks.get(logit.place.start)
         blocks[logit.place.start] = scaled if before is None else before + scaled
     parts = [blocks[place.start] for place in objective.places]
-    if any(sparse.issparse(part) for part in parts):
+    if sparse.issparse(X):
         every = sparse.hstack(parts, format="csr")
-        return (every.T @ every.multiply(weight[:, None]).tocsr()).toarray()
+        return (every.T @ every).toarray()
     every = np.hstack(parts)
-    every *= np.sqrt(weight).astype(every.dtype)[:, None]
     return every.T @ every
 
 

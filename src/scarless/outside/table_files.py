@@ -1,25 +1,38 @@
-"""A user's table from a file, and a table into one, by the suffix of the file's name."""
+"""A user's table from a file, and a table into one, by the suffix of the file's name.
 
+Text files are read by `table_text`; Parquet, Arrow and Excel here.
+"""
+
+import datetime
+import json
 import os
+import re
+import zipfile
 from typing import Any
 
+from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
-from scarless.outside.tables.binary import read_binary
-from scarless.outside.tables.columns import arrow, to_frame
-from scarless.outside.tables.excel import read_excel
-from scarless.outside.tables.kinds import (
+from scarless.outside.table_columns import (
     COMPRESSIONS,
+    MISSING,
     SUFFIXES,
     TableFile,
     TableFileError,
+    arrow,
     file_of,
     first_bytes,
     repeated,
+    to_frame,
+    typed_column,
 )
-from scarless.outside.tables.text import read_text
-from scarless.outside.tables.writing import write_table
+from scarless.outside.table_text import read_text
+from scarless.outside.table_writing import write_table
 
 __all__ = ["TableFileError", "read_table", "table_suffixes", "write_table"]
+
+_NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
+_ERRORS = {"#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"}
+_MISSING = _ERRORS | set(MISSING)
 
 
 def table_suffixes() -> tuple[str, ...]:
@@ -155,3 +168,151 @@ def _counted(column: Any, start: int) -> Any:
 def _listed(noun: str, items: list[Any]) -> str:
     shown = ", ".join(map(repr, items[:10])) + (", ..." if len(items) > 10 else "")
     return f"{noun}{'s' * (len(items) > 1)} {shown}"
+
+
+# --- Parquet, Arrow and Excel
+
+
+def read_binary(file: TableFile, begin: bytes) -> tuple[list[str], list[Any]]:
+    """Return names and columns of a Parquet or Arrow file."""
+    pa = arrow()
+    try:
+        table = _table(file, begin)
+    except (pa.ArrowException, OSError) as error:
+        raise file.fault(
+            f"this {file.form} file is damaged or incomplete ({' '.join(str(error).split())[:150]}); copy it again, or "
+            "write it again."
+        ) from error
+    if not len(table):
+        raise file.fault("this file has columns and no rows; write it again with its rows.")
+    names, columns = list(table.column_names), list(table.columns)
+    for name in _nameless_index(table):
+        warn_user(
+            f"{file.name}: pandas' nameless row index was left out; to keep it as a column, write the table after "
+            'table.rename_axis("name").reset_index().',
+            UserWarning,
+        )
+        columns.pop(names.index(name))
+        names.remove(name)
+    return [name.strip() for name in names], columns
+
+
+def _table(file: TableFile, begin: bytes) -> Any:
+    pa = arrow()
+    if file.form == "Parquet":
+        return arrow("parquet").ParquetFile(file.name).read()
+    if begin.startswith(b"FEA1"):
+        return arrow("feather").read_table(file.name, memory_map=False)
+    with pa.OSFile(file.name) as stream:
+        reader = pa.ipc.open_file(stream) if begin.startswith(b"ARROW1") else pa.ipc.open_stream(stream)
+        return reader.read_all()
+
+
+def _nameless_index(table: Any) -> list[str]:
+    told = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    index = told.get("index_columns", [])
+    return [
+        name
+        for name in index
+        if isinstance(name, str) and _NAMELESS_INDEX.fullmatch(name) and name in table.column_names
+    ]
+
+
+def read_excel(file: TableFile, sheet: str | None = None) -> tuple[list[str], list[Any]]:
+    """Return names and typed columns of a sheet of a workbook; of the first, where none is named."""
+    rows = _rows(file, sheet, values=True)
+    _refuse_uncomputed(file, sheet, rows)
+    while rows and not any(_filled(cell) for cell in rows[-1]):
+        rows.pop()
+    if not rows:
+        which = "the first sheet" if sheet is None else f"the sheet {sheet!r}"
+        raise file.fault(f"{which} of this workbook is empty; put the table there, or name another sheet (--sheet).")
+    if len(rows) == 1:
+        raise file.fault("this file has a header and no rows below it; write it again with its rows.")
+    width = max(place + 1 for row in rows for place, cell in enumerate(row) if _filled(cell))
+    names = ["" if cell is None else str(cell).strip() for cell in _wide(rows[0], width)]
+    columns = [list(column) for column in zip(*(_wide(row, width) for row in rows[1:]), strict=True)]
+    return names, [_column(values) for values in columns]
+
+
+def _rows(file: TableFile, sheet: str | None, *, values: bool) -> list[tuple[Any, ...]]:
+    openpyxl = need("openpyxl", "Excel", "excel")
+    try:
+        book = openpyxl.load_workbook(file.name, read_only=True, data_only=values)
+        try:
+            sheets = book.worksheets
+            if len(sheets) > 1 and values and sheet is None:
+                warn_user(
+                    f"{file.name}: only the first of {len(sheets)} sheets, {sheets[0].title!r}, is read. To read "
+                    f"another one, name it: --sheet (sheet={sheets[1].title!r}).",
+                    UserWarning,
+                )
+            chosen = sheets[0] if sheet is None else _sheet_called(file, sheets, sheet)
+            chosen.reset_dimensions()  # what a file says of its size may be wrong
+            return [tuple(row) for row in chosen.iter_rows(values_only=True)]
+        finally:
+            book.close()
+    except (UserWarning, TableFileError):
+        raise  # where warnings are errors, and where there is no such sheet
+    except Exception as error:  # openpyxl lets whatever a broken file provokes through
+        raise file.fault(
+            f"this Excel workbook is damaged or none ({type(error).__name__}: {str(error)[:100]}); save it again "
+            "as .xlsx."
+        ) from error
+
+
+def _sheet_called(file: TableFile, sheets: list[Any], name: str) -> Any:
+    """Return the sheet of that name, in capital letters or small ones; or say which there are."""
+    exact = [sheet for sheet in sheets if sheet.title == name]
+    alike = exact or [sheet for sheet in sheets if sheet.title.strip().casefold() == name.strip().casefold()]
+    if len(alike) != 1:
+        known = ", ".join(repr(sheet.title) for sheet in sheets[:12])
+        raise file.fault(f"this workbook has no sheet {name!r}; it has {known}. Name one of them (--sheet).")
+    return alike[0]
+
+
+def _filled(cell: Any) -> bool:
+    return cell is not None and cell != ""
+
+
+def _wide(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:
+    return (row + (None,) * width)[:width]
+
+
+def _refuse_uncomputed(file: TableFile, sheet: str | None, rows: list[tuple[Any, ...]]) -> None:
+    """Refuse formulas that no program has computed: they would come as missing values."""
+    if not _has_formulas(file) or all(cell is not None for row in rows for cell in row):
+        return
+    for line, (row, written) in enumerate(zip(rows, _rows(file, sheet, values=False), strict=False), start=1):
+        for cell, formula in zip(row, written, strict=False):
+            if cell is None and isinstance(formula, str) and formula.startswith("="):
+                raise file.fault(
+                    f"row {line} has the formula {formula[:60]!r} without a value; open and save the workbook in "
+                    "Excel or LibreOffice, which compute it."
+                )
+
+
+def _has_formulas(file: TableFile) -> bool:
+    with zipfile.ZipFile(file.name) as parts:
+        sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/")]
+        return any(b"<f" in parts.read(name) for name in sheets)
+
+
+def _column(values: list[Any]) -> Any:
+    """Return cells of one column: as Excel has them where they are of one kind, else by what they look like."""
+    pa = arrow()
+    values = [None if isinstance(value, str) and value.strip() in _MISSING else value for value in values]
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int} and all(value is None or abs(value) < 2**63 for value in values):
+        return pa.chunked_array([pa.array(values, pa.int64() if kinds else pa.float64())])
+    if kinds <= {int, float} and all(
+        value is None or isinstance(value, float) or abs(value) <= 2**53 for value in values
+    ):
+        return pa.chunked_array([pa.array(values, pa.float64())])
+    if kinds == {bool}:
+        return pa.chunked_array([pa.array(values, pa.bool_())])
+    if kinds == {datetime.datetime}:
+        return pa.chunked_array([pa.array(values, pa.timestamp("us"))])
+    return typed_column(
+        pa.chunked_array([pa.array([None if value is None else str(value) for value in values], pa.string())])
+    )

@@ -9,8 +9,7 @@ from scarless.checks.options import check_at_least_zero, check_share, check_whol
 from scarless.engines import Engine, Rows
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.numerics.objectives import Curvature, Sums
+from scarless.numerics.objectives import Curvature, PairObjective, Sums
 from scarless.pair.solving import ChangeOfUnits
 
 _SURE = 1e-5  # a standard error of 0, where it has to be divided by
@@ -184,7 +183,7 @@ class Fact:
     """
 
     engine: Engine
-    objective: LooksLikelihood
+    objective: PairObjective
     kind: int | None  # of look; None: the class prior
     group: str | None  # the name of the rows' values that say who belongs to it
     value: float
@@ -247,7 +246,7 @@ def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tu
 
 
 def _share_sums(
-    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, kind: int | None, group: str | None, bend: bool
+    X: Any, rows: Rows, objective: PairObjective, beta: Vector, kind: int | None, group: str | None, bend: bool
 ) -> _ShareSums:
     terms, w = objective.terms(X, rows, beta), rows["w"]
     if group is not None:

@@ -188,7 +188,7 @@ def clustered(inference: PairInference, engine: Engine, group: Integers) -> Pair
 def _adjusted(by_group: Matrix, inference: PairInference, engine: Engine, group: Integers) -> Matrix:
     """Return the groups' scores without the pull of each on the fit; as they are where there is no information."""
     try:
-        half = np.linalg.cholesky(inference.needed_information() + inference.added)
+        half = np.linalg.cholesky(inference.penalised_information())
     except np.linalg.LinAlgError:
         return by_group
     X, out = engine.collect(_table), by_group.copy()

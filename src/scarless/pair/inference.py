@@ -96,10 +96,10 @@ class PairInference:
     @cached_property
     def precision(self) -> Precision:
         """The penalised information, taken apart; with groups, the inverse of the covariance that counts them."""
-        penalised = self.needed_information() + self.added
-        if self.meat is not None:
+        penalised, added = self.penalised_information(), self.added
+        if self.meat is not None and added is not None:
             least = _LEAST_MEAT * np.diagonal(penalised)  # of what no group tells: fewer groups than parameters
-            middle = self.meat + self.added + np.diag(np.maximum(least, np.finfo(np.float64).tiny))
+            middle = self.meat + added + np.diag(np.maximum(least, np.finfo(np.float64).tiny))
             penalised = penalised @ np.linalg.solve(middle, penalised)
             penalised = 0.5 * (penalised + penalised.T)
         return uncertainty.precision(penalised, noise=self.noise)
@@ -140,6 +140,10 @@ class PairInference:
                 "scarless.diagnostics.bootstrap_intervals."
             )
         return self.information
+
+    def penalised_information(self) -> Matrix:
+        """Return the information with what penalties and facts add to it."""
+        return np.asarray(self.needed_information() + (0.0 if self.added is None else self.added))
 
     def collinear(self) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
         """Return, for the classifier and the first propensity model, sets of columns that are constant together."""
@@ -324,7 +328,8 @@ def _block_intervals(
         error = precision_errors(X, objective, in_numpy(objective.posterior_slopes(X, rows, beta)), precision)
         sure = ~np.isfinite(centre)
     if relaxation is not None:
-        error = np.hypot(error, relaxation.level_errors(*objective.logit_values(X, beta)[:2], of))
+        u, v = objective.logit_values(X, beta)[:2]
+        error = np.hypot(error, relaxation.level_errors(u, v, of))
     ends = low + (high - low) * np.column_stack(uncertainty.logit_interval(centre, error, z))
     if sure is not None:
         ends[sure] = expit(centre[sure])[:, None]

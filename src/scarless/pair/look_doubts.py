@@ -1,7 +1,7 @@
 """Whether looks and audits are as the models have them: cheap questions that every fit asks itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -17,12 +17,14 @@ from scarless.numerics.arrays import Array, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.numerics.newton import WIDEST_MATRIX
+from scarless.numerics.objectives import PairObjective
+from scarless.numerics.sigmoid import at_least_one
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.groups import times_too_sure
 from scarless.pair.inference import pair_inference, penalised_loss
 from scarless.pair.logistic import fit_targets
 from scarless.pair.optima import best_fit
-from scarless.pair.problem import PairProblem, exchange, see_the_same, what_is_seen
+from scarless.pair.problem import PairProblem, changed, exchange, see_the_same, what_is_seen
 
 _LEAST = 1e-12
 _CLOSE = 1e-8  # predicted gain per row: enough for a test
@@ -302,7 +304,7 @@ def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGa
         tuple(Design.of(np.append(design.indices, next(columns)).astype(np.intp)) for design in model)
         for model in objective.models
     )
-    free = problem.with_objective(replace(objective, models=models, offsets=None))
+    free = problem.with_objective(changed(objective, models=models, offsets=None))
     options, before = FitOptions(_CLOSE, max_iter), fit.parameters
     parts = [np.insert(before[place], -1, 1.0) for place in objective.places[1 : 1 + len(objective.models)]]
     rates = before[objective.places[len(objective.models)].stop :]
@@ -324,7 +326,8 @@ def _gain_by_log(problem: PairProblem, fit: PairFit, options: FitOptions) -> flo
     (least,) = problem.engine.collect(_block_least_offset, objective).min(axis=0, keepdims=True)
     if not least > 0.0:
         return 0.0
-    fields = {each.name: getattr(objective, each.name) for each in dataclass_fields(objective)}
+    made: Any = objective
+    fields = {each.name: getattr(objective, each.name) for each in dataclass_fields(made)}
     other = problem.with_objective(LogOffset(**fields))
     there = best_fit(other, options)
     return penalised_loss(problem, fit.parameters) - penalised_loss(other, there.parameters) if there.converged else 0.0
@@ -339,7 +342,7 @@ class LogOffset(LooksLikelihood):
         return np.asarray(np.log(dense_column(X, column)))
 
 
-def _block_least_offset(X: Any, rows: Rows, objective: LooksLikelihood) -> Vector:
+def _block_least_offset(X: Any, rows: Rows, objective: PairObjective) -> Vector:
     return np.min([dense_column(X, column) for column in objective.offsets or ()], axis=0)
 
 
@@ -350,7 +353,7 @@ def bound_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> BoundGap 
         return None
     (sums,) = problem.engine.total(_block_on_bounds, problem.objective, fit.parameters, _NEAR_BOUND)
     shares = sums[1:] / float(sums[0])
-    free = problem.with_objective(replace(problem.objective, bounds=None))
+    free = problem.with_objective(changed(problem.objective, bounds=None))
     there = best_fit(free, FitOptions(_CLOSE, max_iter))
     gained = (penalised_loss(problem, fit.parameters) - penalised_loss(free, there.parameters)) / row_weight(problem)
     (outside,) = free.engine.total(_block_outside, free.objective, there.parameters, bounds)
@@ -399,7 +402,7 @@ def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidR
     options = FitOptions(_CLOSE, max_iter)
     here = fit_pair(asked, fit.parameters, options)
     logit = _FIRST if given is None else float(given[0])
-    free = asked.with_objective(replace(problem.objective, false_positives="shared"))
+    free = asked.with_objective(changed(problem.objective, false_positives="shared"))
     start = np.append(here.parameters, logit)
     there = fit_pair(free, start, options) if given is None else best_fit(free, options)
     gained = (penalised_loss(asked, here.parameters) - penalised_loss(free, there.parameters)) / row_weight(asked)
@@ -441,14 +444,14 @@ def _audit_gap(sums: _AuditSums, error: float) -> AuditGap:
     return AuditGap(found, expected, (found - expected) / float(np.sqrt(float(sums.variance) + error**2)))
 
 
-def _block_audits(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> _AuditSums:
+def _block_audits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> _AuditSums:
     open_rows: Any = {name: rows[name] for name in ("labels", "looks", "w")} | {"audit": np.full(len(rows["w"]), -1.0)}
     terms, w = objective.terms(X, open_rows, beta), rows["w"] * (rows["audit"] >= 0)
     positive, labelled = rows["audit"] == 1, terms.labels.sum(axis=1) > 0
     spread = w * terms.q * terms.not_q
     along = look_numerics.observed_look_information(terms).along
     detected, _ = look_numerics.detected(terms)
-    wrongly = 0.0 if terms.h is None else 1.0 - np.prod((1.0 - terms.h) ** terms.looks, axis=1)
+    wrongly = 0.0 if terms.h is None else at_least_one(terms.h * terms.looks)
     p = terms.f * detected + terms.not_f * wrongly
     gradient = np.zeros(objective.n_parameters)
     for logit in objective.logits:
@@ -495,7 +498,7 @@ def _score_tests(sums: _ScoreSums) -> list[float]:
 
 
 def _block_score_sums(
-    X: Any, rows: Rows, objective: LooksLikelihood, terms: look_numerics.LookTerms, further: Matrix, counts: bool
+    X: Any, rows: Rows, objective: PairObjective, terms: look_numerics.LookTerms, further: Matrix, counts: bool
 ) -> _ScoreSums:
     """Return sums of scores; weights that are not `counts` of rows have squares in the variance (robust scores)."""
     scores, w = look_numerics.look_scores(terms), rows["w"]
@@ -513,7 +516,7 @@ def _block_score_sums(
 def _block_pair_scores(
     X: Any,
     rows: Rows,
-    objective: LooksLikelihood,
+    objective: PairObjective,
     beta: Vector,
     pairs: Sequence[tuple[int, int]],
     kinds: Array,
@@ -535,7 +538,7 @@ def _neighbours(n_looks: int) -> list[tuple[int, int]]:
     return [(k, k + 1) for k in range(n_looks - 1)]
 
 
-def _block_on_bounds(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, near: float) -> tuple[Vector]:
+def _block_on_bounds(X: Any, rows: Rows, objective: PairObjective, beta: Vector, near: float) -> tuple[Vector]:
     """Return how many looks at positives there are, and how many with a propensity next to either bound.
 
     0 and 1 are no bounds that somebody gave.
@@ -549,7 +552,7 @@ def _block_on_bounds(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vecto
 
 
 def _block_outside(
-    X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, bounds: tuple[float, float]
+    X: Any, rows: Rows, objective: PairObjective, beta: Vector, bounds: tuple[float, float]
 ) -> tuple[Vector]:
     """Return how many looks at positives there are, and how many with a propensity outside of bounds."""
     terms = objective.terms(X, rows, beta)
@@ -558,7 +561,7 @@ def _block_outside(
     return (np.array([w.sum(), (w * outside).sum()]),)
 
 
-def _block_shares(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector) -> Array:
+def _block_shares(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Array:
     """Return weights, classes, propensities and rates of false positives, by kinds of looks."""
     terms = objective.terms(X, rows, beta)
     h = np.zeros_like(terms.e) if terms.h is None else terms.h

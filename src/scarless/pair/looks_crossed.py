@@ -9,7 +9,7 @@ from scarless.checks.tables import take_columns
 from scarless.engines import Rows, attach
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.linear import logits
-from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import PairObjective
 from scarless.pair.cross_fit import CrossFit, Tell
 from scarless.pair.crossed import CrossOptions, fit_classifier, numeric_columns
 from scarless.pair.evidence import Observed
@@ -35,7 +35,7 @@ class LooksCrossed:
     """A cross-fitted classifier, :math:`a + b u + g'z`, with its propensities. Holds no rows."""
 
     fit: CrossFit
-    objective: LooksLikelihood  # of a table that has logits first, then `columns`; its classifier sees logits only
+    objective: PairObjective  # of a table that has logits first, then `columns`; its classifier sees logits only
     columns: Columns  # what propensities see
     slope: float
     shift: float
@@ -136,7 +136,7 @@ def cross_fit_looks(
     return CrossedLooks(crossed, relaxed, found)
 
 
-def of_looks(table: Matrix, objective: LooksLikelihood, others: Vector) -> Matrix:
+def of_looks(table: Matrix, objective: PairObjective, others: Vector) -> Matrix:
     """Return the logits of propensities and of false positives, from a table that has the class's logits first."""
     beta = np.concatenate([[1.0, 0.0], others])
     columns = [logits(each.design.take(table), beta[each.place]) for each in objective.logits[1:]]
@@ -148,7 +148,7 @@ def of_looks(table: Matrix, objective: LooksLikelihood, others: Vector) -> Matri
     return np.stack(columns, axis=1)
 
 
-def _block_look_logits(X: Any, rows: Rows, objective: LooksLikelihood, others: Vector) -> Matrix:
+def _block_look_logits(X: Any, rows: Rows, objective: PairObjective, others: Vector) -> Matrix:
     return of_looks(X, objective, others)
 
 

@@ -18,7 +18,7 @@ from scarless.checks.rows import row_totals
 from scarless.numerics.arrays import Columns, Matrix, Rows, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.numerics.objectives import Curvature, Sums
+from scarless.numerics.objectives import Curvature, PairObjective, Sums
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.problem import PairProblem
 from scarless.pair.rows import engine_of
@@ -64,12 +64,12 @@ class GivenClass(LooksLikelihood):
         return (out,)
 
 
-def seen_at_looks(objective: LooksLikelihood) -> Columns:
+def seen_at_looks(objective: PairObjective) -> Columns:
     """Return the columns that some propensity sees at some look."""
     return np.unique(np.concatenate([design.indices for model in objective.models for design in model])).astype(np.intp)
 
 
-def beside_logits(objective: LooksLikelihood, columns: Columns, shared: Columns) -> LooksLikelihood:
+def beside_logits(objective: PairObjective, columns: Columns, shared: Columns) -> LooksLikelihood:
     """Return the likelihood for a table that has a classifier's logits first, and then these columns of the old one.
 
     The classifier sees its logits, and `shared` ones of the columns.

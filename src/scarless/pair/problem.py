@@ -176,7 +176,7 @@ class PairProblem(NamedTuple):
 
     def seeing(self, f: Design) -> "PairProblem":
         """Return the problem with a classifier that sees these columns."""
-        return self.with_objective(replace(self.objective, f=f))  # type: ignore[type-var]
+        return self.with_objective(changed(self.objective, f=f))
 
     def with_objective(self, objective: PairObjective) -> "PairProblem":
         """Return the problem with another likelihood of the same rows."""
@@ -215,6 +215,12 @@ class PairProblem(NamedTuple):
         return self._moved(
             engine.derive(_weighted, times), RowTotals(totals.n_rows, *(each * times for each in totals[1:]))
         )
+
+
+def changed(objective: PairObjective, **fields: Any) -> PairObjective:
+    """Return the likelihood of other models of the same rows."""
+    made: Any = objective
+    return replace(made, **fields)
 
 
 def see_the_same(f: Design, e: Design) -> bool:

@@ -22,9 +22,9 @@ from sklearn.preprocessing import (
 )
 
 from scarless.models.summary import Block, Summary
+from scarless.raw.preparation import described
 from scarless.scale.preparing import FilePreparation
-
-MISSING, LOG = "missing", "log"
+from scarless.scale.raw_columns import LOG, MISSING, WORDS, Column
 
 
 class Origin(NamedTuple):
@@ -96,7 +96,8 @@ def _follow(step: Any, before: list[Origin]) -> list[Origin] | None:
             return follow(step, before)
     if hasattr(step, "words_") and len(before) == 1:
         return _of_words(step, before[0])
-    return _of_vectoriser(step, before) if hasattr(step, "input_to_outputs_") else _of_unknown(step, before)
+    columns = described(step)
+    return _of_unknown(step, before) if columns is None else _of_described(step, columns, before)
 
 
 def _of_pipeline(pipeline: Any, before: list[Origin]) -> list[Origin] | None:
@@ -165,42 +166,22 @@ def _of_scaler(scaler: Any, before: list[Origin]) -> list[Origin] | None:
     return [each.scaled(float(factor)) for each, factor in zip(before, factors, strict=True)]
 
 
-def _of_vectoriser(vectoriser: Any, before: list[Origin]) -> list[Origin] | None:
-    """Follow skrub's vectoriser."""
-    of = {str(out): str(raw) for raw, outs in vectoriser.input_to_outputs_.items() for out in outs}
+def _of_described(step: Any, columns: list[Column], before: list[Origin]) -> list[Origin] | None:
+    """Follow a preparation that says what it has learned of each column."""
     by_name = {each.column: each for each in before}
-    worded = _worded(vectoriser, by_name)
-    after = []
-    for out in map(str, vectoriser.get_feature_names_out()):
-        origin = by_name.get(of.get(out))
-        plain = Origin(None, unit=np.nan) if origin is None else _piece_of(origin, out)
-        after.append(worded.get(out, plain))
-    return after
-
-
-def _worded(vectoriser: Any, by_name: dict[str | None, Origin]) -> dict[str, Origin]:
-    """Return the outputs of a vectoriser that an encoder of free text made, by their names."""
     found: dict[str, Origin] = {}
-    for raw, step in getattr(vectoriser, "transformers_", {}).items():
-        if hasattr(step, "words_") and str(raw) in by_name:
-            outs = map(str, vectoriser.input_to_outputs_[raw])
-            found.update(zip(outs, _of_words(step, by_name[str(raw)]), strict=True))
-    return found
+    for column in columns:
+        origin = by_name.get(column.name)
+        for out in column.outputs if origin is not None else ():
+            own = Origin(column.name, out.piece, out.scale, words=column.kind == WORDS)
+            found[out.name] = own if out.piece or origin is None else origin.scaled(out.scale)
+    names = step.names if isinstance(step, FilePreparation) else map(str, step.get_feature_names_out())
+    return [found.get(name, Origin(None, unit=np.nan)) for name in names]
 
 
 def _of_words(encoder: Any, origin: Origin) -> list[Origin]:
     """Return the origins of columns of free text, which have no unit: each is a direction between words."""
     return [Origin(origin.column, piece, np.nan, words=True) for piece in encoder.words_]
-
-
-def _piece_of(origin: Origin, out: str) -> Origin:
-    """Return what an output of a raw column is, by its name: the column itself, whether it is missing, a level."""
-    raw = str(origin.column)
-    if out == raw:
-        return origin
-    if out == f"missingindicator_{raw}":
-        return Origin(origin.column, MISSING)
-    return Origin(origin.column, out.removeprefix(f"{raw}_"))
 
 
 def _of_unknown(step: Any, before: list[Origin]) -> list[Origin] | None:
@@ -218,12 +199,7 @@ def _of_unknown(step: Any, before: list[Origin]) -> list[Origin] | None:
     return [each._replace(unit=np.nan) for each in before] if same else None
 
 
-def _of_files(preparation: Any, before: list[Origin]) -> list[Origin] | None:
-    return [Origin(*each) for each in preparation.pieces()]
-
-
 _STEPS: tuple[tuple[Any, Any], ...] = (
-    (FilePreparation, _of_files),
     (Pipeline, _of_pipeline),
     (ColumnTransformer, _of_columns),
     (FeatureUnion, _of_union),

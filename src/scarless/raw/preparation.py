@@ -14,8 +14,22 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.extras import need
+from scarless.scale.preparing import FilePreparation
+from scarless.scale.raw_columns import (
+    DATE,
+    LEVELS,
+    LOG,
+    LONG_TAIL,
+    MISSING,
+    MOST_LEVELS,
+    NUMBER,
+    TEXT,
+    WORDS,
+    Column,
+    Output,
+    Tail,
+)
 
-MOST_LEVELS = 40  # of text that is read as categories; with more it is read as text
 TEXT_COLUMNS = 10  # that text is made into
 # Hashed parts of words. skrub has 2**20: the SVD took 3 s for 1,470 remarks, and takes 0.1 s with 2**16, for the same
 # ten columns (canonical correlations 1.000; at least 0.997 for 5,000 texts with 24,000 different parts).
@@ -26,10 +40,9 @@ WORDS_COMPARED = 2_000  # at most, the most frequent
 MIN_ROWS_WITH_WORD = 5  # a word of fewer rows says little, and may be the name of a person
 MIN_CORRELATION = 0.1  # of a word with a column, for it to be named
 LONGEST_WORD = 20  # letters of it that are shown
-LONG_TAIL = 2.0  # skewness; that of an exponential distribution
-LOG = "log"
 _GAPS = ("None", "nan", "<NA>", "NaT")  # what missing values look like as text
-WORDS = {"none": "(none)", "None": "(None)"}  # which skrub takes for missing values
+BRACKETED = {"none": "(none)", "None": "(None)"}  # words that skrub takes for missing values
+_KINDS = {"numeric": NUMBER, "datetime": DATE, "low_cardinality": LEVELS, "high_cardinality": TEXT}  # skrub's words
 
 
 class KeepNone(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -52,12 +65,12 @@ class KeepNone(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # 
     def transform(self, X: Any) -> Any:
         """Return the table with the word in brackets, in columns of text."""
         if "polars" in sys.modules and isinstance(X, sys.modules["polars"].DataFrame):
-            return X.with_columns(sys.modules["polars"].selectors.string().replace(WORDS))
+            return X.with_columns(sys.modules["polars"].selectors.string().replace(BRACKETED))
         text = [name for name, kind in X.dtypes.items() if str(kind).startswith(("object", "str"))]
         if text:
             X = X.copy(deep=False)
             for name in text:  # not `assign`, which takes no names that are numbers
-                X[name] = X[name].replace(WORDS)
+                X[name] = X[name].replace(BRACKETED)
         return X
 
     def set_output(self, *, transform: Any = None) -> Self:
@@ -88,8 +101,13 @@ class LongTail(TransformerMixin, BaseEstimator):
         columns = np.asarray(X, dtype=np.float64)
         if not self.long_:
             return columns
-        logarithm = _logarithm(columns[:, 0], self.least_, self.unit_)
+        logarithm = self.tail_.logarithm(columns[:, 0])
         return np.column_stack([columns[:, :1], logarithm, columns[:, 1:]])
+
+    @property
+    def tail_(self) -> Tail:
+        """How the logarithm is taken."""
+        return Tail(self.least_, self.unit_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns."""
@@ -131,7 +149,7 @@ class NumberColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         n = len(self.names_)
         made = np.asarray(self.imputer_.transform(_single_precision(X)), dtype=np.float64)
         filled, gaps = made[:, :n], made[:, n:]
-        tails = _logarithm(filled[:, self.long_], self.least_[self.long_], self.unit_[self.long_])
+        tails = Tail.logarithms(filled[:, self.long_], self.least_[self.long_], self.unit_[self.long_])
         together = np.hstack([filled, tails, gaps])[:, self._places()].astype(np.float32)
         pandas = sys.modules["pandas"]
         return pandas.DataFrame(together, index=X.index, columns=self.get_feature_names_out())
@@ -152,17 +170,21 @@ class NumberColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         tail.least_, tail.unit_, tail.long_ = float(self.least_[j]), float(self.unit_[j]), bool(self.long_[j])
         return imputer, tail
 
-    def outputs(self) -> dict[str, list[str]]:
-        """Return the names of the columns that are made of each raw one."""
-        gaps = set(self.imputer_.indicator_.features_.tolist())
-        return {
-            name: [name, *([f"{name}_{LOG}"] if self.long_[j] else []), *([f"missingindicator_{name}"] * (j in gaps))]
-            for j, name in enumerate(self.names_)
-        }
+    @property
+    def columns_(self) -> list[Column]:
+        """What was learned of each column."""
+        gaps, found = set(self.imputer_.indicator_.features_.tolist()), []
+        for j, name in enumerate(self.names_):
+            tail = Tail(float(self.least_[j]), float(self.unit_[j])) if self.long_[j] else None
+            outputs = [Output(name, "", 0)]
+            outputs += [] if tail is None else [Output(f"{name}_{LOG}", LOG, 1)]
+            outputs += [Output(f"missingindicator_{name}", MISSING, len(outputs))] if j in gaps else []
+            found.append(Column(name, NUMBER, (), tuple(outputs), tail))
+        return found
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns."""
-        return np.array([out for outs in self.outputs().values() for out in outs], dtype=object)
+        return np.array([output.name for column in self.columns_ for output in column.outputs], dtype=object)
 
 
 class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -218,9 +240,12 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return self._in_order(parts)
 
     @property
-    def transformers_(self) -> dict[str, Any]:
-        """What the vectoriser makes of each of its columns."""
-        return {} if self.vectoriser_ is None else dict(self.vectoriser_.transformers_)
+    def columns_(self) -> list[Column]:
+        """What was learned of each column, in the order of the table."""
+        numbers = [] if self.numbers_ is None else self.numbers_.columns_
+        others = [] if self.vectoriser_ is None else _vectorised(self.vectoriser_)
+        found = {each.name: each for each in [*numbers, *others]}
+        return [found[name] for name in self.feature_names_in_ if name in found]
 
     def _fit_parts(self, X: Any, numbers: list[int]) -> list[Any]:
         """Fit both parts, and return what they make of the table."""
@@ -235,14 +260,13 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if numbers:
             self.numbers_ = NumberColumns()
             parts.append(self.numbers_.fit_transform(X.iloc[:, numbers]))
-            outputs |= self.numbers_.outputs()
+            outputs |= {column.name: [each.name for each in column.outputs] for column in self.numbers_.columns_}
             kinds |= dict.fromkeys(self.numbers_.names_, "numeric")
         if others or not numbers:
             self.vectoriser_ = clone(self.vectoriser)
             parts.append(self.vectoriser_.fit_transform(X.iloc[:, others] if numbers else X))
-            made = set(self.vectoriser_.get_feature_names_out())
-            inner = self.vectoriser_.input_to_outputs_.items()
-            outputs |= {name: [out for out in outs if out in made] for name, outs in inner}
+            inner = _vectorised(self.vectoriser_)
+            outputs |= {column.name: [each.name for each in column.outputs] for column in inner}
             kinds |= self.vectoriser_.column_to_kind_
         order = {name: j for j, name in enumerate(names)}
         self.input_to_outputs_ = dict(sorted(outputs.items(), key=lambda each: order.get(each[0], len(order))))
@@ -306,13 +330,6 @@ def _tail_of(values: Vector) -> tuple[float, float, bool]:
     least, above = float(values.min(initial=np.inf)), values[values > 0]
     unit = float(np.median(above)) if above.size else 1.0
     return least, unit, bool(least >= 0 and np.unique(values).size > MOST_LEVELS and skew(values) > LONG_TAIL)
-
-
-def _logarithm(values: Any, least: Any, unit: Any) -> Any:
-    """Return logarithms of values that are not below the least of the fit; of columns that begin at 0 they do too."""
-    values = np.maximum(values, least)
-    with np.errstate(divide="ignore"):
-        return np.where(least > 0, np.log(values), np.log1p(values / unit))
 
 
 class WordParts(TransformerMixin, BaseEstimator):
@@ -433,6 +450,51 @@ def _texts(X: Any) -> list[str]:
 
 def _first_column(X: Any) -> Vector:
     return np.asarray(X, dtype=np.float64)[:, 0]
+
+
+def described(step: Any) -> list[Column] | None:
+    """Return what a fitted preparation has learned of each raw column; None of a step that does not say.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"age": [20.0, 30.0, None], "sex": ["f", "m", "f"]})
+    >>> [(column.name, column.kind) for column in described(table_preparation().fit(table)[1])]
+    [('age', 'number'), ('sex', 'levels')]
+    """
+    if isinstance(step, FilePreparation | TableColumns | NumberColumns):
+        return step.columns_
+    return _vectorised(step) if hasattr(step, "input_to_outputs_") else None
+
+
+def _vectorised(vectoriser: Any) -> list[Column]:
+    """Return what skrub's vectoriser has learned of each column; what an output is, is told by its name."""
+    made, kinds = set(map(str, vectoriser.get_feature_names_out())), getattr(vectoriser, "column_to_kind_", {})
+    found = []
+    for raw, outs in vectoriser.input_to_outputs_.items():
+        name = str(raw)
+        encoder: Any = getattr(vectoriser, "transformers_", {}).get(raw)
+        names = [str(out) for out in outs if str(out) in made]
+        words = getattr(encoder, "words_", None)
+        if words is not None:  # an output is a direction between words, without a unit
+            named = zip(names, words, strict=True)
+            outputs = [Output(out, piece, k, scale=np.nan) for k, (out, piece) in enumerate(named)]
+            found.append(Column(name, WORDS, (), tuple(outputs)))
+            continue
+        outputs = [Output(out, _piece_of(name, out), k) for k, out in enumerate(names)]
+        levels = tuple(map(str, encoder.categories_[0])) if hasattr(encoder, "categories_") else ()
+        last = encoder[-1] if isinstance(encoder, Pipeline) else None
+        tail = last.tail_ if isinstance(last, LongTail) and last.long_ else None
+        kind = kinds.get(raw, "")
+        found.append(Column(name, _KINDS.get(kind, kind), levels, tuple(outputs), tail))
+    return found
+
+
+def _piece_of(raw: str, out: str) -> str:
+    """Return what an output of a raw column is, by its name: the column itself, whether it is missing, a level."""
+    if out == raw:
+        return ""
+    return MISSING if out == f"missingindicator_{raw}" else out.removeprefix(f"{raw}_")
 
 
 def table_preparation(*, drop: str = "if_binary") -> Pipeline:

@@ -12,12 +12,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes, names_of
+from scarless.checks.labels import LabelCoding
 from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
 from scarless.checks.tables import in_files
 from scarless.models import PUClassifier
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
-from scarless.models.predict_to import PredictToMixin
+from scarless.models.predict_to import PredictToMixin, propensity_is_fact
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary
@@ -91,7 +92,7 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
     _visits: VisitColumns | None = None  # of models of other days, too
     _mean: Vector | None = None  # of the prepared columns, in the fit
     _scales: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed) columns that were numbers in the fit
-    _known: tuple[Any, Any] | None = None  # a raw table and what was made of it, see `_knowing`
+    _known: tuple[Any, Any] | None = None  # a raw table and what was made of it, see `with_prepared`
 
     def __init__(self, estimator: Any = None, *, preparation: Any = None) -> None:
         self.estimator = estimator
@@ -156,11 +157,21 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         -------
         TableClassifier
         """
-        self._fit_prepared(X, y, sample_weight, **fit_params)
+        self.fit_and_prepare(X, y, sample_weight, **fit_params)
         return self
 
-    def _fit_prepared(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
-        """Fit as `fit` does; return the table as the classifier saw it."""
+    def fit_and_prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Any:
+        """Fit as `fit` does, and return the table as the classifier saw it, as `prepare` would.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **fit_params
+            As for `fit`.
+
+        Returns
+        -------
+        data frame, array or PreparedRows
+        """
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         refuse_groups(estimator)
         self._visits, self._scales, labelled = None, {}, X
@@ -181,8 +192,20 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         self._mean = None if in_files(X) else average_row(prepared, sample_weight)
         return prepared
 
-    def _knowing(self, X: Any, prepared: Any) -> Self:
-        """Return a copy that need not prepare this very table again, for callers that leave it as it is."""
+    def with_prepared(self, X: Any, prepared: Any) -> Self:
+        """Return a copy that does not prepare this very table again.
+
+        Parameters
+        ----------
+        X : data frame or array
+            A raw table, which must not be changed afterwards.
+        prepared : data frame or array
+            What `prepare` makes of it.
+
+        Returns
+        -------
+        TableClassifier
+        """
         model = copy(self)
         model._known = (X, prepared)
         return model
@@ -285,6 +308,23 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         if visits is None:
             return self.preparation_.transform(X)
         return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
+
+    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+        if isinstance(self.preparation_, str):
+            return self.estimator_, X
+        if isinstance(self.preparation_, FilePreparation):
+            return self.estimator_, self.preparation_.transform(X)
+        return self, X
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        coding: LabelCoding = self.estimator_.label_coding_
+        return coding
+
+    @property
+    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
+        return propensity_is_fact(self.estimator_)
 
     def columns_of(self, column: str) -> NDArray[np.intp]:
         """Return the positions of the prepared columns that come from a raw one."""
@@ -459,7 +499,7 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         if self._visits is None or s is None:
             return
         table = self._with_all_columns(as_frame(X) if self.preparation is None else X)
-        self._visits.refuse_gaps(table, check_looks(s, coding=self.estimator_._coding, name="s").labels >= 0)
+        self._visits.refuse_gaps(table, check_looks(s, coding=self.label_coding_, name="s").labels >= 0)
 
     @property
     def visit_units(self) -> dict[str, float]:
@@ -565,21 +605,6 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
                 UserWarning,
             )
         return arranged(X, list(known), missing)
-
-    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
-        if isinstance(self.preparation_, str):
-            return self.estimator_, X
-        if isinstance(self.preparation_, FilePreparation):
-            return self.estimator_, self.preparation_.transform(X)
-        return self, X
-
-    @property
-    def _coding(self) -> Any:
-        return self.estimator_._coding
-
-    @property
-    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
-        return bool(self.estimator_._propensity_is_fact)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from scarless.raw.preparation import WORDS, KeepNone, LongTail, NumberColumns, TableColumns
+from scarless.raw.preparation import BRACKETED, KeepNone, LongTail, NumberColumns, TableColumns
 from scarless.saved.files import ModelFileError
 from scarless.saved.onnx_graph import Graph, Input
 
@@ -161,7 +161,7 @@ def _numbers_of_texts(column: Column) -> dict[str, int]:
     cleaner = column.cleaning.get("CleanNullStrings")
     found = dict.fromkeys(["", *_null_words(cleaner)], gaps[0] if gaps else _UNKNOWN_LEVEL)
     if cleaner is not None and column.keeps_none:
-        found |= {word: number.get(kept, _UNKNOWN_LEVEL) for word, kept in WORDS.items()}
+        found |= {word: number.get(kept, _UNKNOWN_LEVEL) for word, kept in BRACKETED.items()}
     return found | number
 
 

@@ -98,7 +98,7 @@ def to_onnx(estimator: Any, *, X: Any = None) -> Any:
     model = graph.model(_described(linear.name, steps), facts)
     if steps and not raw and X is not None:
         some = X[:ROWS_COMPARED]
-        compare(model, some, estimator.predict_proba(some)[:, classifier._coding.positive])
+        compare(model, some, estimator.predict_proba(some)[:, classifier.label_coding_.positive])
     return model
 
 

@@ -184,7 +184,7 @@ def _propensity(model: Any) -> Line | float | None:
 
 
 def _classes(model: Any) -> NDArray[Any]:
-    coding = model._coding
+    coding = model.label_coding_
     return np.asarray(coding.classes)[[1 - coding.positive, coding.positive]]
 
 

@@ -34,11 +34,11 @@ CALLED, PARTIAL = "ConstructorFromReduceNode", "PartialNode"
 _OURS = {
     OBJECT: (
         "scarless.checks.labels.LabelCoding",
-        "scarless.label_frequency.best_bin.BestBinEstimator",
-        "scarless.label_frequency.dedpul.DEDPUL",
-        "scarless.label_frequency.elkan_noto.ElkanNoto",
-        "scarless.label_frequency.kernel_mean.estimator.KernelMean",
-        "scarless.label_frequency.tice.estimator.TIcE",
+        "scarless.label_frequency.held_out_scores.BestBinEstimator",
+        "scarless.label_frequency.held_out_scores.DEDPUL",
+        "scarless.label_frequency.held_out_scores.ElkanNoto",
+        "scarless.label_frequency.kernel_mean.KernelMean",
+        "scarless.label_frequency.tice.TIcE",
         "scarless.raw.preparation.KeepNone",
         "scarless.raw.preparation.LongTail",
         "scarless.raw.preparation.NumberColumns",
@@ -86,7 +86,7 @@ _OURS = {
     TUPLE: (
         "scarless.raw.origins.Origin",
         "scarless.label_frequency._base.Halves",
-        "scarless.label_frequency.tice.estimator.BoundingSubset",
+        "scarless.label_frequency.tice.BoundingSubset",
         "scarless.models._looks_design.Looks",
         "scarless.raw.visits.VisitColumns",
         "scarless.models._strata.Combinations",
@@ -184,6 +184,12 @@ _DATA = {
 
 # Old name -> name today, of classes that moved: files that were written before are read with the names of today.
 MOVED = {
+    "scarless.label_frequency.best_bin.BestBinEstimator": "scarless.label_frequency.held_out_scores.BestBinEstimator",
+    "scarless.label_frequency.dedpul.DEDPUL": "scarless.label_frequency.held_out_scores.DEDPUL",
+    "scarless.label_frequency.elkan_noto.ElkanNoto": "scarless.label_frequency.held_out_scores.ElkanNoto",
+    "scarless.label_frequency.kernel_mean.estimator.KernelMean": "scarless.label_frequency.kernel_mean.KernelMean",
+    "scarless.label_frequency.tice.estimator.BoundingSubset": "scarless.label_frequency.tice.BoundingSubset",
+    "scarless.label_frequency.tice.estimator.TIcE": "scarless.label_frequency.tice.TIcE",
     "scarless.pair.basins.Basin": "scarless.pair.optima.Basin",
     "scarless.pair.looks_inference.LooksInference": "scarless.pair.inference.PairInference",
     "scarless.pair.selection.Selection": "scarless.pair.optima.Selection",

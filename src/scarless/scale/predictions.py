@@ -18,8 +18,7 @@ from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
-from scarless.outside.files import naming
-from scarless.outside.machine import lock
+from scarless.outside.files import lock, naming
 from scarless.outside.progress import Advance, progress_bar
 from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor

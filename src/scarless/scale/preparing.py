@@ -22,6 +22,7 @@ from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups
 from scarless.scale.partitions import Arrays, Cache, Part, Plan, Program
 from scarless.scale.raw_columns import (
+    MOST_LEVELS,
     Column,
     Facts,
     Moments,
@@ -60,7 +61,7 @@ class FilePreparation(BaseEstimator):
         Each raw column, and what is made of it.
     """
 
-    def __init__(self, *, most_levels: int = 40) -> None:
+    def __init__(self, *, most_levels: int = MOST_LEVELS) -> None:
         self.most_levels = most_levels
 
     def fit(self, X: ParquetRows, label: str | Several | None = None, weight: str | None = None) -> Self:
@@ -117,10 +118,6 @@ class FilePreparation(BaseEstimator):
     def token(self) -> str:
         """A name for what is done: another for something else."""
         return hashlib.sha256(repr([tuple(column) for column in self.columns_]).encode()).hexdigest()[:32]
-
-    def pieces(self) -> list[tuple[str, str, float]]:
-        """Return of each column that comes out its raw column, which piece of that it is, and its unit."""
-        return [(column.name, output.piece, output.scale) for column in self.columns_ for output in column.outputs]
 
     def transform(self, X: Any) -> Any:
         """Return the rows of files as rows of numbers; of a data frame, a data frame.

@@ -1,17 +1,23 @@
-"""Columns of raw tables, one at a time: what is known of one after a pass, and what numbers are made of it."""
+"""Columns of raw tables, one at a time: what is learned of one, and what numbers are made of it.
+
+`Column` is the one description of a raw column after a fit. The preparation of tables in files is made of such; that of
+tables in memory, by skrub, can be described by them (`scarless.raw.preparation`).
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.numerics.arrays import Integers, Vector
+from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE, PartitionError
 
 NUMBER, DATE, LEVELS, EMPTY = "number", "date", "levels", "empty"
+TEXT, WORDS = "text", "words"  # in memory only: many different texts, each output a number, or some words
 MISSING, LOG = "missing", "log"  # pieces of a column, called so in models and reports too
-LONG_TAIL = 2.0  # skewness; that of an exponential distribution, as in memory
+LONG_TAIL = 2.0  # skewness; that of an exponential distribution
+MOST_LEVELS = 40  # of text that is read as categories
 # A number with more different values than this, among the first rows of a partition, is no code.
 MOST_VALUES_OF_A_CODE, FIRST_ROWS = 40, 10_000
 DATE_PARTS = ("year", "month", "day")
@@ -73,8 +79,10 @@ NONE = Moments(0, 0.0, 0.0, np.inf, -np.inf)
 
 
 class Tail(NamedTuple):
-    """Of a column with a long tail, how its logarithm is taken: as in memory, but for the unit where there are zeros,
-    which is the geometric mean of what is above 0 (sums add up, medians do not).
+    """Of a column with a long tail, how its logarithm is taken.
+
+    `least` is the least value of the fit. `unit` counts where that is 0: in memory the median of what is above 0, in
+    files the geometric mean of it (sums add up, medians do not).
     """
 
     least: float
@@ -84,6 +92,13 @@ class Tail(NamedTuple):
         """Return the logarithm of numbers; of what is below the least that was seen, that of the least."""
         above = np.maximum(values, self.least)
         return np.asarray(np.log(above) if self.least > 0 else np.log1p(above / self.unit))
+
+    @staticmethod
+    def logarithms(values: Matrix, least: Vector, unit: Vector) -> Matrix:
+        """Return the same of several columns at once."""
+        above = np.maximum(values, least)
+        with np.errstate(divide="ignore"):
+            return np.where(least > 0, np.log(above), np.log1p(above / unit))
 
 
 @dataclass(frozen=True)
@@ -135,17 +150,20 @@ class Facts:
 
 
 class Output(NamedTuple):
-    """A prepared column: ``(x - mean) / scale`` of a part of a raw one, or of whether it has a level, or none."""
+    """A prepared column: ``(x - mean) / scale`` of a part of a raw one, or of whether it has a level, or none.
+
+    In memory a later step centres and scales: the mean is 0 here and the scale 1, or NaN where an output has no unit.
+    """
 
     name: str
-    piece: str
+    piece: str  # a level, a part of a date, MISSING, LOG, words; empty for the column itself
     code: int  # which part or level; behind the last of them: missing
-    mean: float
-    scale: float
+    mean: float = 0.0
+    scale: float = 1.0
 
 
 class Column(NamedTuple):
-    """A raw column and what is made of it."""
+    """What was learned of a raw column: how it is read, its levels and tail, and what is made of it."""
 
     name: str
     kind: str

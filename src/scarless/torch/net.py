@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
+from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_flag, check_whole, cut_of, shown
 from scarless.checks.rows import forget_fit, refuse_lost_class, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_vector, check_weight
@@ -140,6 +141,12 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
     0.32 positive, 0.16 labelled, 0.3 estimated
     """
 
+    _coding: LabelCoding
+    _shape: tuple[int, ...]
+    _columns: NDArray[np.intp]
+    _given: bool
+    _pair: TrainedPair
+
     def __init__(
         self,
         module: Any = None,
@@ -183,6 +190,11 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_prior_")  # what a fit stores last
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        return self._coding
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, propensity_features: Any = None) -> Any:
         """Train both networks.

@@ -21,7 +21,7 @@ Z = 1.959963984540054
 class Says(BaseEstimator):
     """A fitted classifier that says what it is told."""
 
-    _coding = LabelCoding(np.array([0, 1]), 1)
+    label_coding_ = LabelCoding(np.array([0, 1]), 1)
 
     def __init__(self, q):
         self.q_ = np.asarray(q, dtype=float)

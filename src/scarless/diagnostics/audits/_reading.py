@@ -52,7 +52,7 @@ def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
     refuse_wrapped(estimator)
     model, prepare = opened(estimator)
     refuse_wrapped(model)
-    coding = getattr(model, "_coding", None)
+    coding = getattr(model, "label_coding_", None)
     given = _stacked(X, s)
     checked = check_looks(given, coding=coding, name="s")
     warn_of_row_order(X, s=s, audit=audit)

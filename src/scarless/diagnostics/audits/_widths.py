@@ -14,6 +14,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.audits import lost_information
 from scarless.numerics.interval import quantile
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import PairObjective
 from scarless.numerics.uncertainty import logit_interval
 from scarless.pair.inference import PairInference
 
@@ -24,7 +25,7 @@ class ModelWidths(NamedTuple):
     """A fit, its rows, and what audits would add to its information."""
 
     inference: PairInference
-    objective: LooksLikelihood
+    objective: PairObjective
     engine: Engine
     drawn: Drawn
     level: float
@@ -59,7 +60,7 @@ class ModelWidths(NamedTuple):
     def expected(self, sizes: Any) -> Vector:
         """Return the expected widths after so many new audits."""
         inference = self.inference
-        base = inference.needed_information() + inference.added
+        base = inference.penalised_information()
         equal = bool(np.ptp(self.drawn.size[self.drawn.free]) == 0)
         of_one = self.gain(self.drawn.chances(1)) if equal else None
         gains = [size * of_one if of_one is not None else self.gain(self.drawn.chances(int(size))) for size in sizes]

@@ -70,7 +70,8 @@ class GoodnessOfFitDisplay(Display):
         options = {"audit": audit, "n_resamples": n_resamples, "random_state": random_state, "n_jobs": n_jobs}
         return cls(goodness_of_fit(estimator, X, s, **options)).plot(ax)
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         names, observed, expected = self.fit.histories
         away = (observed - expected) / np.sqrt(np.maximum(expected, 1e-12))
         kept = np.sort(np.argsort(-np.abs(away), kind="stable")[:_MOST])

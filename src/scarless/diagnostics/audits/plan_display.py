@@ -66,7 +66,8 @@ class AuditPlanDisplay(Display):
         """
         return cls(plan_audit(estimator, X, s, n_rows, pilot=pilot, level=level)).plot(ax)
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         plan, n = self.plan, self.plan.rows.size
         later = plan.sizes > 0
         more = "more audits" if plan.n_pilot else "audits"

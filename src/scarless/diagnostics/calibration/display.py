@@ -13,7 +13,7 @@ from scarless.diagnostics.calibration.curves import (
     class_calibration,
     label_calibration,
 )
-from scarless.metrics.predictions import answers_of
+from scarless.metrics.scorers import answers_of
 from scarless.numerics.arrays import ArrayLike, Vector
 
 
@@ -124,7 +124,8 @@ class _ReliabilityDiagram(Display):
             ax
         )
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         found = self.calibration
         across = _with_margin(self.predictions)
         ax.plot(across, across, color=GREY, linestyle="--", linewidth=1, label="as predicted")

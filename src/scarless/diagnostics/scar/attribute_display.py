@@ -130,7 +130,8 @@ class LabellingAttributesDisplay(Display):
             self.figure_.set_figheight(max(4.8, 1.8 + 0.3 * len(self.result.attributes)))
         return self
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         result = self.result
         places = np.arange(len(result.attributes))[::-1]
         ax.axvline(0.0, color=GREY, linewidth=1, linestyle="--", zorder=0)

@@ -152,7 +152,8 @@ class SensitivityDisplay(Display):
             ax=ax,
         )
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         order = np.argsort(self.curve.gammas)
         gammas, low, high = (part[order] for part in (self.curve.gammas, self.curve.low, self.curve.high))
         # Ranks jump; a sloping line would show ranks that are never taken.

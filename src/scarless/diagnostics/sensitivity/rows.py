@@ -17,7 +17,7 @@ from scarless.checks.rows import check_row_order
 from scarless.checks.tables import plain_array, refuse_odd_vector
 from scarless.checks.vectors import check_indicator, check_propensity, check_vector
 from scarless.diagnostics.sensitivity._row_names import called
-from scarless.metrics.predictions import class_probability, coding_of
+from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics import sharp_bounds

@@ -351,7 +351,8 @@ class ProfileDisplay(Display):
         profile = profile_class_prior(estimator, X, s, sample_weight=sample_weight, grid=grid, level=level)
         return cls.from_profile(profile, ax=ax)
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         profile = self.profile
         low, high = profile.interval
         ax.axvspan(

@@ -74,7 +74,8 @@ class SelectionPathDisplay(Display):
         check_is_fitted(estimator)
         return cls(estimator.cv_results_, estimator.best_index_, members=estimator.selection_.members).plot(ax)
 
-    def _draw(self, ax: Any) -> None:
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
         results = self.cv_results
         C, score, tied = results["param_C"], results["mean_test_score"], results["tied"]
         sets = list(dict.fromkeys(results["param_attributes"]))

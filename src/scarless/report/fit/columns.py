@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from scarless.raw.origins import MISSING, Origin
+from scarless.raw.origins import Origin
 from scarless.report.fit.data import Column
 from scarless.report.fit.subject import Subject
 from scarless.report.fit.words import listed, text
+from scarless.scale.raw_columns import MISSING
 
 _KINDS = {
     "numeric": "number",

@@ -15,7 +15,7 @@ from scarless.checks.looks import check_audit, check_looks, looks_of
 from scarless.checks.rows import index_of, warn_of_row_order
 from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts, check_propensity, check_vector
-from scarless.metrics.predictions import class_probability, coding_of
+from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
     NaiveClassifier,
     PropensityWeightedClassifier,
@@ -31,8 +31,9 @@ from scarless.models.looks_facts import LooksFacts, any_false_label, any_label, 
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
 from scarless.numerics.interval import Interval
 from scarless.pair.groups import times_too_sure
-from scarless.raw.origins import MISSING, Origin
+from scarless.raw.origins import Origin
 from scarless.report.fit.words import text
+from scarless.scale.raw_columns import MISSING
 
 _KINDS = (
     NaiveClassifier,

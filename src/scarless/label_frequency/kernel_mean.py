@@ -1,0 +1,554 @@
+r"""KM1 and KM2: how much of the labelled rows' distribution can be taken out of the population's.
+
+The heart is the distribution on given points that is nearest to a signed weighting of them, in a kernel's distance:
+
+.. math:: d^2(u) = \min_{w \ge 0,\; 1'w = 1} (u - w)' K (u - w), \qquad 1'u = 1
+
+`u` may have negative entries; the minimiser is then on a face of the simplex. With `A` the points of weight 0 the
+conditions are: :math:`K(w-u) = \mu + y 1`, :math:`\mu_A \ge 0`, :math:`\mu = 0` elsewhere, :math:`w_A = 0`, :math:`w
+\ge 0`.
+
+Block principal pivoting (Portugal, Judice and Vicente, "A comparison of block pivoting and interior-point algorithms
+for linear least squares problems with nonnegative variables", 1994) guesses `A`, solves the linear equations of that
+face, exchanges all points that violate a sign at once, and repeats: five to ten faces, whatever the size. One inverse
+of `K` serves all faces and all `u`: a face with few zero points costs one factor of the size of `A`, one with few
+others a factor of the size of the others, never more than half of the points.
+
+Smooth kernels on few columns make `K` nearly singular, and the exchanges may go in circles; there an interior-point
+method is fast, for `K` is :math:`L L' + \epsilon I` of low rank. Newton's equations have the matrix :math:`L L' +
+\mathrm{diag}`, so that a step costs the square of the rank times the number of points. Predictor and corrector as in
+Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on Optimization 1992.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dsymv
+from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
+from sklearn.exceptions import ConvergenceWarning
+
+from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
+from scarless.numerics.arrays import Mask, Matrix, Vector
+from scarless.numerics.roots import find_root
+
+_BLOCK_ROWS = 256
+MAX_ITER = 60
+NOTHING = 1e-14  # a squared distance that counts as 0
+TO_THE_WALL = 0.995  # of the longest step that keeps all weights positive
+RIDGE_PER_POINT, LARGEST_RIDGE = 1e-7, 1e-4
+TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated
+PATIENCE = 4  # exchanges without progress before the interior-point method takes over
+LOW_RANK = 0.2  # of the number of points: up to here the interior-point method is the faster one
+SMALLEST = 1e-8  # entries of K that its low-rank factor may miss
+WIDTHS = np.logspace(-1, 1, 5)  # times the median distance
+FIRST_STEP = 1.05  # in lambda, for the slope at the start
+SHARE_OF_SLOPE = 0.8  # KM2's threshold: so much of the slope at the start, and the rest of the slope at infinity
+STEEPEST = 0.9  # KM1's threshold, where it leaves nothing to find
+POINTS_FOR_MEDIAN = 1000
+STEP = 0.1  # of the share, until the threshold is passed
+PRECISION = 1e-3  # of the share
+FEW_LABELLED = 10
+FEW = "KernelMean has only {n} labelled rows to compare with; the estimate says little."
+
+
+def squared_distances(X: Any) -> Matrix:
+    r"""Return :math:`\|x_i - x_j\|^2` of all pairs of rows, exactly 0 on the diagonal; dense or sparse rows."""
+    cross = X @ X.T
+    product: Matrix = cross.toarray() if sparse.issparse(cross) else np.asarray(cross)
+    norms = product.diagonal().copy()
+    for rows in _blocks(norms.size):
+        block = product[rows]
+        block *= -2.0
+        block += norms
+        block += norms[rows, None]
+        np.maximum(block, 0.0, out=block)
+    np.fill_diagonal(product, 0.0)
+    return product
+
+
+def gaussian_kernel(squared: Matrix, width: float, *, out: Matrix | None = None) -> Matrix:
+    r"""Return :math:`k(x, x') = \exp(-\|x-x'\|^2 / 2\sigma^2)`; `out` may be `squared` itself."""
+    result = np.multiply(squared, -0.5 / width**2, out=out)
+    return np.exp(result, out=result)
+
+
+def embedding_distance(squared: Matrix, width: float, difference: Vector) -> float:
+    r"""Return the RKHS distance of two distributions on the rows, given the difference of their weights.
+
+    .. math:: \Bigl(\sum_{ij} \delta_i \delta_j k(x_i, x_j)\Bigr)^{1/2}, \qquad \sum_i \delta_i = 0
+    """
+    total = 0.0
+    for rows in _blocks(difference.size):
+        total += float(difference[rows] @ (gaussian_kernel(squared[rows], width) @ difference))
+    return float(np.sqrt(max(total, 0.0)))
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    """Walk in blocks: temporary arrays stay small beside the square matrix."""
+    return [slice(start, min(start + _BLOCK_ROWS, n_rows)) for start in range(0, n_rows, _BLOCK_ROWS)]
+
+
+def low_rank_factor(matrix: Matrix, tol: float) -> Matrix:
+    """Return `L` with few columns such that no entry of `matrix - L L'` exceeds `tol`: pivoted Cholesky."""
+    factor, pivots, rank, _ = dpstrf(np.array(matrix, order="F"), tol=tol, lower=1, overwrite_a=1)
+    result = np.empty((matrix.shape[0], rank))
+    result[pivots - 1] = np.tril(factor)[:, :rank]
+    return result
+
+
+def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) -> tuple[Vector, Vector, int, bool]:
+    """Return weights, multipliers, iterations, and whether the duality gap got below `tol` times the objective."""
+
+    def gradient(weights: Vector) -> Vector:
+        change = weights - u
+        return np.asarray(factor @ (factor.T @ change) + ridge * change)
+
+    w = np.full(u.size, 1.0 / u.size)
+    g = gradient(w)
+    y = float(g.min() - 0.1 * (g.max() - g.min()) - 1e-12)
+    z = g - y
+    for iteration in range(1, MAX_ITER + 1):
+        objective, gap = 0.5 * (w - u) @ g, w @ z
+        dual, primal = g - z - y, 1.0 - w.sum()
+        enough = max(tol * float(objective), NOTHING)
+        if gap <= enough and np.abs(dual).max() <= enough:
+            return w, z, iteration, True
+        solve = _newton_solver(factor, ridge + z / w)
+        ones = solve(np.ones(u.size))
+        step = _step(solve, ones, w, z, dual, primal, np.zeros(u.size))
+        centring = (((w + _longest(w, step[0]) * step[0]) @ (z + _longest(z, step[1]) * step[1])) / gap) ** 3
+        step = _step(solve, ones, w, z, dual, primal, centring * gap / u.size - step[0] * step[1])
+        length = TO_THE_WALL * min(_longest(w, step[0]), _longest(z, step[1]))
+        w, z, y = w + length * step[0], z + length * step[1], y + length * step[2]
+        g = gradient(w)
+    return w, z, MAX_ITER, False
+
+
+def _newton_solver(factor: Matrix, diagonal: Vector) -> Callable[[Vector], Vector]:
+    """Return the solver of `(L L' + diag) x = b`, by the factor of a matrix of the size of the rank."""
+    scaled = factor / diagonal[:, None]
+    inner = cho_factor(np.eye(factor.shape[1]) + factor.T @ scaled, check_finite=False)
+    return lambda b: np.asarray(b / diagonal - scaled @ cho_solve(inner, scaled.T @ b, check_finite=False))
+
+
+def _step(
+    solve: Callable[[Vector], Vector], ones: Vector, w: Vector, z: Vector, dual: Vector, primal: float, target: Vector
+) -> tuple[Vector, Vector, float]:
+    """Return the Newton step of weights, multipliers and constant towards products `w z` equal to the target."""
+    wanted = target / w - z
+    change = solve(wanted - dual)
+    of_constant = float((primal - change.sum()) / ones.sum())
+    of_weights = change + of_constant * ones
+    return of_weights, wanted - z / w * of_weights, of_constant
+
+
+def _longest(values: Vector, step: Vector) -> float:
+    """Return the largest step of at most 1 that keeps the values at least 0."""
+    shrinking = step < 0
+    return float(min(1.0, (-values[shrinking] / step[shrinking]).min(initial=1.0)))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest distribution, and how far it is."""
+
+    weights: Vector
+    multipliers: Vector  # mu, of the zero points
+    squared_distance: float
+    zero: Mask
+    n_iter: int
+    converged: bool
+
+    def slope(self, direction: Vector) -> float:
+        r"""Return the derivative of the distance when `u` moves in a direction whose entries sum to 0.
+
+        By the envelope theorem :math:`(u-w)'K\,\delta / d = -\mu'\delta / d`.
+        """
+        if self.squared_distance <= 0.0:
+            return 0.0
+        return float(-(self.multipliers @ direction) / np.sqrt(self.squared_distance))
+
+
+def ridge(n_points: int) -> float:
+    """Return what is added to the diagonal of `K`: without it `K` is singular to working precision.
+
+    It adds as many times :math:`|u-w|^2` to a squared distance, which falls with the number of points.
+    """
+    return min(RIDGE_PER_POINT * n_points, LARGEST_RIDGE)
+
+
+class Hull:
+    """Distances to the convex hull of points with a given kernel matrix, which is changed: the ridge is added."""
+
+    def __init__(self, kernel: Matrix) -> None:
+        self._ridge = ridge(kernel.shape[0])
+        kernel[np.diag_indices_from(kernel)] += self._ridge
+        self._kernel = kernel
+        self._factor: Matrix | None = None  # of low rank; made when pivoting fails
+        factor, failed = dpotrf(np.array(kernel, order="F"), lower=1, clean=0, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
+        self._inverse, _ = dpotri(factor, lower=1, overwrite_c=1)  # the lower triangle only
+        self._of_ones = self._times_inverse(np.ones(kernel.shape[0]))
+
+    def nearest(self, u: Vector, zero: Mask) -> Nearest:
+        """Return the distribution nearest to `u`, trying first the face where the points of `zero` have weight 0.
+
+        Weights sum to 1, so there is no face without any point: where `zero` holds them all, as the labelled points of
+        a table with few distinct rows may do, the negative entries of `u` are the first guess.
+        """
+        zero = u < 0 if zero.all() else zero
+        return (None if self._is_smooth else self._by_pivoting(u, zero)) or self._by_interior_point(u)
+
+    @property
+    def _is_smooth(self) -> bool:
+        """Whether pivoting has failed before and the rank is low, so that it need not be tried again."""
+        return self._factor is not None and self._factor.shape[1] <= LOW_RANK * self._factor.shape[0]
+
+    def _by_interior_point(self, u: Vector) -> Nearest:
+        if self._factor is None:
+            self._factor = low_rank_factor(self._kernel - self._ridge * np.eye(u.size), SMALLEST)
+        weights, mu, n_iter, converged = nearest_distribution(self._factor, self._ridge, u, TOLERANCE)
+        change = weights - u
+        squared = float(((self._factor.T @ change) ** 2).sum() + self._ridge * (change @ change))
+        return Nearest(weights, mu, squared, weights < mu, n_iter, converged)
+
+    def _by_pivoting(self, u: Vector, zero: Mask) -> Nearest | None:
+        """Exchange blocks of points until no sign is violated; None where that leads nowhere."""
+        fewest, highest, patience, n_faces = u.size + 1, 0.0, PATIENCE, 0
+        while patience > 0:
+            n_faces += 1
+            weights, mu = self._on_face(u, zero)
+            squared = float(-(mu @ u))
+            violated = np.where(zero, mu < -TOLERANCE * squared, weights < -TOLERANCE / u.size)
+            n_violated = int(violated.sum())
+            if n_violated == 0:
+                return Nearest(weights, mu, max(squared, 0.0), zero, n_faces, True)
+            progress = n_violated < fewest or squared > (1.0 + TOLERANCE) * highest
+            patience = PATIENCE if progress else patience - 1
+            fewest, highest = min(fewest, n_violated), max(highest, squared)
+            zero = zero ^ violated
+        return None
+
+    def _on_face(self, u: Vector, zero: Mask) -> tuple[Vector, Vector]:
+        solve = self._by_zero_points if 2 * zero.sum() <= u.size else self._by_other_points
+        return solve(u, zero)
+
+    def _by_zero_points(self, u: Vector, zero: Mask) -> tuple[Vector, Vector]:
+        r"""Solve :math:`w - u = K^{-1}(\mu + y 1)` with :math:`w_A = 0` and :math:`1'(w-u) = 0` for the multipliers."""
+        a, q = np.flatnonzero(zero), self._of_ones
+        first, second = self._solve(self._inverse[np.ix_(a, a)], -u[a], q[a])
+        y = -(q[a] @ first) / (q.sum() - q[a] @ second)
+        mu = np.zeros(u.size)
+        mu[a] = first - y * second
+        weights = u + self._times_inverse(mu) + y * q
+        weights[a] = 0.0
+        return weights, mu
+
+    def _by_other_points(self, u: Vector, zero: Mask) -> tuple[Vector, Vector]:
+        r"""Solve :math:`K_{BB} (w-u)_B = y 1 + K_{BA} u_A` for the points `B` that are not held at 0."""
+        b = np.flatnonzero(~zero)
+        fixed = np.where(zero, -u, 0.0)
+        first, second = self._solve(self._kernel[np.ix_(b, b)], -(self._kernel @ fixed)[b], np.ones(b.size))
+        y = (-fixed.sum() - first.sum()) / second.sum()
+        change = fixed
+        change[b] = first + y * second
+        mu = np.where(zero, self._kernel @ change - y, 0.0)
+        return np.where(zero, 0.0, u + change), mu
+
+    @staticmethod
+    def _solve(matrix: Matrix, first: Vector, second: Vector) -> tuple[Vector, Vector]:
+        if matrix.size == 0:
+            return first, second
+        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        both = cho_solve(factor, np.column_stack([first, second]), check_finite=False)
+        return both[:, 0], both[:, 1]
+
+    def _times_inverse(self, values: Vector) -> Vector:
+        return np.asarray(dsymv(1.0, self._inverse, values, lower=1))
+
+
+class KernelMean(LabelFrequencyEstimator):
+    r"""Estimate the label frequency by kernel embeddings of the rows: KM1 and KM2.
+
+    With `U` the distribution of the unlabelled rows and `H` that of the positives, :math:`U = \pi H + (1-\pi) G`.
+    Taking out more than :math:`\pi` leaves no distribution: the distance of
+    :math:`\lambda \phi(U) + (1-\lambda)\phi(H)` from the nearest distribution on the rows,
+
+    .. math:: d(\lambda) = \min_{w \ge 0,\, \sum w = 1}
+        \Bigl\| \lambda \phi(U) + (1-\lambda) \phi(H) - \sum_i w_i \phi(x_i) \Bigr\|,
+
+    starts to rise at :math:`\lambda = 1/(1-\pi)`. The estimate is where its slope passes a threshold
+    :math:`\nu`, in units of :math:`D = \|\phi(U) - \phi(H)\|`, the slope at infinity: KM1
+    :math:`\nu = 1/(D\sqrt{\min(n_u, n_l)})`, or KM2's where that is above 0.9; KM2
+    :math:`\nu = 0.8\, d(1.05) / (0.05 D) + 0.2`. The kernel is Gaussian; of five widths from a tenth to ten times
+    the median distance the one with the largest `D` is taken.
+
+    The method compares two independent samples, here the unlabelled and the labelled rows, and so finds
+    :math:`\pi`, the share of positives among the *unlabelled*. What is stored is the class prior of the whole
+    population, :math:`\alpha = \Pr(s=1) + \Pr(s=0)\,\pi`. (With all rows as the mixture the labelled ones would be in
+    both samples; the slope at the start, which tells KM2 how noisy the samples are, is 0 then.)
+
+    It needs rows that no positive could be (irreducibility), as all estimates of a class prior do. Where the classes
+    overlap much, the class prior comes out wrong, mostly too high.
+
+    Parameters
+    ----------
+    variant : {"km2", "km1"}, default="km2"
+        KM2 did better on our eight datasets (``python -m benchmarks.label_frequency accuracy``).
+    max_rows : int, default=4000
+        Of a larger table, so many rows are drawn without replacement, up to half of them labelled: the two kinds are
+        samples of their own, and the larger the smaller one, the better. Time grows with the cube: a few seconds for
+        4,000 rows. Rows that are drawn keep their weights.
+    max_share : float, default=0.99
+        The largest share of positives among the unlabelled to look at. The published code stops at 0.875.
+    n_resamples : int, default=0
+        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
+        no interval.
+    random_state : int, Generator, RandomState or None
+    pos_label : object, optional
+        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+
+    Attributes
+    ----------
+    label_frequency_ : float
+        :math:`c = \Pr(s=1|y=1)`.
+    label_frequency_rows_ : int
+        How many rows it comes from: all that count, or a sample where rows are not in memory.
+    class_prior_ : float
+        :math:`\alpha = \Pr(y=1)` in the whole population.
+    kernel_width_ : float
+        In units of columns divided by their ranges.
+    slopes_ : array of shape (n_evaluations, 2)
+        Shares :math:`\pi` tried and the slopes there, divided by `D`, in increasing order.
+    threshold_ : float
+        The threshold :math:`\nu` for the slope.
+    bound_reached_ : bool
+        Whether the slope stayed below the threshold up to `max_share`: there is a warning then.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where `X` has names.
+
+    Notes
+    -----
+    Columns are divided by their ranges. The derivative of `d` is exact (envelope theorem), not a difference
+    quotient, and the search is in the share, to 0.001; the published code bisects lambda to 0.04. A ridge on the
+    kernel matrix, 1e-7 times the number of points and at most 0.0001, changes slopes by about 0.001.
+
+    References
+    ----------
+    Ramaswamy, Scott and Tewari, "Mixture proportion estimation via kernel embeddings of distributions", ICML 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless.label_frequency import KernelMean
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.random(1000) < 0.5
+    >>> X = rng.normal(size=(1000, 2)) + 3 * y[:, None]
+    >>> s = y & (rng.random(1000) < 0.4)
+    >>> estimator = KernelMean().fit(X, s)
+    >>> print(f"{y.mean():.2f} true, {estimator.class_prior_:.2f} estimated")
+    0.47 true, 0.47 estimated
+    """
+
+    def __init__(
+        self,
+        variant: str = "km2",
+        *,
+        max_rows: int = 4000,
+        max_share: float = 0.99,
+        n_resamples: int = 0,
+        random_state: Any = None,
+        pos_label: Any = None,
+    ) -> None:
+        self.variant = variant
+        self.max_rows = max_rows
+        self.max_share = max_share
+        self.n_resamples = n_resamples
+        self.random_state = random_state
+        self.pos_label = pos_label
+
+    def _check_options(self) -> None:
+        check_choice(self.variant, "variant", ("km1", "km2"))
+        check_whole(self.max_rows, "max_rows", at_least=10)
+        check_share(self.max_share, "max_share")
+
+    def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
+        rows = draw_rows(s, self.max_rows, rng)
+        return by_range(X, rows), s[rows], w[rows]
+
+    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+        points, unlabelled, labelled = merge_equal_rows(sample, s, w)
+        n_l, n_u = float(w @ s), float(w @ (1.0 - s))
+        counts = n_u * unlabelled + n_l * labelled
+        width, distance, squared = choose_width(points, counts, unlabelled - labelled, rng)
+        few = ((FEW.format(n=int(n_l)), UserWarning),) if n_l < FEW_LABELLED else ()
+        if distance == 0.0:  # labelled rows look like unlabelled ones
+            attributes = {"kernel_width": width, "threshold": 1.0, "bound_reached": True, "slopes": np.zeros((0, 2))}
+            return Estimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
+        curve = DistanceCurve(hull_of(squared, width), unlabelled, labelled, distance)
+        nu = curve.start() * SHARE_OF_SLOPE + (1.0 - SHARE_OF_SLOPE)
+        km1 = 1.0 / (distance * np.sqrt(min(n_l, n_u)))
+        if self.variant == "km1" and km1 <= STEEPEST:
+            nu = km1
+        found = curve.where_slope_is(nu, self.max_share)
+        return Estimate(
+            share_of_unlabelled=self.max_share if found is None else found,
+            attributes={
+                "kernel_width": width,
+                "threshold": float(nu),
+                "bound_reached": found is None,
+                "slopes": np.array(sorted(curve.slopes.items())),
+            },
+            warnings=few + self._warnings(curve, found is None, nu),
+        )
+
+    def _warnings(self, curve: "DistanceCurve", reached: bool, nu: float) -> tuple[tuple[str, type[Warning]], ...]:
+        bound = (
+            f"KernelMean: the slope is below its threshold, {nu:.3g}, up to max_share={self.max_share:g}, which is "
+            "returned: nearly all unlabelled rows look like labelled ones. The attributes may not tell positives from "
+            "negatives, or the labelled rows are too few.",
+            UserWarning,
+        )
+        precision = (
+            "KernelMean: a distance was not found to full precision; try another max_rows or random_state.",
+            ConvergenceWarning,
+        )
+        return (bound,) * reached + (precision,) * (not curve.converged)
+
+
+@dataclass
+class DistanceCurve:
+    """The slope of the distance as a function of the share taken out; remembers what it has seen."""
+
+    hull: Hull
+    mixture: Vector
+    component: Vector
+    distance: float
+
+    def __post_init__(self) -> None:
+        self.slopes: dict[float, float] = {}
+        self.converged = True
+        labelled = self.component > 0
+        self._zero = {0.0: labelled}  # by share
+        # Up to this share the signed weighting is itself a distribution.
+        self.flat_to = float((self.mixture[labelled] / self.component[labelled]).min())
+
+    def start(self) -> float:
+        """Return the mean slope between lambda = 1 and `FIRST_STEP`, in units of the distance."""
+        share = 1.0 - 1.0 / FIRST_STEP
+        if share <= self.flat_to:
+            return 0.0
+        found = self._nearest(share)
+        return float(np.sqrt(found.squared_distance)) / (FIRST_STEP - 1.0) / self.distance
+
+    def slope(self, share: float) -> float:
+        """Return the derivative of the distance with respect to lambda = 1/(1-share), in units of the distance."""
+        if share not in self.slopes:
+            slope = 0.0
+            if share > self.flat_to:
+                slope = self._nearest(share).slope(self.mixture - self.component) / self.distance
+            self.slopes[share] = slope
+        return self.slopes[share]
+
+    def where_slope_is(self, nu: float, largest: float) -> float | None:
+        """Return the share at which the slope passes `nu`; None where it does not up to `largest`."""
+        low, high = self.flat_to, self.flat_to
+        while self.slope(high) < nu:
+            if high >= largest:
+                return None
+            low, high = high, min(high + STEP, largest)
+        if high == low:
+            return low
+        return find_root(lambda share: self.slope(share) - nu, low, high, xtol=PRECISION)
+
+    def _nearest(self, share: float) -> Nearest:
+        stretch = 1.0 / (1.0 - share)
+        near = max(known for known in self._zero if known <= share)  # points leave as the share grows
+        found = self.hull.nearest(stretch * self.mixture + (1.0 - stretch) * self.component, self._zero[near])
+        self._zero[share] = found.zero
+        self.converged &= found.converged
+        return found
+
+
+def draw_rows(s: Vector, max_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return at most `max_rows` rows, drawn without replacement, as many of the rarer kind as possible up to half."""
+    if s.size <= max_rows:
+        return np.arange(s.size)
+    labelled, unlabelled = (rng.permutation(np.flatnonzero(s == kind)) for kind in (1, 0))
+    n_labelled = max(min(labelled.size, max_rows // 2), max_rows - unlabelled.size)
+    return np.sort(np.concatenate([labelled[:n_labelled], unlabelled[: max_rows - n_labelled]]))
+
+
+def by_range(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return rows with their columns divided by the ranges in the whole table (constant ones as they are).
+
+    Distances need no shift; one to the median keeps the digits of columns that are far from 0 or have an outlier.
+    """
+    if sparse.issparse(X):
+        spread = (X.max(axis=0) - X.min(axis=0)).toarray().ravel().astype(np.float64)
+        scale = sparse.diags_array(1.0 / np.where(spread > 0, spread, 1.0))
+        return sparse.csr_array(X[rows].astype(np.float64) @ scale)
+    spread = X.max(axis=0).astype(np.float64) - X.min(axis=0)
+    chosen = X[rows].astype(np.float64)
+    return (chosen - np.median(chosen, axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def hull_of(squared: Matrix, width: float) -> Hull:
+    """Return the hull of points with these squared distances, which are overwritten."""
+    try:
+        return Hull(gaussian_kernel(squared, width, out=squared))
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            "KernelMean: the distances between rows are lost in rounding: some column of X is far from 0 compared with "
+            "its differences. Centre the columns first, e.g. with sklearn.preprocessing.StandardScaler (dense) or by "
+            "subtracting a typical value before X is made sparse."
+        ) from error
+
+
+def merge_equal_rows(X: Any, s: Vector, w: Vector) -> tuple[Any, Vector, Vector]:
+    """Return the distinct rows, and how unlabelled and labelled rows are distributed over them."""
+    if sparse.issparse(X):  # equal rows are rare there
+        first, group = np.arange(s.size), np.arange(s.size)
+    else:
+        rows = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.shape[1] * X.itemsize))).ravel()
+        _, first, group = np.unique(rows, return_index=True, return_inverse=True)
+    unlabelled, labelled = (np.bincount(group, weights=w * kind, minlength=first.size) for kind in (1.0 - s, s))
+    return X[first], unlabelled / unlabelled.sum(), labelled / labelled.sum()
+
+
+def choose_width(
+    points: Any, counts: Vector, difference: Vector, rng: np.random.Generator
+) -> tuple[float, float, Matrix]:
+    """Return the kernel width with the largest distance between both samples, that distance, and those of all pairs."""
+    squared = squared_distances(points)
+    typical = median_distance(squared, counts, rng)
+    if typical == 0.0:
+        return 1.0, 0.0, squared
+    widths = WIDTHS * typical
+    distances = [embedding_distance(squared, width, difference) for width in widths]
+    best = int(np.argmax(distances))
+    return float(widths[best]), distances[best], squared
+
+
+def median_distance(squared: Matrix, counts: Vector, rng: np.random.Generator) -> float:
+    """Return the median distance of all pairs of a sample that has each point `counts` times; the median of the
+    positive distances where that is 0. Of many points, `POINTS_FOR_MEDIAN` are drawn from the sample.
+    """
+    if counts.size > POINTS_FOR_MEDIAN:
+        drawn = np.sort(rng.choice(counts.size, size=POINTS_FOR_MEDIAN, p=counts / counts.sum()))
+        squared, counts = squared[np.ix_(drawn, drawn)], np.ones(drawn.size)
+    weights = np.outer(counts, counts).ravel()
+    order = np.argsort(squared, axis=None)
+    values, below = squared.ravel()[order], np.cumsum(weights[order])
+    none = np.searchsorted(values, 0.0, side="right")  # pairs of equal rows
+    at_zero = below[none - 1]
+    half = 0.5 * below[-1] if at_zero < 0.5 * below[-1] else 0.5 * (at_zero + below[-1])
+    return float(np.sqrt(values[min(np.searchsorted(below, half), values.size - 1)]))

@@ -1,0 +1,204 @@
+"""Tables into files: as a whole or not at all, and never a cell that a spreadsheet would run."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from scarless.outside.extras import need
+from scarless.outside.files import aside
+from scarless.outside.table_columns import TableFile, arrow, file_of, repeated
+
+# What a spreadsheet takes for a formula, unless it is a number: one of these signs, in full width or small as well,
+# after white space, line breaks and characters that cannot be seen; and what begins with a tab or a carriage return.
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+_FORMULA = rf"^[\t\r]|^[\s\pZ\pC]*[{_SIGNS}]"
+_NUMBER = r"^ *[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
+MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 1_048_576, 16_384, 32_767  # Excel's: of a sheet, and of a cell
+
+
+def write_table(table: Any, path: str | os.PathLike[str]) -> None:
+    """Write a table to a CSV, TSV, Parquet, Arrow (Feather) or Excel file, by the suffix of its name.
+
+    The file is written beside its place and moved there at the end: what was there before stays until then.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The table; its index is left out. Values of mixed kinds in one column are written as text.
+    path : path
+        The file; text files may be compressed (``.csv.gz``, ``.csv.zst``).
+
+    Notes
+    -----
+    Text files are in UTF-8, with missing values as empty cells, and floats with all digits that reading back needs.
+    In text files and workbooks, a text that begins with ``=``, ``+``, ``-`` or ``@`` (also in full width, and also
+    after white space), a tab or a carriage return and is not a number gets an apostrophe in front, names of columns
+    too: a spreadsheet would run it as a formula, and such a text may come from a stranger. Reading the table back
+    leaves the apostrophe where it is.
+    In workbooks, times with a zone and whole numbers of more than 15 digits are written as text, which Excel would cut;
+    a carriage return becomes a line feed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pandas
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "ranked.csv"
+    ...     write_table(pandas.DataFrame({"p": [0.1, None], "note": ["=1+1", "-3"]}), file)
+    ...     print(file.read_text())
+    "p","note"
+    0.1,"'=1+1"
+    ,"-3"
+    """
+    file = file_of(path)
+    names, columns = _columns(file, table)
+    with aside(Path(file.name)) as temporary:
+        if file.form == "text":
+            _write_text(file, names, columns, temporary)
+        elif file.form == "Parquet":
+            arrow("parquet").write_table(arrow().table(columns, names), temporary)
+        elif file.form == "Arrow":
+            arrow("feather").write_feather(arrow().table(columns, names), str(temporary), compression="zstd")
+        else:
+            _write_excel(file, names, columns, temporary)
+
+
+def _columns(file: TableFile, table: Any) -> tuple[list[str], list[Any]]:
+    names = [str(name) for name in table.columns]
+    twice = repeated(names)
+    if twice:
+        raise file.fault(
+            f"a table with the column {twice[0]!r} twice is not written; give every column a name of its own."
+        )
+    return names, [_arrow_column(table.iloc[:, place]) for place in range(len(names))]
+
+
+def _arrow_column(series: Any) -> Any:
+    """Return a column for Arrow; mixed kinds of values as text."""
+    pa = arrow()
+    try:
+        column = pa.array(series, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        missing = series.isna()
+        column = pa.array(
+            [None if gone else str(value) for value, gone in zip(series, missing, strict=True)], pa.string()
+        )
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+# --- text
+
+
+def _write_text(file: TableFile, names: list[str], columns: list[Any], temporary: Path) -> None:
+    pa, arrow_csv = arrow(), arrow("csv")
+    columns = [_cells(column) for column in columns]
+    if len(columns) == 1:  # an empty line would be no row
+        columns = [column.cast(pa.string()).fill_null("") for column in columns]
+    table = pa.table(columns, [_harmless_name(name) for name in names])
+    options = arrow_csv.WriteOptions(delimiter="\t" if file.suffix == ".tsv" else ",")
+    with pa.OSFile(str(temporary), "wb") as raw:
+        if file.compression is None:
+            arrow_csv.write_csv(table, raw, options)
+        else:
+            with pa.CompressedOutputStream(raw, file.compression) as packed:
+                arrow_csv.write_csv(table, packed, options)
+
+
+def _cells(column: Any) -> Any:
+    """Return a column whose cells can stand in a text file."""
+    pa, types, kind = arrow(), arrow("types"), column.type
+    if types.is_dictionary(kind):
+        return _cells(column.cast(kind.value_type))
+    if types.is_nested(kind) or types.is_binary(kind):
+        column = pa.chunked_array(
+            [pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())]
+        )
+    if types.is_timestamp(kind):
+        return _short_times(column)
+    if types.is_duration(kind):
+        return column.cast(pa.int64())
+    is_text = types.is_string(column.type) or types.is_large_string(column.type)
+    return harmless(column) if is_text else column
+
+
+def _short_times(column: Any) -> Any:
+    """Return dates where no value has a time, and times in seconds where none has a fraction."""
+    pa, zone = arrow(), column.type.tz
+    try:
+        seconds = column.cast(pa.timestamp("s", zone))
+    except pa.ArrowInvalid:
+        return column
+    if zone is None and seconds.cast(pa.date32()).cast(pa.timestamp("s")).equals(seconds):
+        return seconds.cast(pa.date32())
+    return seconds
+
+
+def harmless(column: Any) -> Any:
+    """Return texts with an apostrophe before those that a spreadsheet would take for a formula.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> harmless(pyarrow.chunked_array([["=cmd", "-3", "-a", "+1e5", None, "a=b"]])).to_pylist()
+    ["'=cmd", '-3', "'-a", '+1e5', None, 'a=b']
+    """
+    pc = arrow("compute")
+    formula = pc.and_not(pc.match_substring_regex(column, _FORMULA), pc.match_substring_regex(column, _NUMBER))
+    if not pc.any(formula).as_py():
+        return column
+    apostrophe, nothing = (arrow().scalar(text, column.type) for text in ("'", ""))
+    return pc.if_else(formula, pc.binary_join_element_wise(apostrophe, column, nothing), column)
+
+
+def _harmless_name(name: str) -> str:
+    return str(harmless(arrow().chunked_array([[name]]))[0].as_py())
+
+
+# --- Excel
+
+
+def _write_excel(file: TableFile, names: list[str], columns: list[Any], temporary: Path) -> None:
+    openpyxl = need("openpyxl", "Excel", "excel")
+    n_rows = len(columns[0]) if columns else 0
+    if n_rows >= MAX_ROWS or len(names) > MAX_COLUMNS:
+        raise file.fault(
+            f"a sheet of Excel holds {MAX_ROWS - 1:,} rows below a header and {MAX_COLUMNS:,} columns, not {n_rows:,} "
+            f"and {len(names):,}; write .parquet or .csv."
+        )
+    header = _excel_texts(file, "header", arrow().chunked_array([names], arrow().string()))
+    cells = [_excel_cells(file, name, column) for name, column in zip(names, columns, strict=True)]
+    with temporary.open("wb") as stream:  # before the workbook, which leaves a noisy generator where this fails
+        book = openpyxl.Workbook(write_only=True)
+        sheet = book.create_sheet("table")
+        for row in (header, *zip(*cells, strict=True)):
+            sheet.append(row)
+        book.save(stream)
+
+
+def _excel_cells(file: TableFile, name: str, column: Any) -> list[Any]:
+    """Return one column as Python's values; as text where Excel would cut them."""
+    pa, pc, types = arrow(), arrow("compute"), arrow("types")
+    kind = column.type
+    if types.is_timestamp(kind) and kind.tz is None:
+        return list(column.cast(pa.timestamp("us"), safe=False).to_pylist())
+    if types.is_floating(kind):
+        return [str(value) if value in {float("inf"), -float("inf")} else value for value in column.to_pylist()]
+    if types.is_boolean(kind) or (types.is_integer(kind) and not pc.any(pc.greater(pc.abs(column), 10**15)).as_py()):
+        return list(column.to_pylist())
+    return _excel_texts(file, f"column {name!r}", _cells(column).cast(pa.string()))
+
+
+def _excel_texts(file: TableFile, where: str, column: Any) -> list[Any]:
+    """Return texts that Excel takes as they are."""
+    pc = arrow("compute")
+    column = harmless(column)
+    if pc.any(pc.match_substring_regex(column, _CONTROL)).as_py():
+        raise file.fault(f"the {where} has a control character in it that Excel does not take; write .parquet or .csv.")
+    longest = pc.max(pc.utf8_length(column)).as_py() or 0
+    if longest > MAX_LETTERS:
+        raise file.fault(
+            f"the {where} has a text of {longest:,} letters, and a cell of Excel holds {MAX_LETTERS:,}; write .parquet "
+            "or .csv."
+        )
+    return list(column.to_pylist())

@@ -1,1 +1,0 @@
-"""Tables in files, one kind of file a module; `scarless.outside.table_files` is the door."""
