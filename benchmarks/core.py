@@ -35,8 +35,7 @@ from scarless.diagnostics import bootstrap_intervals
 from scarless.engines import InMemoryEngine
 from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.numerics.linear import Design
-from scarless.pair.em import em
-from scarless.pair.learners import LogisticLearner
+from scarless.pair.learners import LogisticLearner, em
 
 GAP = 1e-6  # in penalised log-likelihood per row: "the same optimum"
 

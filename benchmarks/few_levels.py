@@ -33,8 +33,8 @@ from benchmarks.few import PUBLISHED_ORACLE, load, split_range
 from benchmarks.runner import Row, append_row, read_rows
 from scarless import SARStackingClassifier
 from scarless.numerics.linear import Design
+from scarless.pair.logistic import engine_of
 from scarless.pair.relaxed import Levels, Relaxation, relax
-from scarless.pair.rows import engine_of
 
 NAME = "few_levels"
 CLASS_PRIORS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)

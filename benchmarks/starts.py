@@ -19,9 +19,9 @@ from scipy.special import expit, logit
 from benchmarks.runner import Row, newest, print_rows, run, timed
 from scarless import SAREMClassifier
 from scarless.numerics.linear import Design
+from scarless.pair.logistic import engine_of
 from scarless.pair.optima import climb_all
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 from scarless.pair.starts import Start
 
 Array = np.ndarray

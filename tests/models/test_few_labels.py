@@ -25,11 +25,10 @@ from scarless import (
 )
 from scarless.models._base import warn_if_level_is_unknown
 from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING, _mean_logits
-from scarless.pair.attribute_search import FoundColumn
 from scarless.pair.crossed import CrossOptions
-from scarless.pair.members import judge_by_naive, naive_member
+from scarless.pair.logistic import Training
 from scarless.pair.relaxed import levels_interval
-from scarless.pair.rows import Training
+from scarless.pair.stack import FoundColumn, judge_by_naive, naive_member
 
 
 def labelled_table(n_rows=300, frequency=0.15, seed=0):

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SCARClassifier
-from scarless.models._implied_prior import implied_prior
-from scarless.pair.rows import engine_of
+from scarless.models.propensity_weighted import implied_prior
+from scarless.pair.logistic import engine_of
 
 
 def _implied(s, e, w):

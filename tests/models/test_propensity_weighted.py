@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from scarless import PropensityWeightedClassifier
 from scarless.metrics import make_pu_scorer
-from scarless.models._implied_prior import implied_prior
-from scarless.pair.rows import engine_of
+from scarless.models.propensity_weighted import implied_prior
+from scarless.pair.logistic import engine_of
 
 
 def minimum(loss, n_columns, C):

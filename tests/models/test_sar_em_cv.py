@@ -12,8 +12,8 @@ from tests.conftest import simulate
 
 from scarless import ImaginaryAudits, SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design
+from scarless.pair.logistic import engine_of
 from scarless.pair.relaxed import relax
-from scarless.pair.rows import engine_of
 from scarless.pair.search import Surplus, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}

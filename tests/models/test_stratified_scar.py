@@ -23,8 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from scarless.label_frequency import BestBinEstimator, ElkanNoto
 from scarless.models import PropensityWeightedClassifier, SCARClassifier, StratifiedSCARClassifier
-from scarless.models._strata import combine
-from scarless.models.stratified_scar import Stratum
+from scarless.models.stratified_scar import Stratum, combine
 from scarless.outside.notices import ClassPriorWarning
 
 

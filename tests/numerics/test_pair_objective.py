@@ -11,11 +11,10 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from scarless.numerics.audits import lost_information
-from scarless.numerics.histories import heterogeneity_sums
+from scarless.numerics.histories import heterogeneity_sums, score_sums
 from scarless.numerics.linear import Design
-from scarless.numerics.looks_objective import LooksLikelihood, LooksSums, detection_curve, sum_of_squares
+from scarless.numerics.looks_objective import LooksLikelihood, detection_curve, sum_of_squares
 from scarless.numerics.objectives import Curvature, LogisticPair
-from scarless.numerics.uncertainty import PairSums
 
 N, D = 12, 5
 F, E = Design.of(np.array([0, 1, 3])), Design.of(np.array([2, 3]))
@@ -181,16 +180,22 @@ def test_methods_travel_to_other_processes(name):
         np.testing.assert_array_equal(got, want)
 
 
-def test_sums_of_model_files_without_looks_are_those_of_one_look():
-    case = case_of("one label")
-    whole = ONE.totals(*case)
-    for got, want in zip(PairSums(*whole[:10]).of_one_look(), whole, strict=True):
-        np.testing.assert_array_equal(got, want)
-    assert LooksSums._fields == PairSums._fields
-
-
 def test_model_files_may_name_the_models_as_before():
     old = {"f": F, "e": ((E,),), "false_positives": None, "offsets": None, "bounds": None}
     read = LooksLikelihood.__new__(LooksLikelihood)
     read.__setstate__(old)
     assert read == LOOKS
+
+
+@ALL
+@pytest.mark.parametrize("counts", [True, False])
+def test_sums_of_scores_are_those_of_dense_rows(name, counts):
+    objective, case = OBJECTIVES[name], case_of(name)
+    w, scores = case.rows["w"], objective.row_scores(*case)
+    further = np.random.default_rng(4).normal(size=(N, 2))
+    own, spread = _by_parameters(objective, case, scores), w if counts else w**2
+    want = [w @ further, (own.T * w) @ further, w @ own, (own.T * w) @ own]
+    want += [spread @ further**2, (own.T * spread) @ further, (own.T * spread) @ own]
+    got = score_sums(case.X, w, objective, scores, further, counts=counts)
+    for one, other in zip(got, want, strict=True):
+        assert_allclose(one, other, atol=1e-12)

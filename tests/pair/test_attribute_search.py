@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from scarless.pair import attribute_search
-from scarless.pair.attribute_search import find_columns, least_gain
-from scarless.pair.rows import Training
+from scarless.pair import stack as attribute_search
+from scarless.pair.logistic import Training
+from scarless.pair.stack import find_columns, least_gain
 
 
 def labelled(driving=(), effect=2.0, n_rows=2_000, n_columns=6, seed=0):

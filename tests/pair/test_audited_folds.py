@@ -5,10 +5,9 @@ import pytest
 
 from scarless.checks.labels import check_labels
 from scarless.engines import attach
-from scarless.pair import folded
-from scarless.pair.folded import fold_rows
-from scarless.pair.folds import deal_groups, folds_of
-from scarless.pair.rows import Training, in_memory, labelled_rows
+from scarless.pair import folds as folded
+from scarless.pair.folds import deal_groups, fold_rows, folds_of
+from scarless.pair.logistic import Training, in_memory, labelled_rows
 
 
 def made(n=403, seed=0):

@@ -21,8 +21,7 @@ from scarless.pair.boosting import (
     most_rounds,
     rounds_of_stages,
 )
-from scarless.pair.cross_fit import _logistic, _observed
-from scarless.pair.evidence import OneLabel
+from scarless.pair.cross_fit import OneLabel, _logistic, _observed
 
 
 def small(library, **options):

@@ -27,11 +27,10 @@ from scarless.engines import blas
 from scarless.engines.blas import threads_for_folds, trees_alone
 from scarless.numerics.linear import Design
 from scarless.pair.boosting import HistogramBooster
-from scarless.pair.cross_fit import CrossFit, held_out
+from scarless.pair.cross_fit import CrossFit, held_out, judged
 from scarless.pair.crossed import warn_of_collapse
-from scarless.pair.propensities import judged
+from scarless.pair.logistic import engine_of
 from scarless.pair.relaxed import relax
-from scarless.pair.rows import engine_of
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from scarless.pair.evidence import Observed, OneLabel
+from scarless.pair.cross_fit import Observed, OneLabel
 
 
 @pytest.fixture

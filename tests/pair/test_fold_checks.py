@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from scarless.pair.folds import check_folds, refuse_odd_cv
-from scarless.pair.rows import Training
+from scarless.pair.logistic import Training
 
 N = 12
 

@@ -9,9 +9,8 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from scarless import SAREMClassifierCV
-from scarless.pair.folded import fold_rows
-from scarless.pair.folds import check_folds, counted_folds, fold_of_rows, folds_of, refuse_one_sided
-from scarless.pair.rows import Training
+from scarless.pair.folds import check_folds, counted_folds, fold_of_rows, fold_rows, folds_of, refuse_one_sided
+from scarless.pair.logistic import Training
 
 
 def folds(X, s, w=None, *, n_folds=5, seed=0):

@@ -10,10 +10,9 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, TableClassifier, load, save
 from scarless.diagnostics import bootstrap_intervals
-from scarless.pair.folded import fold_rows
-from scarless.pair.folds import check_folds
+from scarless.pair.folds import check_folds, fold_rows
 from scarless.pair.groups import check_groups, design_effect, sums_by_group
-from scarless.pair.rows import Training
+from scarless.pair.logistic import Training
 
 
 def make_groups(n_groups=200, size=5, seed=0):

@@ -21,8 +21,8 @@ from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.pair import inference as _inference
 from scarless.pair import solving
 from scarless.pair.inference import pair_inference
+from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 
 FREE = {"C": np.inf, "propensity_C": np.inf}
 

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, PublishedEMClassifier, SAREMClassifier
-from scarless.models._negative_weights import negative_weight_trouble
+from scarless.models.propensity_weighted import negative_weight_trouble
 from scarless.pair.learners import LogisticLearner, TreeLearner
 
 

@@ -12,9 +12,9 @@ from scarless.numerics.newton import downhill_of_saddle
 from scarless.numerics.objectives import Curvature
 from scarless.pair import starts
 from scarless.pair.fit import paper_start
+from scarless.pair.logistic import engine_of, in_memory
 from scarless.pair.optima import climb_all
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of, in_memory
 from scarless.pair.starts import (
     Start,
     all_labelled_start,

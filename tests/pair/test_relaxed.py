@@ -11,8 +11,8 @@ from scarless import SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.numerics.relaxed import centre_sums
 from scarless.pair import relaxed as relaxed_module
+from scarless.pair.logistic import engine_of
 from scarless.pair.relaxed import Levels, Relaxation, _Fits, levels_interval, mixed_interval, relax, relax_roughly
-from scarless.pair.rows import engine_of
 
 
 def simulate(n=600, seed=0):

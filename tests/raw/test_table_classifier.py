@@ -274,3 +274,23 @@ def test_a_number_that_is_the_name_of_one_column_and_the_position_of_another_is_
     assert [model.origins_[j].column for j in np.flatnonzero(model.estimator_.propensity_coef_[0])] == ["0"]
     with pytest.raises(ValueError, match="more than one is called '1'"):
         TableClassifier(SAREMClassifier()).fit(table.rename(columns={0: "1"}), s)
+
+
+def test_a_fit_gives_the_prepared_table_which_need_not_be_prepared_again(data, monkeypatch):
+    table, s = data
+    model = TableClassifier(NaiveClassifier())
+    prepared = model.fit_and_prepare(table, s)
+    assert prepared.equals(model.prepare(table))
+    known = model.with_prepared(table, prepared)
+    monkeypatch.setattr(type(known.preparation_), "transform", lambda *_: pytest.fail("it was prepared again"))
+    np.testing.assert_array_equal(known.predict_proba(table), known.estimator_.predict_proba(prepared))
+
+
+def test_the_coding_of_labels_is_that_of_the_fit(data):
+    table, s = data
+    words = np.where(np.asarray(s) == 1, "case", "control")
+    model = TableClassifier(NaiveClassifier(pos_label="case"))
+    assert not hasattr(model, "label_coding_")
+    coding = model.fit(table, words).label_coding_
+    assert coding.classes[coding.positive] == "case"
+    assert coding is model.estimator_.label_coding_

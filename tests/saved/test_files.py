@@ -795,7 +795,7 @@ def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("newton", r"SAREMClassifier\.(propensity_)?(coef|intercept)_ holds NaN or infinity|beta_[ef] holds NaN"),
+        ("newton", r"SAREMClassifier\.(propensity_)?(coef|intercept)_ holds NaN or infinity|parameters holds NaN"),
         ("boosted", "thresholds or leaves hold NaN or infinity"),
         ("forest", "thresholds or leaves hold NaN or infinity"),
     ],
@@ -827,7 +827,7 @@ def test_nan_in_files_without_a_list_of_such_arrays_is_refused(name, sentence, t
         ("newton", "coef_", r"SAREMClassifier\.coef_ has shape \(1, 3\), and \(1, 4\) belongs"),
         ("newton", "propensity_intercept_", r"propensity_intercept_ has shape \(2,\), and \(1,\)"),
         ("newton", "information", r"PairInference\.information has shape"),
-        ("newton", "beta_f", r"PairInference\.beta_f has shape"),
+        ("newton", "parameters", r"PairInference\.parameters has shape"),
     ],
 )
 def test_wrong_shapes_are_refused_by_the_attribute(name, attribute, sentence, tmp_path):

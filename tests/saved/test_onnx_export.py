@@ -194,9 +194,9 @@ def test_the_same_model_makes_the_same_bytes_also_from_a_file(pair, tmp_path):
         (lambda: NaiveClassifier(LogisticRegression()), "NaiveClassifier with estimator=LogisticRegression is not"),
         (
             LogisticRegression,
-            "Only logistic classifiers are written as ONNX (SAREMClassifier, SAREMClassifierCV, SCARClassifier, "
-            "PropensityWeightedClassifier, NaiveClassifier, alone, in a Pipeline or a TableClassifier); "
-            "LogisticRegression is not one of these. Fit one of them, or keep",
+            "Only logistic classifiers are written as ONNX (SAREMClassifier, SAREMClassifierCV, PublishedEMClassifier, "
+            "SCARClassifier, PropensityWeightedClassifier, NaiveClassifier, alone, in a Pipeline or a "
+            "TableClassifier); LogisticRegression is not one of these. Fit one of them, or keep",
         ),
         (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "LogisticRegression is not one of these"),
     ],

@@ -26,7 +26,7 @@ from scarless import (
     save,
 )
 from scarless.models.looks_facts import any_label
-from scarless.pair import folded
+from scarless.pair import folds as folded
 from scarless.scale import FilePreparation, ParquetRows, PartitionError, parquet
 
 N = 1800

@@ -35,7 +35,7 @@ from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, Kernel
 from scarless.label_frequency.names import possible_frequency_of
 from scarless.label_frequency.samples import draw_sample
 from scarless.metrics import PUScorer
-from scarless.pair.rows import Training, labelled_rows
+from scarless.pair.logistic import Training, labelled_rows
 from scarless.scale import ParquetRows
 from scarless.scale.partitions import STORE
 

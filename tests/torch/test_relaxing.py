@@ -13,8 +13,8 @@ from scarless.checks.vectors import check_random_stream
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 from scarless.torch.fitting import plan_folds
 from scarless.torch.inputs import held_out_rows
 from scarless.torch.relaxing import HeldOut, as_they_are, relax_networks

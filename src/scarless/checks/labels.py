@@ -97,7 +97,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind in "mM":
         return np.isnat(values).ravel()
     if values.dtype.kind == "O":
-        return np.array([_is_missing(value) for value in values.ravel()], dtype=bool)
+        return np.array([is_missing_value(value) for value in values.ravel()], dtype=bool)
     return np.zeros(values.size, dtype=bool)
 
 
@@ -130,8 +130,8 @@ def _refuse_huge(y: Any) -> None:
         )
 
 
-def _is_missing(value: Any) -> bool:
-    """Whether a label is None, NaN or pandas' NA, which is not even unequal to itself: that, too, is NA."""
+def is_missing_value(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA, which is not even unequal to itself: that, too, is NA."""
     if value is None:
         return True
     unequal = value != value  # noqa: PLR0124

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import isnan
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from scarless.checks.attributes import check_selector, count_columns
+from scarless.checks.labels import is_missing_value
 from scarless.labelling.base import (
     Assumption,
     LabellingMechanism,
@@ -171,17 +171,12 @@ def _check_table(table: Mapping[Any, float], attributes: Any) -> dict[Stratum, f
 
 
 def _check_nothing_missing(column: list[Any], name: str) -> None:
-    bad = [row for row, value in enumerate(column) if _is_missing(value)]
+    bad = [row for row, value in enumerate(column) if is_missing_value(value)]
     if bad:
         raise ValueError(
             f"{name} has {len(bad)} missing values of {len(column)} (first: row {bad[0]}). "
             "Give missing values a value of their own, or drop these rows."
         )
-
-
-def _is_missing(value: Any) -> bool:
-    # pandas.NA and NaT are known by their type's name: pandas is optional, and NA == NA is not a boolean.
-    return value is None or (isinstance(value, float) and isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _check_known(strata: list[Stratum], table: Mapping[Any, float], labels: Sequence[str]) -> None:

@@ -7,9 +7,8 @@ from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.sar_stacking import SARStackingClassifier
 from scarless.models.scar import NaiveClassifier, SCARClassifier
-from scarless.models.stack_summary import StackSummary
 from scarless.models.stratified_scar import StratifiedSCARClassifier
-from scarless.models.summary import Summary
+from scarless.models.summary import StackSummary, Summary
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
 from scarless.outside.late import late_names as _late_names

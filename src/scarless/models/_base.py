@@ -1,18 +1,20 @@
 """What all classifiers here share: labels in, probabilities of the true class out."""
 
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_positive, check_whole, cut_of
+from scarless.checks.options import check_positive, check_whole, cut_of, shown
 from scarless.checks.rows import (
     LabelledRows,
     check_labelled_rows,
@@ -31,7 +33,7 @@ from scarless.engines.base import known_rows, on_device
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
 from scarless.models.predict_to import PredictToMixin
 from scarless.models.summary import FEW_LABELS
-from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.arrays import Array, Columns, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design, logits
@@ -39,7 +41,7 @@ from scarless.numerics.namespace import in_float64, namespace_of
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.sigmoid import sigmoid
 from scarless.outside.notices import ClassPriorWarning, warn_user
-from scarless.pair.rows import Training, all_labelled
+from scarless.pair.logistic import Training, all_labelled
 
 WIDE_INTERVAL = 0.5  # of the class prior's 95% interval
 
@@ -341,3 +343,62 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
     else:
         return
     warn_user(message, ConvergenceWarning)
+
+
+def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
+    """Return a clone of a fitted model, fitted to the same rows with other weights: none of them is copied."""
+    again = clone(model)
+    again._looks_elsewhere = False  # the fit itself has looked
+    for name in ("n_features_in_", "feature_names_in_", "classes_", "_coding", "_reader"):
+        if hasattr(model, name):
+            setattr(again, name, getattr(model, name))
+    again._fit_on(rows, X)
+    return again
+
+
+def fit_quietly(model: Any, X: Any, s: Any, **given: Any) -> Any:
+    """Fit a model of which nothing is shown: without warnings, and without a look from other starts."""
+    model._looks_elsewhere = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, s, **given)
+
+
+WITHOUT = "all but the propensity attributes"
+
+
+def check_attribute_sets(
+    given: Any, e_columns: Columns, n_columns: int, columns_of: Callable[[Any], Columns]
+) -> dict[str, Columns]:
+    """Return the columns of each set. "auto": all columns, and all but the propensity attributes."""
+    if isinstance(given, str) and given == "auto":
+        everything = np.arange(n_columns)
+        without = np.setdiff1d(everything, e_columns)
+        return {"all": everything} | ({WITHOUT: without} if 0 < without.size < n_columns else {})
+    named = _named_sets(given)
+    sets = {name: columns_of(chosen) for name, chosen in named}
+    if len(sets) < len(named):
+        names = ", ".join(repr(name) for name, _ in named)
+        raise ValueError(f"Each of attribute_sets needs its own name; got {names}. Give a dict with other names.")
+    return sets
+
+
+def _named_sets(given: Any) -> list[tuple[str, Any]]:
+    if isinstance(given, Mapping):
+        named = [(str(name), chosen) for name, chosen in given.items()]
+    else:
+        each = [] if isinstance(given, str) or not np.iterable(given) else list(given)
+        named = [(_name(i, chosen), chosen) for i, chosen in enumerate(each)]
+    if not named:
+        raise ValueError(
+            "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each as "
+            f"classification_attributes of SAREMClassifier takes them; got {shown(given)}."
+        )
+    return named
+
+
+def _name(i: int, chosen: Any) -> str:
+    if chosen is None:
+        return "all"
+    plain = isinstance(chosen, str) or (np.iterable(chosen) and all(isinstance(part, str) for part in chosen))
+    return (chosen if isinstance(chosen, str) else ", ".join(chosen)) if plain else f"set {i + 1}"

@@ -22,21 +22,21 @@ from scarless.models._base import (
     warn_if_level_is_unknown,
     warn_unless_converged,
 )
-from scarless.models.uncertainty import InferenceMixin, attribute_names
+from scarless.models.summary import attribute_names
+from scarless.models.uncertainty import InferenceMixin
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import ClassPriorWarning, warn_user
-from scarless.pair.attribute_search import MOST_COLUMNS
 from scarless.pair.facts import check_known
 from scarless.pair.fit import PairFit
 from scarless.pair.form import SUSPECT, FormTest, check_form, unnamed_driver
 from scarless.pair.inference import PairInference, pair_inference
-from scarless.pair.members import gap_to_naive
+from scarless.pair.logistic import Training
 from scarless.pair.optima import Basin, Climb, Progress, choose, find_optima, seen_higher, told_of, warn_of_higher
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import Training
 from scarless.pair.search import RelaxedPairFit
+from scarless.pair.stack import MOST_COLUMNS, gap_to_naive
 from scarless.pair.starts import asks_for_papers_start
 
 RANKED_WORSE = 0.02  # in the area under the ROC curve: less is no reason to worry

@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from scarless.checks.estimators import innermost
 from scarless.checks.looks import check_looks, looks_of
-from scarless.models._looks_design import listed
+from scarless.models._observed import listed
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile

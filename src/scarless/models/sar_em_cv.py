@@ -12,10 +12,9 @@ from scarless.engines import has_own_engine
 from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep
-from scarless.models._attribute_sets import check_attribute_sets
-from scarless.models._base import warn_unless_converged
-from scarless.models._looks_answers import LooksAnswers
-from scarless.models._looks_design import LooksRows, by_name
+from scarless.models._answers import LooksAnswers
+from scarless.models._base import check_attribute_sets, warn_unless_converged
+from scarless.models._observed import LooksRows, by_name
 from scarless.models._pair import means_all
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Vector
 from scarless.numerics.linear import Design
@@ -23,7 +22,7 @@ from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.facts import check_known
 from scarless.pair.fit import PairFit
-from scarless.pair.folded import FoldedRows, fold_rows, refuse_folds_in_memory
+from scarless.pair.folds import FoldedRows, fold_rows, refuse_folds_in_memory
 from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups, means_rows
 from scarless.pair.optima import warn_if_exchangeable
 from scarless.pair.problem import PairProblem, imagine_audits

@@ -20,19 +20,16 @@ from scarless.checks.options import (
 )
 from scarless.checks.tables import check_foreign_table, check_table
 from scarless.checks.vectors import check_vector
-from scarless.models._attribute_sets import check_attribute_sets
-from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
+from scarless.models._base import check_attribute_sets, warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
-from scarless.models.stack_summary import MemberSummary, StackSummary
-from scarless.models.summary import few_labels_remarks
-from scarless.models.uncertainty import attribute_names, digest_of, held_out_of_fit
+from scarless.models.summary import MemberSummary, StackSummary, attribute_names, few_labels_remarks
+from scarless.models.uncertainty import digest_of, held_out_of_fit
 from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.attribute_search import MOST_COLUMNS, find_columns, weighted_variance
-from scarless.pair.cross_fit import held_out
+from scarless.pair.cross_fit import held_out, logit_of
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.facts import check_known
 from scarless.pair.folds import Fold, check_folds
@@ -46,19 +43,7 @@ from scarless.pair.groups import (
     widened_relaxation,
 )
 from scarless.pair.learners import check_weighted_classifier
-from scarless.pair.members import (
-    NAIVE,
-    Member,
-    cross_fit_member,
-    judge_by_naive,
-    logistic_member,
-    naive_member,
-    nameless_logistic_member,
-    needs_dense,
-    refuse_sparse,
-)
-from scarless.pair.mixture import draw_posteriors, row_intervals
-from scarless.pair.propensities import logit_of
+from scarless.pair.logistic import Training, engine_of
 from scarless.pair.relaxed import (
     FOLLOW,
     Levels,
@@ -68,7 +53,22 @@ from scarless.pair.relaxed import (
     levels_interval,
     relax,
 )
-from scarless.pair.rows import Training, engine_of
+from scarless.pair.stack import (
+    MOST_COLUMNS,
+    NAIVE,
+    Member,
+    cross_fit_member,
+    draw_posteriors,
+    find_columns,
+    judge_by_naive,
+    logistic_member,
+    naive_member,
+    nameless_logistic_member,
+    needs_dense,
+    refuse_sparse,
+    row_intervals,
+    weighted_variance,
+)
 
 MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below naive (benchmarks/README.md)
 # Where nobody named a propensity attribute (benchmarks/README.md, "Few labels, nothing named"):

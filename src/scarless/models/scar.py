@@ -23,8 +23,8 @@ from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.namespace import in_numpy
+from scarless.pair.logistic import Training, all_columns, in_memory
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import Training, all_columns, in_memory
 
 
 class SCARClassifier(KnownPropensityClassifier, PairClassifier):

@@ -12,19 +12,21 @@ from scarless.checks.rows import check_rows, row_totals, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_random_stream, check_vector
 from scarless.engines import Engine, attach
 from scarless.models._base import need_labels
-from scarless.models.summary import Block, Summary, collinear_remarks, few_labels_remarks
-from scarless.numerics.arrays import Array, ArrayLike, Mask, Matrix, Vector
+from scarless.models.summary import (
+    ONE_PROPENSITY,
+    Block,
+    Summary,
+    attribute_names,
+    collinear_remarks,
+    few_labels_remarks,
+)
+from scarless.numerics.arrays import ArrayLike, Mask, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened, widened_relaxation
 from scarless.pair.inference import PairInference
+from scarless.pair.logistic import all_labelled
 from scarless.pair.relaxed import Levels, draw_class_priors, levels_interval
-from scarless.pair.rows import all_labelled
-
-ONE_PROPENSITY = (
-    "Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum likelihood. If the "
-    "labelling depends on attributes, name them: SAREMClassifier(propensity_attributes=[...])."
-)
 
 EXCHANGEABLE = (
     "Both models see the same attributes: the labels alone do not say which model is the classifier, and an "
@@ -424,9 +426,3 @@ def refuse_wrapped(model: Any) -> None:
     name = type(model).__name__
     if hasattr(model, "best_estimator_"):
         raise TypeError(f"A fitted classifier is needed, and this {name} holds one. Pass its best_estimator_.")
-
-
-def attribute_names(model: Any) -> Array:
-    """Return the names of the columns that a fitted model saw: those of the data frame, or x0, x1, ..."""
-    names = getattr(model, "feature_names_in_", None)
-    return np.array([f"x{j}" for j in range(model.n_features_in_)] if names is None else names, dtype=object)

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.numerics import linear, looks
+from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Rows, Vector
+from scarless.numerics.looks import look_scores
 from scarless.numerics.looks_objective import sum_of_squares
 from scarless.numerics.objectives import PairObjective
 
+NO_VARIANCE = 1e-12  # of a further score: what the parameters' own scores explain of it is all, to rounding
 MOST_LOOKS = 6  # from more on, histories are told apart by their number of labels only
 
 
@@ -34,7 +36,7 @@ def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vecto
     terms, w = objective.terms(X, rows, beta), rows["w"]
     away = np.sum(terms.slope, axis=1)
     c = 0.5 * terms.q * (away**2 - np.sum(terms.bend, axis=1))
-    scores = looks.look_scores(terms)[:, [logit.column for logit in objective.logits]]
+    scores = look_scores(terms)[:, [logit.column for logit in objective.logits]]
     first, second = np.zeros((2, objective.n_parameters))
     for j, logit in enumerate(objective.logits):
         seen = logit.design.take(X)
@@ -42,6 +44,69 @@ def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vecto
         second[logit.place] += linear.transposed_product(seen, w * c * scores[:, j])
     of_scores = sum_of_squares(X, objective, w, scores)
     return HeterogeneitySums(np.asarray(w @ c), np.asarray(w @ c**2), first, second, of_scores)
+
+
+class ScoreSums(NamedTuple):
+    """Sums over rows of further scores `g`, of their products with the scores `t` of all parameters, and of these.
+
+    The last three are the same with the variance of a row's weighted score in place of its weight.
+    """
+
+    further: Vector  # of w g
+    mixed: Matrix  # of w t g'
+    own: Vector  # of w t
+    matrix: Matrix  # of w t t'
+    squares_spread: Vector
+    mixed_spread: Matrix
+    matrix_spread: Matrix
+
+
+def score_sums(
+    X: Any, w: Vector, objective: PairObjective, scores: Matrix, further: Matrix, *, counts: bool
+) -> ScoreSums:
+    """Return sums of scores over a block; weights that are not `counts` of rows have squares in the variance.
+
+    `scores` are derivatives of the log-likelihood by the logits, as `row_scores` has them.
+    """
+
+    def products(weight: Vector) -> tuple[Matrix, Matrix]:
+        mixed = np.zeros((objective.n_parameters, 1 + further.shape[1]))
+        for j, logit in enumerate(objective.logits):
+            own = weight * scores[:, j]
+            columns = np.stack([own, *(own * further[:, k] for k in range(further.shape[1]))])
+            mixed[logit.place] += linear.transposed_products(logit.design.take(X), columns)
+        return mixed, sum_of_squares(X, objective, weight, scores)
+
+    mixed, matrix = products(w)
+    spread, (mixed_spread, matrix_spread) = (w, (mixed, matrix)) if counts else (w**2, products(w**2))
+    own = mixed[:, 0]
+    return ScoreSums(w @ further, mixed[:, 1:], own, matrix, spread @ further**2, mixed_spread[:, 1:], matrix_spread)
+
+
+def score_tests(sums: ScoreSums) -> list[float]:
+    """Return each further score in standard errors, without what the scores of all parameters explain of it.
+
+    With `b` what explains it, its variance is the sum of that of :math:`w (g - b't)` over rows.
+    """
+    explained = np.linalg.lstsq(sums.matrix, sums.mixed, rcond=1e-10)[0]
+    variance = sums.squares_spread - np.sum(explained * (2.0 * sums.mixed_spread - sums.matrix_spread @ explained), 0)
+    left = sums.further - sums.own @ explained
+    known = variance > NO_VARIANCE * np.maximum(sums.squares_spread, NO_VARIANCE)
+    return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
+
+
+def false_positive_scores(X: Any, rows: Rows, objective: PairObjective, beta: Vector, counts: bool) -> ScoreSums:
+    r"""Return sums of the score of a rate of false positives, at a rate of 0, with those of all parameters.
+
+    A row's likelihood is :math:`fA + (1-f) h^t (1-h)^{m-t}` with `t` labels at `m` looks. By `h`, its logarithm has the
+    derivative :math:`-m(1-q)` without a label, :math:`(1-f)/(fA)` with one, and 0 with more.
+    """
+    terms = objective.terms(X, rows, beta)
+    labels, looks = np.sum(terms.labels, axis=1), np.sum(terms.looks, axis=1)
+    further, one = np.where(labels == 0, -looks * terms.not_q, 0.0), (labels == 1) & ~terms.audited
+    further[one] = terms.not_f[one] * np.exp(-terms.value[one])
+    scores = look_scores(terms)[:, [logit.column for logit in objective.logits]]
+    return score_sums(X, rows["w"], objective, scores, further[:, None], counts=counts)
 
 
 def heterogeneity(sums: HeterogeneitySums) -> float:

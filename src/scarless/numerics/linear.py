@@ -76,11 +76,25 @@ def logits(X: Any, beta: Vector) -> Vector:
     return in_float64(X @ like(X, beta[:-1])) + float(beta[-1])
 
 
+def logits_of_several(X: Any, betas: list[Vector]) -> list[Vector]:
+    """Return the logits of several models that see the same dense columns: the block is read once."""
+    if len(betas) == 1 or sparse.issparse(X) or namespace_of(X) is not np:
+        return [logits(X, beta) for beta in betas]
+    products = X @ np.stack([beta[:-1] for beta in betas], axis=1).astype(X.dtype)
+    return [in_float64(np.ascontiguousarray(products[:, j])) + float(beta[-1]) for j, beta in enumerate(betas)]
+
+
 def transposed_product(X: Any, r: Vector) -> Vector:
     """Return ``[X, 1]' r`` in float64."""
     product, xp = in_float64(_transposed(X) @ like(X, r)), namespace_of(X)
     total = r.sum(keepdims=True) if xp is np else xp.sum(r, keepdims=True)  # the former is quicker for small blocks
     return concat([product, total])
+
+
+def transposed_products(X: Any, lines: Matrix) -> Matrix:
+    """Return ``[X, 1]' lines'`` in float64: a column for each line of weights."""
+    product = in_float64(_transposed(X) @ like(X, lines).T)
+    return concat([product, lines.sum(axis=1)[None, :]])
 
 
 def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:

@@ -131,21 +131,22 @@ def look_terms(
     f, not_f, log_f, log_not_f = logistic_terms(u)
     of_e = _propensities(v, labels, looks) if bounds is None else _bounded_propensities(v, labels, looks, bounds)
     positive, negative = log_f + of_e.log_a, log_not_f  # log f A, log (1 - f) B
-    not_positive, not_negative = audit == 0, audit == 1
+    can_be_positive, can_be_negative = audit != 0, audit != 1
     if g is None:
         h = None
-        not_negative = not_negative | (_over_looks(labels) > 0)
+        can_be_negative = can_be_negative & (_over_looks(labels) == 0)
     else:
         h, _, log_h, log_not_h = logistic_terms(g)
         negative = negative + _over_looks(labels * log_h + (looks - labels) * log_not_h)
-    known, no_p, no_n = not_positive | not_negative, in_float64(not_positive), in_float64(not_negative)
+    may_p, may_n = in_float64(can_be_positive), in_float64(can_be_negative)
     odds = positive - negative
     # Both classes relative to the likelier one, and 0 for one that was ruled out. Only odds of open rows are raised:
     # exponentials of infinity take eight times as long.
-    of_open = odds * (1.0 - in_float64(known))
-    of_p, of_n = xp.exp(at_most(of_open, 0.0)) * (1.0 - no_p), xp.exp(-at_least(of_open, 0.0)) * (1.0 - no_n)
+    of_open = odds * (may_p * may_n)
+    below = at_most(of_open, 0.0)
+    of_p, of_n = xp.exp(below) * may_p, xp.exp(below - of_open) * may_n
     both = at_least(of_p + of_n, _LEAST)
-    likelier = xp.maximum(positive + _IMPOSSIBLE * no_p, negative + _IMPOSSIBLE * no_n)
+    likelier = xp.maximum(positive + _IMPOSSIBLE * (1.0 - may_p), negative + _IMPOSSIBLE * (1.0 - may_n))
     return LookTerms(
         f,
         not_f,
@@ -159,7 +160,7 @@ def look_terms(
         labels=labels,
         looks=looks,
         audited=audit >= 0,
-        known=known,
+        known=xp.logical_not(can_be_positive & can_be_negative),
         turn=of_e.turn,
         curve=of_e.curve,
         slope=of_e.slope,

@@ -24,10 +24,6 @@ _NOTHING = Design.of(np.arange(0))
 _MOST_IN_PAIRS = 4  # logits of columns whose products are taken pair by pair; with more, one product of all is quicker
 
 
-class LooksSums(PairSums):
-    """The sums of several looks in model files of before: `PairSums` by another name."""
-
-
 @dataclass(frozen=True)
 class LooksLikelihood:
     r"""Minus the log-likelihood of labels at several looks, of audits, and of labels of negatives.
@@ -116,7 +112,12 @@ class LooksLikelihood:
 
     def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
         """Return the values of all logits, in their order."""
-        columns = [linear.logits(logit.design.take(X), beta[logit.place]) for logit in self.logits]
+        logits = self.logits
+        columns: list[Any] = [None] * len(logits)
+        for block, mine in self._blocks(X, logits):
+            values = linear.logits_of_several(block, [beta[logits[j].place] for j in mine])
+            for j, value in zip(mine, values, strict=True):
+                columns[j] = value
         for kind, column in enumerate(self.offsets or ()):
             columns[1 + kind] = columns[1 + kind] + self.offset(X, column)
         return columns
@@ -143,8 +144,10 @@ class LooksLikelihood:
         """Return value, gradient and curvature."""
         terms, w, logits = self.terms(X, rows, beta), rows["w"], self.logits
         scores, gradient = looks.look_scores(terms), np.zeros(self.n_parameters)
-        for logit in logits:
-            gradient[logit.place] -= linear.transposed_product(logit.design.take(X), w * scores[:, logit.column])
+        for block, mine in self._blocks(X, logits):
+            products = linear.transposed_products(block, np.stack([w * scores[:, logits[j].column] for j in mine]))
+            for k, j in enumerate(mine):
+                gradient[logits[j].place] -= products[:, k]
         value = -(w @ terms.value)
         if curvature is Curvature.NONE:
             return Sums(np.asarray(value), gradient, np.zeros(0))
@@ -214,32 +217,20 @@ class LooksLikelihood:
 
     def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
         """Return what the models say of all rows of a block together."""
-        terms, w, logits = self.terms(X, rows, beta), rows["w"], self.logits
-        kinds = self.n_kinds
+        terms, w, logits, kinds = self.terms(X, rows, beta), rows["w"], self.logits, self.n_kinds
         found, none = looks.detected(terms)
-        fd = terms.f * found
-        seen = [logit.design.take(X) for logit in logits]
-
-        def gradient(weights: list[Vector | None]) -> Vector:
-            out = np.zeros(self.n_parameters)
-            for logit, block, weight in zip(logits, seen, weights, strict=True):
-                if weight is not None:
-                    out[logit.place] += linear.transposed_product(block, w * weight)
-            return out
-
-        silent: list[Vector | None] = [None] * (len(logits) - 1)
-        of_f = terms.f * terms.not_f
-        of_any = [-terms.f * none * terms.silent[:, j] for j in range(kinds)]
-        fe = terms.f[:, None] * terms.e
-        by_look = []
-        for j in range(kinds):
-            weights: list[Vector | None] = [of_f * terms.e[:, j], *silent]
-            weights[1 + j] = terms.f * terms.turn[:, j]
-            by_look.append(gradient(weights))
-        ones: list[Vector | None] = [np.ones(w.size)] * len(logits)
-        counted = gradient(ones)
+        fd, fe, of_f = terms.f * found, terms.f[:, None] * terms.e, w * terms.f * terms.not_f
+        # Lines: of the positives, of those with any label, of those with a label at each look, and of the columns.
+        gradients = np.zeros((self.n_parameters, 3 + kinds))
+        weights = np.stack([of_f, of_f * found, *(of_f[:, None] * terms.e).T, w])
+        gradients[logits[0].place] = linear.transposed_products(logits[0].design.take(X), weights)
+        for j, logit in enumerate(logits[1 : 1 + kinds]):
+            weights = np.stack([-w * terms.f * none * terms.silent[:, j], w * terms.f * terms.turn[:, j], w])
+            gradients[logit.place, [1, 2 + j, -1]] += linear.transposed_products(logit.design.take(X), weights)
+        for logit in logits[1 + kinds :]:
+            gradients[logit.place, -1] += w.sum()
         for place, mine in zip(self.places, self._logits_of_models(), strict=True):
-            counted[place] /= len(mine)
+            gradients[place, -1] /= len(mine)
         any_label = (terms.labels.sum(axis=1) > 0).astype(np.float64)
         return PairSums(
             log_likelihood=np.asarray(w @ terms.value),
@@ -249,16 +240,26 @@ class LooksLikelihood:
             labelled_positives=np.asarray(w @ fd),
             propensities=np.asarray(w @ found),
             squares=np.array([w @ terms.f**2, w @ (terms.f * fd), w @ fd**2]),
-            positives_gradient=gradient([of_f, *silent]),
-            labelled_positives_gradient=gradient([of_f * found, *of_any, *([None] * (len(logits) - 1 - kinds))]),
-            columns=counted,
+            positives_gradient=gradients[:, 0],
+            labelled_positives_gradient=gradients[:, 1],
+            columns=gradients[:, -1],
             by_look=w @ fe,
-            by_look_gradient=np.array(by_look),
+            by_look_gradient=gradients[:, 2:-1].T,
             by_look_squares=np.array([w @ (terms.f[:, None] * fe), w @ fe**2]),
             audits=np.array([w @ (terms.audited & (terms.q == 1)), w @ (terms.audited & (terms.q == 0))]),
             looks=w @ terms.looks,
             labels=w @ terms.labels,
         )
+
+    @staticmethod
+    def _blocks(X: Any, logits: list[Logit]) -> list[tuple[Any, list[int]]]:
+        """Return blocks of columns with the logits that see them; those that see all columns have one block."""
+        blocks = [logit.design.take(X) for logit in logits]
+        return [
+            (block, [j for j, other in enumerate(blocks) if other is block])
+            for i, block in enumerate(blocks)
+            if not any(block is other for other in blocks[:i])
+        ]
 
     def _columns(self) -> list[int]:
         """Which of a row's logits have parameters: rates that are given have none."""
@@ -280,23 +281,17 @@ class LooksLikelihood:
 
     def _matrix(self, X: Any, w: Vector, found: RowInformation) -> Matrix:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
-        logits, matrix = self.logits, np.zeros((self.n_parameters, self.n_parameters))
-        blocks, weights = [logit.design.take(X) for logit in logits], {}
-        in_pairs = sum(logit.design.n_columns > 0 for logit in logits) <= _MOST_IN_PAIRS
+        logits = self.logits
+        weights = {(j, j): w * found.diagonal[:, logit.column] for j, logit in enumerate(logits)}
+        if not _in_pairs(self):
+            lost = sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
+            return _sum_of_pairs(X, self, weights) - lost
         for j, logit in enumerate(logits):
-            weights[j, j] = w * found.diagonal[:, logit.column]
-            if in_pairs:
-                lost = w * found.omega * found.along[:, logit.column]
-                weights[j, j] -= lost * found.along[:, logit.column]
-                others = enumerate(logits[j + 1 :], start=j + 1)
-                weights.update({(j, k): -lost * found.along[:, other.column] for k, other in others})
-        for (j, k), product in linear.products_of_pairs(blocks, weights).items():
-            matrix[logits[j].place, logits[k].place] += product
-            if j != k:
-                matrix[logits[k].place, logits[j].place] += product.T
-        if in_pairs:
-            return matrix
-        return matrix - sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
+            lost = w * found.omega * found.along[:, logit.column]
+            weights[j, j] -= lost * found.along[:, logit.column]
+            for k, other in enumerate(logits[j + 1 :], start=j + 1):
+                weights[j, k] = -lost * found.along[:, other.column]
+        return _sum_of_pairs(X, self, weights)
 
 
 def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matrix) -> Matrix:
@@ -304,13 +299,17 @@ def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matr
 
     `along` has the numbers :math:`c_j`, a column for each logit in their order; no weight is negative.
     """
-    logits, root = objective.logits, np.sqrt(weight)
-    seen = [logit.design.take(X) for logit in logits]
-    if len(logits) == len(objective.places) and not sparse.issparse(X):
-        return linear.gram([(block, root * along[:, j]) for j, block in enumerate(seen)])
+    logits = objective.logits
+    if _in_pairs(objective):
+        weights: dict[tuple[int, int], Vector] = {}
+        for j in range(len(logits)):
+            own = weight * along[:, j]
+            weights.update({(j, k): own * along[:, k] for k in range(j, len(logits))})
+        return _sum_of_pairs(X, objective, weights)
+    root = np.sqrt(weight)
     blocks: dict[int, Any] = {}
-    for j, (logit, block) in enumerate(zip(logits, seen, strict=True)):
-        scaled = _scaled_with_ones(block, root * along[:, j])
+    for j, logit in enumerate(logits):
+        scaled = _scaled_with_ones(logit.design.take(X), root * along[:, j])
         before = blocks.get(logit.place.start)
         blocks[logit.place.start] = scaled if before is None else before + scaled
     parts = [blocks[place.start] for place in objective.places]
@@ -319,6 +318,20 @@ def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matr
         return (every.T @ every).toarray()
     every = np.hstack(parts)
     return every.T @ every
+
+
+def _in_pairs(objective: PairObjective) -> bool:
+    return sum(logit.design.n_columns > 0 for logit in objective.logits) <= _MOST_IN_PAIRS
+
+
+def _sum_of_pairs(X: Any, objective: PairObjective, weights: dict[tuple[int, int], Vector]) -> Matrix:
+    """Return the sum of ``[x, 1]_j' w_jk [x, 1]_k`` over rows and pairs of logits, each pair in both orders."""
+    logits, matrix = objective.logits, np.zeros((objective.n_parameters, objective.n_parameters))
+    for (j, k), product in linear.products_of_pairs([each.design.take(X) for each in logits], weights).items():
+        matrix[logits[j].place, logits[k].place] += product
+        if j != k:
+            matrix[logits[k].place, logits[j].place] += product.T
+    return matrix
 
 
 def dense_column(X: Any, column: int) -> Vector:

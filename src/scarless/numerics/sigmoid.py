@@ -45,6 +45,8 @@ class LogisticTerms(NamedTuple):
 def logistic_terms(z: Vector) -> LogisticTerms:
     r"""Return :math:`\sigma(z)`, :math:`1 - \sigma(z)` and their logarithms, each to full relative precision.
 
+    For finite `z`.
+
     Examples
     --------
     >>> import numpy as np
@@ -52,11 +54,12 @@ def logistic_terms(z: Vector) -> LogisticTerms:
     array([-9.85967654e-305])
     """
     xp = namespace_of(z)
-    below, above = at_most(z, 0.0), at_least(z, 0.0)
-    a, b = xp.exp(below), xp.exp(-above)
+    below = at_most(z, 0.0)
+    beyond = below - z  # minus what z is above 0
+    a, b = xp.exp(below), xp.exp(beyond)
     t = a * b
     larger, tail = 1.0 / (1.0 + t), xp.log1p(t)
-    return LogisticTerms(a * larger, b * larger, below - tail, -above - tail)
+    return LogisticTerms(a * larger, b * larger, below - tail, beyond - tail)
 
 
 def sigmoid(z: Vector) -> Vector:

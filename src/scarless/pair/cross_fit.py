@@ -6,25 +6,257 @@ propensity is fitted to these judgements.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit, logit
 
+from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
+from scarless.engines import Engine, attach
 from scarless.engines.blas import threads_for_folds, trees_alone
-from scarless.numerics.arrays import Vector
+from scarless.numerics import likelihood
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.likelihood import posterior
+from scarless.numerics.linear import Design
+from scarless.numerics.looks import LookTerms, detected, look_terms
+from scarless.numerics.objectives import KnownPropensity
 from scarless.pair.boosting import Booster, rounds_of_stages
-from scarless.pair.evidence import Evidence
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
-from scarless.pair.propensities import Propensity, judged, logit_of
+from scarless.pair.logistic import block_logits, propensity_start, ridge_of
+from scarless.pair.problem import Audits
+from scarless.pair.solving import PenalisedProblem
 
 Tell = Callable[[str], None]
 
 _START_ROUNDS = 20  # of boosting labelled against unlabelled rows, where a propensity begins
 _BETTER = 1e-5  # in log-likelihood per row, to count as better
+_EDGE = 1e-6  # of probabilities whose logits are taken
+
+
+class Propensity(Protocol):
+    """Holds the logit of every training row's propensity."""
+
+    v: Vector
+
+    def start(self, f: Vector) -> None:
+        """Fit from the first probabilities of the class, as the paper does."""
+        ...
+
+    def update(self, u: Vector) -> None:
+        """Fit given logits of the class."""
+        ...
+
+
+class FixedPropensity:
+    """A propensity that is known."""
+
+    def __init__(self, e: Vector) -> None:
+        with np.errstate(divide="ignore"):
+            self.v = np.asarray(logit(e))
+
+    def start(self, f: Vector) -> None:
+        """Nothing is to be learned."""
+
+    def update(self, u: Vector) -> None:
+        """Nothing is to be learned."""
+
+
+class LogisticPropensity:
+    """A logistic model of some columns. The likelihood is the same in both models, so `f` given is `e` given.
+
+    One that is `held` stays where the paper's start has it: it sees all that the classifier sees, and fitted while the
+    classifier is still nearly constant it would take its place.
+    """
+
+    def __init__(self, engine: Engine, e: Design, *, C: float, audits: Audits | None, held: bool = False) -> None:
+        self.held = held
+        self.engine, self.design, self.C = engine, e, C
+        self.pulls = () if audits is None else (audits.pull(0),)
+        self.beta = np.zeros(e.n_parameters)
+        self.v = np.zeros(engine.n_rows)
+
+    def start(self, f: Vector) -> None:
+        """Fit labels, unlabelled rows weighted by their probability of being positive."""
+        self._take(propensity_start(attach(self.engine, f=f), self.design, C=self.C))
+
+    def update(self, u: Vector) -> None:
+        """Maximise the observed likelihood, the class given."""
+        if self.held:
+            return
+        rows = attach(self.engine, v=u)
+        problem = PenalisedProblem(rows, KnownPropensity(self.design), ridge_of(self.design, self.C), self.pulls)
+        total = row_totals(self.engine).weight
+        self._take(problem.solve(self.beta, total_weight=total, tol=1e-7, max_iter=50).parameters)
+
+    def _take(self, beta: Vector) -> None:
+        self.beta = beta
+        self.v = self.engine.collect(block_logits, self.design, beta)
+
+
+class LearnedPropensity:
+    """Any learner, cross-fitted too: one that has seen a row's label does not judge that row."""
+
+    def __init__(self, learners: list[Learner], X: Any, s: Vector, w: Vector, folds: list[Fold]) -> None:
+        self.learners, self.X, self.s, self.w, self.folds = learners, X, s, w, folds
+        self.v = np.zeros(s.size)
+
+    def start(self, f: Vector) -> None:
+        """Fit labels, unlabelled rows weighted by their probability of being positive."""
+        self._fit(np.where(self.s == 1, 1.0, f))
+
+    def update(self, u: Vector) -> None:
+        """Take one step of EM."""
+        self._fit(posterior(np.asarray(expit(u)), np.asarray(expit(self.v)), self.s))
+
+    def forget(self) -> None:
+        """Let go of the training rows."""
+        self.X, self.s, self.w, self.folds = None, np.empty(0), np.empty(0), []
+
+    def logits(self, X: Any) -> Vector:
+        """Return the mean of the learners' logits for other rows."""
+        return np.mean([logit_of(learner.probability(X)) for learner in self.learners], axis=0)
+
+    def _fit(self, q: Vector) -> None:
+        pieces = []
+        for learner, (train, test) in zip(self.learners, self.folds, strict=True):
+            learner.fit(take_rows(self.X, train), self.s[train], (self.w * q)[train])
+            pieces.append(logit_of(learner.probability(take_rows(self.X, test))))
+        self.v = judged(pieces, self.folds, self.s.size)
+
+
+def judged(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
+    """Return one value per row from those of the rows that each fold holds out.
+
+    A row that several folds hold out gets their mean; one that none does, about which nothing honest is known, the mean
+    of all others.
+    """
+    total, times = np.zeros(n_rows), np.zeros(n_rows)
+    for values, (_, test) in zip(pieces, folds, strict=True):
+        np.add.at(total, test, values)
+        np.add.at(times, test, 1.0)
+    value = total / np.maximum(times, 1.0)
+    return np.where(times > 0, value, value[times > 0].mean())
+
+
+def logit_of(p: Vector) -> Vector:
+    """Return logits of probabilities that may be 0 or 1."""
+    return np.asarray(logit(np.clip(p, _EDGE, 1.0 - _EDGE)))
+
+
+class Evidence(Protocol):
+    """What was observed of each row; all answers are per row."""
+
+    @property
+    def s(self) -> Vector:
+        """Whether there was any label."""
+        ...
+
+    def of(self, rows: Any) -> Self:
+        """Return what was observed of some rows."""
+        ...
+
+    def first(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return targets and weights of a first classifier: unlabelled rows as negatives, both kinds alike in sum."""
+        ...
+
+    def value(self, u: Vector, v: Any) -> Vector:
+        """Return the log-likelihood."""
+        ...
+
+    def posterior(self, u: Vector, v: Any) -> Vector:
+        """Return the probability of the positive class, given all that was observed."""
+        ...
+
+    def climb(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
+        """Return the weighted derivative of the log-likelihood by the class's logit, and complete data's curvature."""
+        ...
+
+    def found(self, v: Any) -> Vector:
+        """Return the probability that a positive row has a label."""
+        ...
+
+
+class OneLabel(NamedTuple):
+    """One label of each row."""
+
+    s: Vector
+
+    def of(self, rows: Any) -> "OneLabel":
+        """Return what was observed of some rows."""
+        return OneLabel(self.s[rows])
+
+    def first(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return targets and weights of a first classifier."""
+        return self.s, _balanced(self.s, w)
+
+    def value(self, u: Vector, v: Any) -> Vector:
+        """Return the log-likelihood."""
+        return likelihood.log_likelihood(u, v, self.s, likelihood.pair_terms(u, v))
+
+    def posterior(self, u: Vector, v: Any) -> Vector:
+        """Return the probability of the positive class."""
+        return likelihood.posterior(np.asarray(expit(u)), np.asarray(expit(v)), self.s)
+
+    def climb(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
+        """Return the derivative by the class's logit, and a curvature."""
+        terms = likelihood.pair_terms(u, v)
+        du, _ = likelihood.score(self.s, terms)
+        return w * du, w * terms.f * terms.not_f
+
+    def found(self, v: Any) -> Vector:
+        """Return the propensity."""
+        return np.asarray(expit(v))
+
+
+class Observed(NamedTuple):
+    """Labels at looks, and audits. The logits ``v`` have a column for each kind of look, then those of false positives
+    where there are any.
+    """
+
+    s: Vector
+    labels: Matrix  # how many of each kind
+    looks: Matrix
+    audit: Vector  # 1, 0, and -1 for rows that nobody checked
+
+    def of(self, rows: Any) -> "Observed":
+        """Return what was observed of some rows."""
+        return Observed(self.s[rows], self.labels[rows], self.looks[rows], self.audit[rows])
+
+    def first(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return targets and weights of a first classifier; whose class was checked, its class is known."""
+        targets = np.where(self.audit >= 0, self.audit, self.s)
+        return targets, _balanced(targets, w)
+
+    def terms(self, u: Vector, v: Any) -> LookTerms:
+        """Return what each row says."""
+        n_kinds = self.looks.shape[1]
+        rates = v[:, n_kinds:] if v.shape[1] > n_kinds else None
+        return look_terms(u, v[:, :n_kinds], rates, self.labels, self.looks, self.audit)
+
+    def value(self, u: Vector, v: Any) -> Vector:
+        """Return the log-likelihood."""
+        return self.terms(u, v).value
+
+    def posterior(self, u: Vector, v: Any) -> Vector:
+        """Return the probability of the positive class: 1 or 0 where that was checked."""
+        return self.terms(u, v).q
+
+    def climb(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
+        """Return the derivative by the class's logit, and a curvature."""
+        terms = self.terms(u, v)
+        return w * (terms.q * terms.not_f - terms.not_q * terms.f), w * terms.f * terms.not_f
+
+    def found(self, v: Any) -> Vector:
+        """Return the probability that a positive row has a label at any of its looks."""
+        return detected(self.terms(np.zeros(len(v)), v))[0]
+
+
+def _balanced(targets: Vector, w: Vector) -> Vector:
+    share = float(w @ targets) / float(w.sum())
+    return w * np.where(targets == 1, 1.0 - share, share)
 
 
 class FoldModel(Protocol):

@@ -1,30 +1,44 @@
 """A classifier of the user's, cross-fitted and relaxed: from checked rows to what a fit stores."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless.checks.estimators import final_step
+from scarless.checks.rows import row_totals
 from scarless.checks.tables import check_numeric, take_columns, take_rows
-from scarless.engines import attach
-from scarless.numerics.arrays import Columns, Vector
-from scarless.numerics.linear import Design
+from scarless.engines import Rows, attach
+from scarless.numerics.arrays import Columns, Matrix, Vector
+from scarless.numerics.linear import Design, logits
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import Curvature, PairObjective, Sums
 from scarless.outside.notices import warn_user
 from scarless.pair.boosting import booster_kind, boosters_of, most_rounds
-from scarless.pair.cross_fit import Boosted, CrossFit, Tell, alternate, boost, held_out
-from scarless.pair.evidence import Evidence, OneLabel
+from scarless.pair.cross_fit import (
+    Boosted,
+    CrossFit,
+    Evidence,
+    FixedPropensity,
+    LearnedPropensity,
+    LogisticPropensity,
+    Observed,
+    OneLabel,
+    Propensity,
+    Tell,
+    alternate,
+    boost,
+    held_out,
+)
 from scarless.pair.facts import KnownShare
-from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, refuse_gaps
-from scarless.pair.logistic import fit_known_propensity
+from scarless.pair.logistic import Training, engine_of, fit_known_propensity, propensity_start
 from scarless.pair.problem import PairProblem, imagine_audits
-from scarless.pair.propensities import FixedPropensity, LearnedPropensity, LogisticPropensity, Propensity
 from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, relax
-from scarless.pair.rows import Training, engine_of
 
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
 _SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
@@ -284,3 +298,242 @@ def counted(training: Training) -> Training:
     X, s, w = training
     rows = np.flatnonzero(w)
     return training if rows.size == w.size else Training(take_rows(X, rows), s[rows], w[rows])
+
+
+SLOPE_C = 10.0  # nearly no penalty, but finite where audits are separable
+NO_COLUMNS = np.arange(0)
+
+
+class LooksRelaxation(NamedTuple):
+    """How a classifier's logit is stretched and moved, :math:`a + b u + g'z`, and all other parameters beside that."""
+
+    slope: float
+    shift: float
+    added: Vector  # g
+    others: Vector  # of the propensities, and of false positives
+    log_likelihood: float  # held-out as for the classifier, all rows together
+    class_prior: float
+    label_frequency: float
+    fit: PairFit
+
+
+@dataclass(frozen=True)
+class GivenClass(LooksLikelihood):
+    """The same likelihood with the classifier held where it is: derivatives by its parameters are 0."""
+
+    def sums(self, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature."""
+        value, gradient, matrix = super().sums(X, rows, beta, curvature)
+        held = slice(0, self.f.n_parameters)
+        gradient[held] = 0.0
+        if matrix.ndim == 2:
+            matrix[held, :] = matrix[:, held] = 0.0
+            matrix[held, held] = np.eye(self.f.n_parameters)
+        return Sums(value, gradient, matrix)
+
+    def product(self, X: Any, rows: Any, direction: Vector) -> tuple[Vector]:
+        """Return the information times a direction."""
+        held = slice(0, self.f.n_parameters)
+        free = direction.copy()
+        free[held] = 0.0
+        (out,) = super().product(X, rows, free)
+        out[held] = 0.0
+        return (out,)
+
+
+def seen_at_looks(objective: PairObjective) -> Columns:
+    """Return the columns that some propensity sees at some look."""
+    return np.unique(np.concatenate([design.indices for model in objective.models for design in model])).astype(np.intp)
+
+
+def beside_logits(objective: PairObjective, columns: Columns, shared: Columns) -> LooksLikelihood:
+    """Return the likelihood for a table that has a classifier's logits first, and then these columns of the old one.
+
+    The classifier sees its logits, and `shared` ones of the columns.
+    """
+
+    def moved(design: Design) -> Design:
+        return Design.of((1 + np.searchsorted(columns, design.indices)).astype(np.intp))
+
+    models = tuple(tuple(moved(design) for design in model) for model in objective.models)
+    f = Design.of(np.append(0, 1 + np.searchsorted(columns, shared)).astype(np.intp))
+    return LooksLikelihood(f, models, objective.false_positives)
+
+
+def problem_of_logits(
+    problem: PairProblem, u: Vector, seen: Matrix, w: Vector, rows: dict[str, Any], shared: Columns = NO_COLUMNS
+) -> PairProblem:
+    """Return the problem whose classifier sees held-out logits, and `shared` columns.
+
+    `seen` are the columns that propensities see (`seen_at_looks`), `rows` what the problem's engine has for each row.
+    """
+    columns = seen_at_looks(problem.objective)
+    column = u[:, None].astype(np.float64)
+    table = sparse.hstack([column, seen], format="csr") if sparse.issparse(seen) else np.hstack([column, seen])
+    engine = engine_of(table, w=w, **rows)
+    objective = beside_logits(problem.objective, columns, shared)
+    facts = tuple(replace(fact, engine=engine, objective=objective) for fact in problem.facts)
+    return problem._replace(engine=engine, totals=row_totals(engine), objective=objective, C=SLOPE_C, facts=facts)
+
+
+def relax_looks(problem: PairProblem, others: Vector, options: FitOptions) -> LooksRelaxation:
+    """Estimate slope, shift and all other parameters of a problem of logits together, from given others."""
+    n_f = problem.objective.f.n_parameters
+    fit = fit_pair(problem, np.concatenate([[1.0], np.zeros(n_f - 1), others]), options)
+    sums = problem.sums(fit.parameters)
+    positives = float(sums.positives)
+    return LooksRelaxation(
+        slope=float(fit.parameters[0]),
+        shift=float(fit.parameters[n_f - 1]),
+        added=fit.parameters[1 : n_f - 1],
+        others=fit.parameters[n_f:],
+        log_likelihood=float(sums.log_likelihood),
+        class_prior=positives / problem.weight,
+        label_frequency=float(sums.labelled_positives) / positives,
+        fit=fit,
+    )
+
+
+def fit_others(problem: PairProblem, others: Vector, options: FitOptions) -> Vector:
+    """Return propensities and rates at their best, the classifier's logits taken as they are."""
+    objective = GivenClass(problem.objective.f, problem.objective.models, problem.objective.false_positives)
+    held = problem._replace(objective=objective, facts=(), C=np.inf)
+    penalised = held.penalised(())
+    found = penalised.solve(
+        np.concatenate([[1.0, 0.0], others]),
+        total_weight=problem.weight,
+        tol=options.tol,
+        max_iter=options.max_iter,
+        damp_indefinite=objective.false_positives is not None,
+    )
+    return found.parameters[2:]
+
+
+_STEP = FitOptions(1e-10, 50)
+_END = FitOptions(1e-10, 200)
+
+
+@dataclass(frozen=True)
+class LooksCrossed:
+    """A cross-fitted classifier, :math:`a + b u + g'z`, with its propensities. Holds no rows."""
+
+    fit: CrossFit
+    objective: PairObjective  # of a table that has logits first, then `columns`; its classifier sees logits only
+    columns: Columns  # what propensities see
+    slope: float
+    shift: float
+    shared: Columns  # those columns that the classifier may see too
+    added: Vector  # their coefficients, g
+    others: Vector  # of propensities and rates
+    f_columns: Columns
+
+    def logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows, relaxed."""
+        moved = _dense(numeric_columns(X, self.shared)) @ self.added
+        return self.shift + self.slope * self.plain_logits(X) + moved
+
+    def plain_logits(self, X: Any) -> Vector:
+        """Return the class's logits of other rows as the models have them."""
+        return self.fit.logits(take_columns(X, self.f_columns))
+
+    def look_logits(self, X: Any) -> Matrix:
+        """Return the logits of propensities, a column for each kind of look, then those of false positives."""
+        table = np.hstack([np.zeros((X.shape[0], 1)), _dense(numeric_columns(X, self.columns))])
+        return of_looks(table, self.objective, self.others)
+
+
+class CrossedLooks(NamedTuple):
+    """A cross-fit, and the problem of its logits on the training rows."""
+
+    crossed: LooksCrossed
+    relaxed: PairProblem
+    relaxation: LooksRelaxation
+
+
+class LooksPropensity:
+    """Logistic propensities of looks, and rates of false positives, given logits of the class."""
+
+    def __init__(self, problem: PairProblem, seen: Matrix, w: Vector, rows: dict[str, Any]) -> None:
+        self.template, self.seen, self.w, self.rows = problem, seen, w, rows
+        self.others = np.zeros(0)
+        self.v: Any = np.zeros((w.size, 0))
+
+    def problem(self, u: Vector, shared: Columns = NO_COLUMNS) -> PairProblem:
+        """Return the problem whose classifier sees these logits, and perhaps some columns."""
+        return problem_of_logits(self.template, u, self.seen, self.w, self.rows, shared)
+
+    def start(self, f: Vector) -> None:
+        """Begin as if each row had one look, whether any label was found; unlabelled rows weighted by their class."""
+        problem = self.problem(np.zeros(self.w.size))
+        known = np.where(self.rows["audit"] >= 0, self.rows["audit"], f)
+        any_label = propensity_start(attach(problem.engine, f=known), problem.objective.e, C=self.template.propensity_C)
+        self._take(problem, problem.spread(np.concatenate([[1.0, 0.0], any_label]))[2:])
+
+    def update(self, u: Vector) -> None:
+        """Maximise the observed likelihood, the class given."""
+        problem = self.problem(u)
+        self._take(problem, fit_others(problem, self.others, _STEP))
+
+    def _take(self, problem: PairProblem, others: Vector) -> None:
+        self.others = others
+        self.v = problem.engine.collect(_block_look_logits, problem.objective, others)
+
+
+def cross_fit_looks(
+    classifier: Any,
+    X: Any,
+    problem: PairProblem,
+    observed: Observed,
+    weights: tuple[Vector, Vector],
+    rows: dict[str, Any],
+    f_columns: Columns,
+    folds: list[Fold],
+    options: CrossOptions,
+    tell: Tell,
+) -> CrossedLooks:
+    """Fit a classifier in folds, with propensities of looks, then scale, level, propensities, rates and facts together.
+
+    `weights` are those of all rows, and of rows that some fold holds out; `problem` says what looks are like, in the
+    columns of `X`, and which facts there are; `rows` are its values of rows.
+    """
+    w, held = weights
+    columns = seen_at_looks(problem.objective)
+    propensity = LooksPropensity(problem, _dense(numeric_columns(X, columns)), held, rows)
+    fit = fit_classifier(classifier, take_columns(X, f_columns), observed, w, folds, propensity, options, tell)
+    propensity.update(fit.u)  # to where the best step was: the last one may lie elsewhere
+    fit = fit._replace(v=propensity.v)
+    columns_of_both = np.intersect1d(f_columns, columns)
+    relaxed = propensity.problem(fit.u, columns_of_both)
+    found = relax_looks(relaxed, propensity.others, _END)
+    crossed = LooksCrossed(
+        fit=fit,
+        objective=propensity.problem(fit.u).objective,
+        columns=columns,
+        slope=found.slope,
+        shift=found.shift,
+        shared=columns_of_both,
+        added=found.added,
+        others=found.others,
+        f_columns=f_columns,
+    )
+    return CrossedLooks(crossed, relaxed, found)
+
+
+def of_looks(table: Matrix, objective: PairObjective, others: Vector) -> Matrix:
+    """Return the logits of propensities and of false positives, from a table that has the class's logits first."""
+    beta = np.concatenate([[1.0, 0.0], others])
+    columns = [logits(each.design.take(table), beta[each.place]) for each in objective.logits[1:]]
+    if objective.false_positives is not None and not isinstance(objective.false_positives, str):
+        kinds = objective.n_kinds
+        own, known = columns[kinds:], np.asarray(objective.false_positives, dtype=np.float64)
+        estimated = iter(own)  # in the order of their looks
+        columns = columns[:kinds] + [next(estimated) if np.isnan(h) else np.full(len(table), h) for h in known]
+    return np.stack(columns, axis=1)
+
+
+def _block_look_logits(X: Any, rows: Rows, objective: PairObjective, others: Vector) -> Matrix:
+    return of_looks(X, objective, others)
+
+
+def _dense(X: Any) -> Matrix:
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)

@@ -1,18 +1,32 @@
 """Which rows judge which fit: folds with like shares of labels, equal rows together."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from scarless.checks.options import check_whole, shown
-from scarless.checks.order import equal_rows
+from scarless.checks.order import (
+    column_salts,
+    equal_rows,
+    exact_keys,
+    fold_of_keys,
+    numbered,
+    refined_salts,
+    row_keys,
+    salts_by_rows,
+)
+from scarless.checks.rows import LabelledRows, RowTotals, row_totals
 from scarless.checks.tables import plain_array
 from scarless.checks.vectors import check_random_stream
-from scarless.numerics.arrays import Vector
-from scarless.pair.rows import Training
+from scarless.engines import Engine, Rows, attach
+from scarless.engines.blocks import Wrapped
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
+from scarless.pair.logistic import Training
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -238,3 +252,241 @@ def refuse_one_sided(folds: list[Fold], s: Vector) -> None:
             raise ValueError(
                 "A fold of cv leaves rows of one label only to fit, or none to score: use stratified folds, or fewer."
             )
+
+
+# From so many rows with so many labels on, chance deals folds that are alike, and no row needs to know of the others.
+_MANY_ROWS, _MANY_LABELS = 100_000, 1000
+
+
+class FoldedRows(NamedTuple):
+    """Rows with a fold each, or with how often each fold fits and scores them."""
+
+    engine: Engine
+    n_folds: int
+
+    @classmethod
+    def of(cls, engine: Engine, folds: list[Fold]) -> "FoldedRows":
+        """Build it from the numbers of rows to fit and to score."""
+        fits, scores = np.zeros((2, engine.n_rows, len(folds)), dtype=np.int16)
+        for i, (train, test) in enumerate(folds):
+            np.add.at(fits[:, i], train, 1)
+            np.add.at(scores[:, i], test, 1)
+        return cls(attach(engine, fits=fits, scores=scores), len(folds))
+
+    def to_fit(self, fold: int) -> Engine:
+        """Return the rows that are fitted in a fold."""
+        return self.engine.derive(_fitted, fold)
+
+    def judged_by(self, models: list[Vector]) -> Engine:
+        """Return rows with the logit ``u`` of one linear model for each fold that has not seen them.
+
+        A row that several folds score gets the mean; one that none does has weight 0.
+        """
+        return self.engine.derive(held_out_logits, models, keep=True)
+
+    def scored_totals(self) -> list[RowTotals]:
+        """Return the totals of the rows that are scored in each fold."""
+        return [row_totals(self.engine.derive(_scored, fold)) for fold in range(self.n_folds)]
+
+    def tested_weight(self) -> float:
+        """Return the weight of the rows that some fold scores: a row that several score still is one row."""
+        return float(self.engine.total(_block_tested, self.n_folds)[0])
+
+
+def refuse_folds_in_memory(cv: Any, name: str) -> None:
+    """Refuse folds that are numbers of rows, where the rows are not in memory."""
+    if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
+        refuse_odd_cv(cv, name)
+        raise ValueError(f"{name} must be a number of folds where the rows of X are not in memory; got {cv!r}.")
+
+
+def fold_rows(
+    cv: Any,
+    labelled: LabelledRows,
+    random_state: Any,
+    *,
+    name: str,
+    audit: NDArray[np.int8] | None = None,
+    groups: NDArray[np.intp] | None = None,
+) -> FoldedRows:
+    """Return the folds that a number, a splitter or a list stands for.
+
+    Those of a number are alike in `audit` too, which the engine's rows then have as well. Rows of one of `groups` stay
+    together.
+    """
+    engine = labelled.engine
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
+        folded = _dealt(engine, labelled.totals, n_folds, rng, audit, groups)
+    else:
+        refuse_odd_cv(cv, name)
+        table = getattr(engine, "X", None)
+        if table is None:
+            refuse_folds_in_memory(cv, name)
+        if cv is None or hasattr(cv, "split"):
+            s = engine.collect(_labels)
+            cv = check_cv(cv, s, classifier=True).split(table, s, *told_groups(groups))
+        pairs = check_pairs(cv, engine.n_rows, name)
+        refuse_split_groups(pairs, groups, name)
+        folded = FoldedRows.of(engine, pairs)
+    for fold, scored in enumerate(folded.scored_totals()):
+        fitted = row_totals(folded.to_fit(fold))
+        if not (fitted.labelled > 0 and fitted.unlabelled > 0 and scored.n_rows > 0):
+            raise ValueError(
+                "A fold of cv leaves rows of one label only to fit, or none to score: use stratified folds, or fewer."
+            )
+    return folded
+
+
+def _dealt(
+    engine: Engine,
+    totals: RowTotals,
+    n_folds: int,
+    rng: np.random.Generator,
+    audit: NDArray[np.int8] | None = None,
+    groups: NDArray[np.intp] | None = None,
+) -> FoldedRows:
+    """Deal rows out to folds: alike in labelled rows, equal ones together, whatever their order.
+
+    Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
+    """
+    many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS and groups is None
+    salts = refined_salts(engine.total(_block_salts)[0].values, lambda at: engine.total(_block_refined, at)[0].values)
+    if many and audit is None:
+        return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, salts, keep=True), n_folds)
+    if many:
+        return FoldedRows(_dealt_by_audits(engine, n_folds, rng, salts), n_folds)
+    s, w = engine.collect(_labels), engine.collect(_weights)
+    fold, counts = np.zeros(s.size, dtype=np.int16), w > 0
+    if groups is None:
+        group = numbered(engine.collect(_keys, salts)[counts], engine.collect(_exact_keys)[counts])
+    else:
+        group = np.unique(groups[counts], return_inverse=True)[1]
+    among = None if audit is None else audit[counts]
+    fold[counts] = deal_groups(group, s[counts], w[counts], n_folds, rng, among)
+    return FoldedRows(attach(engine, fold=fold), int(fold.max()) + 1)
+
+
+def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator, salts: NDArray[np.uint64]) -> Engine:
+    """Deal rows that were checked, and those like them; chance spreads the others.
+
+    What each row's content says is found where the row is: only those like a checked one are brought here.
+    """
+    seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_checked_keys, salts))
+    if not checked.size:  # or of no weight
+        return engine.derive(_hashed, seed, n_folds, salts, keep=True)
+    key = engine.collect(_keys_like, checked, salts)
+    s, w, audit = (engine.collect(_those_like, each, checked, salts) for each in (_labels, _weights, _audits))
+    known, first, group = np.unique(key, return_index=True, return_inverse=True)
+    fold = np.asarray(deal_kinds(group, s, audit, w, n_folds, rng))
+    return engine.derive(_hashed_but, seed, n_folds, salts, known, fold[first].astype(np.int16), keep=True)
+
+
+def times_scored(rows: Rows, fold: int) -> Any:
+    """Return how often each row of a block is scored in a fold."""
+    return in_float64(rows["scores"][:, fold] if "scores" in rows else rows["fold"] == fold)
+
+
+def _times_fitted(rows: Rows, fold: int) -> Any:
+    return in_float64(rows["fits"][:, fold] if "fits" in rows else rows["fold"] != fold)
+
+
+def _fitted(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
+    return {"w": rows["w"] * _times_fitted(rows, fold)}
+
+
+def _scored(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
+    return {"w": rows["w"] * times_scored(rows, fold)}
+
+
+def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
+    """Return the logit ``u`` of each row of a block by models that have not seen it, and the weight of those that any
+    model may judge.
+    """
+    if (xp := namespace_of(X)) is not np:  # all rows by every model: none are picked out
+        scores = [in_float64(times_scored(rows, fold) > 0) for fold in range(len(models))]
+        lines = [block_products(X, beta[:, None])[:, 0] * each for beta, each in zip(models, scores, strict=True)]
+        told = sum(scores[1:], scores[0])
+        u = sum(lines[1:], lines[0]) / at_least(told, 1.0)
+        return {"u": u, "w": xp.where(told > 0, rows["w"], 0.0)}
+    u, times = np.zeros(rows.size), np.zeros(rows.size)
+    for fold, beta in enumerate(models):
+        scored = times_scored(rows, fold) > 0
+        u[scored] += block_products(X[scored], beta[:, None])[:, 0]
+        times += scored
+    return {"u": u / np.maximum(times, 1.0), "w": np.where(times > 0, rows["w"], 0.0)}
+
+
+def block_products(X: Any, models: Matrix) -> Matrix:
+    """Return the logits of some rows by several models, one column each, intercepts last."""
+    used = np.flatnonzero(models[:-1].any(axis=1))
+    seen = X if used.size == X.shape[1] else Design.of(used).take(X)
+    products = in_float64(seen @ like(X, models[used]))
+    return products + like(products, models[-1])
+
+
+def _block_tested(X: Any, rows: Rows, n_folds: int) -> tuple[Any]:
+    times = sum(times_scored(rows, fold) for fold in range(1, n_folds)) + times_scored(rows, 0)
+    return (rows["w"] @ in_float64(times > 0),)
+
+
+def _hashed(X: Any, rows: Rows, seed: int, n_folds: int, salts: NDArray[np.uint64]) -> dict[str, Any]:
+    return {"fold": fold_of_keys(row_keys(in_numpy(X), salts), seed, n_folds).astype(np.int16)}
+
+
+def _hashed_but(
+    X: Any,
+    rows: Rows,
+    seed: int,
+    n_folds: int,
+    salts: NDArray[np.uint64],
+    known: NDArray[np.uint64],
+    folds: NDArray[np.int16],
+) -> dict[str, Any]:
+    """Return folds by chance, but for rows that are known."""
+    key = row_keys(X, salts)
+    place = np.minimum(np.searchsorted(known, key), known.size - 1)
+    chance = fold_of_keys(key, seed, n_folds).astype(np.int16)
+    return {"fold": np.where(known[place] == key, folds[place], chance)}
+
+
+def _checked_keys(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return row_keys(X, salts)[(rows["audit"] >= 0) & (rows["w"] > 0)]
+
+
+def _those_like(X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[Any]:
+    """Return some values of rows that are like one of those with these keys."""
+    return np.asarray(values(X, rows)[np.isin(row_keys(X, salts), keys) & (rows["w"] > 0)])
+
+
+def _keys_like(X: Any, rows: Rows, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    key = row_keys(X, salts)
+    return key[np.isin(key, keys) & (rows["w"] > 0)]
+
+
+def _audits(X: Any, rows: Rows) -> NDArray[np.int8]:
+    return np.asarray(rows["audit"])
+
+
+def _block_salts(X: Any, rows: Rows) -> tuple[Wrapped]:
+    return (Wrapped(column_salts(in_numpy(X), in_numpy(rows["w"]))),)
+
+
+def _block_refined(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> tuple[Wrapped]:
+    return (Wrapped(salts_by_rows(in_numpy(X), salts, in_numpy(rows["s"]), in_numpy(rows["w"]))),)
+
+
+def _keys(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return row_keys(in_numpy(X), salts)
+
+
+def _exact_keys(X: Any, rows: Rows) -> NDArray[np.uint64]:
+    return exact_keys(in_numpy(X))
+
+
+def _labels(X: Any, rows: Rows) -> Vector:
+    return np.asarray(in_numpy(rows["s"]))
+
+
+def _weights(X: Any, rows: Rows) -> Vector:
+    return np.asarray(in_numpy(rows["w"]))

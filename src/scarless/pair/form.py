@@ -19,10 +19,10 @@ from scarless.numerics.likelihood import fisher_roots, pair_terms
 from scarless.numerics.linear import logits
 from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.numerics.uncertainty import added_scores
-from scarless.pair.attribute_search import MOST_COLUMNS, FoundColumn, find_columns
 from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.logistic import Training
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import Training
+from scarless.pair.stack import MOST_COLUMNS, FoundColumn, find_columns
 
 REJECTED = 1e-3  # p-value, adjusted for the number of directions
 SUSPECT = 0.05  # p-value below which columns are tried as propensity attributes that nobody named

@@ -42,8 +42,8 @@ from scarless.numerics.namespace import in_numpy
 from scarless.numerics.objectives import Curvature, PairObjective
 from scarless.outside.notices import warn_user
 from scarless.pair.inference import PairInference, with_ones
+from scarless.pair.logistic import in_memory
 from scarless.pair.relaxed import Levels, Relaxation
-from scarless.pair.rows import in_memory
 
 GROUPS_NEED = (
     "groups go with one label of each row, and with two logistic models or a stack: SAREMClassifierCV, "

@@ -20,9 +20,9 @@ from scarless.numerics.objectives import Curvature, LogisticPair, PairObjective
 from scarless.numerics.sigmoid import softplus
 from scarless.numerics.uncertainty import Functional, PairSums, Precision
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.logistic import all_labelled
 from scarless.pair.problem import Audits, PairProblem, exchange
 from scarless.pair.relaxed import Relaxation
-from scarless.pair.rows import all_labelled
 from scarless.pair.solving import Pull
 
 # Relative error of the sums over rows that make the information matrix.
@@ -291,8 +291,9 @@ def disagreements(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[
 
     By the likelihood ratio: the root of twice what the fit gains, all other facts kept, if it lets go of this one.
     """
-    held = penalised_loss(problem, fit.parameters)
-    found = []
+    if not problem.facts:
+        return []
+    held, found = penalised_loss(problem, fit.parameters), []
     for k, fact in enumerate(problem.facts):
         others = problem._replace(facts=problem.facts[:k] + problem.facts[k + 1 :])
         free = fit_pair(others, fit.parameters, FitOptions(_ENOUGH_FOR_A_TEST, max_iter))

@@ -14,6 +14,7 @@ from scarless.engines import Rows, attach
 from scarless.numerics import linear
 from scarless.numerics import looks as look_numerics
 from scarless.numerics.arrays import Array, Matrix, Vector
+from scarless.numerics.histories import ScoreSums, false_positive_scores, score_sums, score_tests
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.numerics.newton import WIDEST_MATRIX
@@ -33,6 +34,9 @@ _FIRST = -4.6  # logit of the rate of false positives where a climb begins: 1 in
 _MOST_PARAMETERS = 500  # of models for which score tests are made: they need a dense matrix of all parameters
 _LABELS_PER_PARAMETER = 3.0  # fewer, and the variance of a score test is too small
 _MOST_PAIRED = 12  # looks of which all pairs are compared; of more, those next to each other
+# Score of a rate of false positives, in standard errors, below which no fit with such a rate is tried. In 80 fits of
+# two and three looks with rates of 0 to .02 those below 1 gained at most 1.1 standard errors by it, those below 0 none.
+MIN_RATE_SCORE = 1.0
 _WEAK = 1.0  # inverse penalty: the models' default
 _NEAR_BOUND = 0.02  # of the way between both bounds: a propensity that is closer sits on its bound
 _BEYOND = 0.02  # a propensity that is as far outside of its bounds is not within them
@@ -124,6 +128,8 @@ def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> Audit
     gradient of :math:`\sum w q`: many audits dominate the fit itself. The larger of both counts; of several fits to
     labels the one that is nearest to the audits.
     """
+    if not problem.seen.n_audited:
+        return None
     found = problem.engine.total(_block_audits, problem.objective, fit.parameters)
     if float(found.variance) < _LEAST:
         return None
@@ -286,7 +292,7 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     engine = attach(problem.engine, seen=labels)
     counts = row_weight(problem) == 1.0
     sums = engine.total(_block_pair_scores, problem.objective, beta, pairs, kinds, counts)
-    return [PairGap(pair, apart) for pair, apart in zip(pairs, _score_tests(sums), strict=True)]
+    return [PairGap(pair, apart) for pair, apart in zip(pairs, score_tests(sums), strict=True)]
 
 
 def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGap | None:
@@ -369,20 +375,31 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     place because of earlier ones, the second where rows differ in ways that no attribute knows; a look that differs
     from the others stands out by both, so that the smaller counts.
     """
-    shares = problem.engine.collect(_block_shares, problem.objective, beta)
-    w, f = shares[:, 0], shares[:, 1]
-    e, h = np.split(shares[:, 2:], 2, axis=1)
-    now, gaps = f.copy(), []
-    for look, kind in enumerate(kinds):
-        seen, s = labels[:, look] >= 0, labels[:, look] == 1
-        e_k, h_k = e[:, kind], h[:, kind]
-        alone, given = (np.clip(p * e_k + (1.0 - p) * h_k, _LEAST, 1.0 - _LEAST) for p in (f, now))
-        apart = [_apart(w[seen], s[seen], p[seen]) for p in (alone, given)]
+    engine = attach(problem.engine, seen=labels)
+    gaps = []
+    for look, sums in enumerate(engine.total(_block_look_gaps, problem.objective, beta, kinds)):
+        found, expected = float(sums[0, 0]), float(sums[0, 1])
+        apart = [(own[0] - own[1]) / np.sqrt(own[2]) if own[2] > 0 else 0.0 for own in sums]
         least = min(apart, key=abs) if apart[0] * apart[1] > 0 else 0.0
-        gaps.append(LookGap(look, float(w[seen] @ s[seen]), float(w[seen] @ alone[seen]), least))
-        after = np.where(s, now * e_k / given, now * (1.0 - e_k) / (1.0 - given))
-        now = np.where(seen, np.clip(after, 0.0, 1.0), now)
+        gaps.append(LookGap(look, found, expected, float(least)))
     return gaps
+
+
+def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector, kinds: Array) -> tuple[Matrix, ...]:
+    """Return, for each look, labels found and expected and the variance: by the look alone, given those before it."""
+    terms, w, codes = objective.terms(X, rows, beta), rows["w"], np.asarray(rows["seen"])
+    now, sums = terms.f, []
+    for look, kind in enumerate(kinds):
+        seen, s = (codes[:, look] >= 0).astype(np.float64), (codes[:, look] == 1).astype(np.float64)
+        e, h = terms.e[:, kind], 0.0 if terms.h is None else terms.h[:, kind]
+        weight, lines = w * seen, []
+        for p in (terms.f, now):
+            given = np.clip(h + p * (e - h), _LEAST, 1.0 - _LEAST)
+            lines.append([weight @ s, weight @ given, weight**2 @ (given * (1.0 - given))])
+        sums.append(np.array(lines))
+        odds = s * e / given + (1.0 - s) * (1.0 - e) / (1.0 - given)
+        now = np.clip(now * (1.0 + seen * (odds - 1.0)), 0.0, 1.0)
+    return tuple(sums)
 
 
 def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidRate | None:
@@ -399,6 +416,11 @@ def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidR
     if given is not None and (np.isnan(given).any() or np.ptp(given) > 0):
         return None
     asked = _fewer(problem)
+    if given is None and _can_be_tested(asked):
+        counts = row_weight(asked) == 1.0
+        (score,) = score_tests(asked.engine.total(false_positive_scores, asked.objective, fit.parameters, counts))
+        if score < MIN_RATE_SCORE:
+            return UnsaidRate(0.0, 0.0, max(score, 0.0))
     options = FitOptions(_CLOSE, max_iter)
     here = fit_pair(asked, fit.parameters, options)
     logit = _FIRST if given is None else float(given[0])
@@ -419,11 +441,6 @@ def _fewer(problem: PairProblem) -> PairProblem:
         return problem
     part = problem.on(problem.engine.every(step))
     return part if 0.0 < part.labelled_share < 1.0 else problem
-
-
-def _apart(w: Vector, s: Any, p: Vector) -> float:
-    spread = float(np.sqrt(w**2 @ (p * (1.0 - p))))
-    return float(w @ (s - p)) / spread if spread > 0 else 0.0
 
 
 class _AuditSums(NamedTuple):
@@ -470,49 +487,6 @@ def _can_be_tested(problem: PairProblem) -> bool:
     return n <= _MOST_PARAMETERS and n * _LABELS_PER_PARAMETER <= labelled
 
 
-class _ScoreSums(NamedTuple):
-    """Sums over rows of further scores, of their products with the scores of all parameters, and of these.
-
-    The last three are the same with the variance of a row's weighted score in place of its weight.
-    """
-
-    further: Any
-    mixed: Any
-    own: Any
-    matrix: Any
-    squares_spread: Any
-    mixed_spread: Any
-    matrix_spread: Any
-
-
-def _score_tests(sums: _ScoreSums) -> list[float]:
-    """Return each further score in standard errors, without what the scores of all parameters explain of it.
-
-    With `b` what explains it, its variance is the sum of that of :math:`w (g - b'h)` over rows.
-    """
-    explained = np.linalg.lstsq(sums.matrix, sums.mixed, rcond=1e-10)[0]
-    variance = sums.squares_spread - np.sum(explained * (2.0 * sums.mixed_spread - sums.matrix_spread @ explained), 0)
-    left = sums.further - sums.own @ explained
-    known = variance > _LEAST * np.maximum(sums.squares_spread, _LEAST)
-    return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
-
-
-def _block_score_sums(
-    X: Any, rows: Rows, objective: PairObjective, terms: look_numerics.LookTerms, further: Matrix, counts: bool
-) -> _ScoreSums:
-    """Return sums of scores; weights that are not `counts` of rows have squares in the variance (robust scores)."""
-    scores, w = look_numerics.look_scores(terms), rows["w"]
-    own = np.zeros((len(w), objective.n_parameters))
-    for logit in objective.logits:
-        seen = logit.design.take(X)
-        dense = np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
-        own[:, logit.place] += scores[:, [logit.column]] * np.column_stack([dense, np.ones(len(w))])
-    weighted, spread = w[:, None] * own, w if counts else w**2
-    sums = (w @ further, weighted.T @ further, weighted.sum(axis=0), weighted.T @ own)
-    other = spread[:, None] * own
-    return _ScoreSums(*sums, spread @ further**2, other.T @ further, other.T @ own)
-
-
 def _block_pair_scores(
     X: Any,
     rows: Rows,
@@ -521,9 +495,9 @@ def _block_pair_scores(
     pairs: Sequence[tuple[int, int]],
     kinds: Array,
     counts: bool,
-) -> _ScoreSums:
+) -> ScoreSums:
     terms, codes = objective.terms(X, rows, beta), np.asarray(rows["seen"])
-    further = np.zeros((len(codes), len(pairs)))
+    further = np.zeros((len(codes), len(pairs)), order="F")
     for column, (j, k) in enumerate(pairs):
         both, one, other = (codes[:, j] >= 0) & (codes[:, k] >= 0), kinds[j], kinds[k]
         s_j, s_k = codes[:, j] == 1, codes[:, k] == 1
@@ -531,7 +505,8 @@ def _block_pair_scores(
         if terms.h is not None:
             together = together + terms.not_q * (s_j - terms.h[:, one]) * (s_k - terms.h[:, other])
         further[:, column] = both * together
-    return _block_score_sums(X, rows, objective, terms, further, counts)
+    scores = look_numerics.look_scores(terms)[:, [logit.column for logit in objective.logits]]
+    return score_sums(X, rows["w"], objective, scores, further, counts=counts)
 
 
 def _neighbours(n_looks: int) -> list[tuple[int, int]]:
@@ -559,10 +534,3 @@ def _block_outside(
     w = (rows["w"] * terms.f)[:, None] * terms.looks
     outside = (terms.e < bounds[0] - _BEYOND) | (terms.e > bounds[1] + _BEYOND)
     return (np.array([w.sum(), (w * outside).sum()]),)
-
-
-def _block_shares(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Array:
-    """Return weights, classes, propensities and rates of false positives, by kinds of looks."""
-    terms = objective.terms(X, rows, beta)
-    h = np.zeros_like(terms.e) if terms.h is None else terms.h
-    return np.column_stack([rows["w"], terms.f, terms.e, h])

@@ -5,6 +5,7 @@ cannot tell apart, the paper's principle chooses: as many missing labels as poss
 Where looks, audits or facts say more than one label of each row, height alone chooses.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -43,6 +44,7 @@ _SAME_OBJECTIVE, _SAME_MEAN = 1e-6, 1e-3
 _ROUGH_GAIN = 1e-5  # per row, of the climbs that are compared
 _FINER_GAIN = 1e-7  # where rates of false positives are estimated: such likelihoods are flat
 MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000  # from so many rows on, starts are compared on a part of them
+ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500  # which they reach by way of a few rows, with so many labels
 HARDLY_LOWER = 2.0  # of log-likelihood between two optima: odds of 7
 # After one climb from the paper's start a look from others is on about so many rows, or on those that hold so many
 # labels where these are rare; on more of both where a score test rejects the form of what was found.
@@ -199,12 +201,13 @@ def _highest(problem: PairProblem, asked: Any, rules: "_Rules") -> list[Climb]:
     near = _FINER_GAIN if problem.objective.n_rates else _ROUGH_GAIN
     rough = rules._replace(tol=max(near, rules.tol), max_iter=min(100, rules.max_iter))
     asked = asked if isinstance(asked, int | np.integer) else len(asked)
-    climbs = [_climb(part, start, rough) for start in starts_by_evidence(part, asked)]
+    climbs = _compared(problem, part, asked, rough)
     climbs = [climb for climb in climbs if _finds_positives(part, climb)] or climbs
     # Ends that such climbs cannot tell apart are one optimum: the earlier start is believed.
     lowest = min(climb.basin.objective for climb in climbs) + near * part.weight
     best = next(climb for climb in climbs if climb.basin.objective <= lowest)
-    highest = _climb(problem, Start(best.basin.starts[0], best.fit.parameters), rules)
+    curvature = None if part is problem else best.fit.solution.curvature  # leads close by gradients alone
+    highest = _climb(problem, Start(best.basin.starts[0], best.fit.parameters, curvature), rules)
     if part is not problem or not highest.fit.converged:
         return [highest]
     others = [climb for climb in climbs if climb is not best and climb.fit.met]
@@ -212,6 +215,18 @@ def _highest(problem: PairProblem, asked: Any, rules: "_Rules") -> list[Climb]:
         image = problem.spread(problem.exchanged(highest.fit.parameters))
         others.append(_climb(problem, Start("exchanged", image), rough))
     return _distinct([highest, *sorted(others, key=lambda climb: climb.basin.objective)], slack=near * problem.weight)
+
+
+def _compared(problem: PairProblem, part: PairProblem, asked: int, rough: "_Rules") -> list[Climb]:
+    """Climb on a part from every start; where that has many rows, from where the starts lead to on a few of them."""
+    few_rows = max(ROWS_OF_FIRST_PART, math.ceil(LABELS_OF_FIRST_PART / problem.labelled_share))
+    few = part if part is problem or few_rows > 0.5 * ROWS_OF_PART else problem.part(few_rows)
+    climbs = [_climb(few, start, rough) for start in starts_by_evidence(few, asked)]
+    if few is part or not all(climb.fit.converged for climb in climbs):
+        return climbs if few is part else [_climb(part, start, rough) for start in starts_by_evidence(part, asked)]
+    ends = _distinct(climbs, slack=rough.tol * few.weight)
+    starts = [Start(end.basin.starts[0], end.fit.parameters, end.fit.solution.curvature) for end in ends]
+    return [_climb(part, start, rough) for start in starts]
 
 
 def _finds_positives(problem: PairProblem, climb: Climb) -> bool:

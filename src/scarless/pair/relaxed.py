@@ -26,7 +26,7 @@ from scarless.numerics.newton import Solution, Status
 from scarless.numerics.relaxed import RelaxedPair, centre_sums
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.facts import KnownShare
-from scarless.pair.rows import engine_of
+from scarless.pair.logistic import engine_of
 from scarless.pair.solving import PenalisedProblem, Pull
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat

@@ -21,13 +21,13 @@ from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import at_least, at_most, concat, namespace_of
 from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.pair.crossed import problem_of_logits, relax_looks, seen_at_looks
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
-from scarless.pair.folded import FoldedRows, block_products, held_out_logits, times_scored
-from scarless.pair.looks_relaxed import problem_of_logits, relax_looks, seen_at_looks
+from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored
+from scarless.pair.logistic import in_memory
 from scarless.pair.optima import Selection, best_fit
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import FAR, Relaxation, relax, relax_roughly
-from scarless.pair.rows import in_memory
 from scarless.pair.starts import Start, the_papers_start
 
 MIN_ROWS_FOR_CURVATURE = 10_000  # from so many on, a neighbour's Hessian is worth knowing

@@ -16,11 +16,11 @@ from scarless.checks.tables import refuse_unread
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 from scarless.outside.extras import need
 
-_MOST_NAMED = 20  # different looks, beyond which `align="auto"` counts them rather than names them
+MAX_NAMED_LOOKS = 20  # different looks, beyond which `align="auto"` counts them rather than names them
 
 
 @dataclass(frozen=True)
-class Column:
+class LongColumn:
     """The different values of a column, and the place of each line's value among them, -1 where it is missing."""
 
     values: list[Any]
@@ -51,7 +51,7 @@ class LongFrame:
     def __len__(self) -> int:
         return int(self.table.shape[0])
 
-    def column(self, name: Any) -> Column:
+    def column(self, name: Any) -> LongColumn:
         """Return a column, its values as Python's own."""
         column = self.table[name]
         try:
@@ -61,7 +61,7 @@ class LongFrame:
                 f"Column {name!r} holds lists or other values that cannot be compared; give each part a column of its "
                 "own."
             ) from None
-        return Column(values, codes)
+        return LongColumn(values, codes)
 
     def order_of(self, name: Any) -> list[Any] | None:
         """Return the categories of a column that says their order, None of any other."""
@@ -323,7 +323,7 @@ def _lines_too_many(row: Integers, place: Integers, line: int) -> int:
 
 def _alignment(units: list[Any], looks: list[Any], n_lines: int) -> str:
     """Return what looks are aligned by: names, and values that units share, mean the same for all units."""
-    if len(looks) > _MOST_NAMED:
+    if len(looks) > MAX_NAMED_LOOKS:
         return "order"
     named = all(isinstance(value, str) for value in looks)
     return "value" if named or 2 * n_lines >= len(units) * len(looks) else "order"
@@ -492,7 +492,7 @@ def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers
 # --- labels and answers of audits -> 1, 0 or missing
 
 
-def labels_of(column: Column, name: Any, pos_label: Any) -> tuple[Vector, list[Any]]:
+def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, list[Any]]:
     """Return 1, 0 or NaN for each line, and the values that there are."""
     values = column.values
     if not values:
@@ -516,7 +516,7 @@ def labels_of(column: Column, name: Any, pos_label: Any) -> tuple[Vector, list[A
 
 
 def audit_of(
-    column: Column, name: Any, *, row: Integers, units: list[Any], labels: list[Any], pos_label: Any
+    column: LongColumn, name: Any, *, row: Integers, units: list[Any], labels: list[Any], pos_label: Any
 ) -> Vector:
     """Return the true class of units where one of their lines says it, NaN elsewhere; `row` is each line's unit."""
     values = column.values
@@ -538,7 +538,7 @@ def audit_of(
     return np.where(count[1] > 0, 1.0, np.where(count[0] > 0, 0.0, np.nan))
 
 
-def _coded_by(column: Column, positive: Any) -> Vector:
+def _coded_by(column: LongColumn, positive: Any) -> Vector:
     return column.replaced([same_value(value, positive) for value in column.values])
 
 

@@ -21,8 +21,7 @@ from scarless.models.explaining import average_row, column_names, contributions,
 from scarless.models.predict_to import PredictToMixin, propensity_is_fact
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
-from scarless.models.summary import Summary
-from scarless.models.uncertainty import attribute_names
+from scarless.models.summary import Summary, attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user

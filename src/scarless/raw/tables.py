@@ -25,23 +25,24 @@ import numpy as np
 from scipy import sparse
 
 from scarless.checks.attributes import with_text_names
+from scarless.checks.labels import is_missing_value
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 
-MOST_UNREADABLE = 0.01  # share of cells of a fit; above it, the user is asked
-MOST_UNREADABLE_LATER = 0.05  # share of cells of new rows; above it, they are refused
+MAX_UNREADABLE_SHARE = 0.01  # share of cells of a fit; above it, the user is asked
+MAX_UNREADABLE_SHARE_LATER = 0.05  # share of cells of new rows; above it, they are refused
 LARGEST_CELL = float(np.finfo(np.float32).max)  # the preparation reads single precision
-_MOSTLY = 0.5  # share of cells that are numbers, below which a column is text and nobody asks
-_CODES = 0.005  # share of cells with classes or codes, from which on a column is text
-_FEW_CODES = 0.05  # up to this share of classes or codes a note says that the column stays text
-_FEW_VALUES = 12  # different numbers, up to which a column may be a category
-_NARROW = 0.1  # widths of the range by which 1,234 may lie outside it, to be read at all
-_SHOWN = 12  # cells in a message
-_LONGEST = 40  # letters of a cell that may be a number
-_EXACT = 2**53
+MIN_NUMBER_SHARE = 0.5  # share of cells that are numbers, below which a column is text and nobody asks
+MIN_CODE_SHARE = 0.005  # share of cells with classes or codes, from which on a column is text
+MAX_CODE_SHARE_WITH_NOTE = 0.05  # up to this share of classes or codes a note says that the column stays text
+MAX_VALUES_OF_A_CATEGORY = 12  # different numbers, up to which a column may be a category
+THOUSANDS_MARGIN = 0.1  # widths of the range by which 1,234 may lie outside it, to be read at all
+_CELLS_SHOWN = 12  # cells in a message
+_MAX_LETTERS_OF_A_NUMBER = 40  # letters of a cell that may be a number
+_FIRST_INEXACT_INTEGER = 2**53
 
-_MISSING = frozenset(
+_MISSING_WORDS = frozenset(
     {"", "-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "na", "n/a", "n.a.", "n.a", "n. a.", "nan",
      "null", "none", "missing", "unknown", "unk", "not available", "not known", "not applicable", "not done", "nd",
      "n.d.", "nr", "k.a.", "k. a.", "keine angabe", "unbekannt", "inconnu", "desconocido", "blank", "empty", "<na>",
@@ -64,7 +65,7 @@ _ABOUT = re.compile(r"(?:~|≈|ca\.?|approx\.?)\s*(?P<rest>.+)", re.ASCII | re.I
 _BEFORE = re.compile(rf"(?P<unit>[$€£¥]|USD|EUR|GBP|CHF)\s*(?P<body>{_BODY})", re.ASCII)
 _BEHIND = re.compile(rf"(?P<body>{_BODY})(?P<space>\s*)(?P<unit>[^\d\s.,+\-<>=()][^\s,+<>=()]{{0,11}})", re.ASCII)
 _CLASS = re.compile(rf"(?:{_BODY})\s*\+|(?:{_BODY})\s*(?:-|–|to|bis)\s*(?:{_BODY})", re.ASCII)
-_MILLIONS, _THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}"), re.compile(r"-?\d{1,3}\.\d{3}")
+_POINTED_MILLIONS, _POINTED_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}"), re.compile(r"-?\d{1,3}\.\d{3}")
 _LETTERED = re.compile(r"[^\W\d_]{1,5}[-./ ]*\d[\w./-]*|\d+[^\W\d_]{1,3}\d*", re.UNICODE)
 
 
@@ -116,11 +117,11 @@ def read_cell(text: str) -> Cell:  # noqa: PLR0911 (one form after the other)
     (Cell(form='unit', values=(120.0,), unit='mmhg'), 'class', 'code', 'missing')
     """
     text = _SPACES.sub(" ", text).replace("\u2212", "-").strip()
-    if text.casefold() in _MISSING:
+    if text.casefold() in _MISSING_WORDS:
         return Cell("missing")
     if _PLAIN.fullmatch(text):
         return Cell("zeros" if _CODE.fullmatch(text) or _loses_digits(text) else "plain", (float(text),))
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LETTERS_OF_A_NUMBER:
         return Cell("unreadable")
     if (found := _LIMIT.fullmatch(text) or _ABOUT.fullmatch(text)) is not None:
         inner = read_cell(found["rest"])
@@ -170,7 +171,7 @@ def _body(text: str) -> Cell:
 
 
 def _loses_digits(text: str) -> bool:
-    return text.lstrip("+-").isdecimal() and len(text) > 15 and abs(int(text)) >= _EXACT
+    return text.lstrip("+-").isdecimal() and len(text) > 15 and abs(int(text)) >= _FIRST_INEXACT_INTEGER
 
 
 def read_column(cells: Any, scale: Scale | None = None) -> ColumnRead:
@@ -184,11 +185,13 @@ def read_column(cells: Any, scale: Scale | None = None) -> ColumnRead:
         Of the column in the fit; by default that of its plain cells.
     """
     known: dict[str, int] = {}
-    codes = np.array([-1 if is_missing(cell) else known.setdefault(str(cell), len(known)) for cell in cells], np.intp)
+    codes = np.array(
+        [-1 if is_missing_value(cell) else known.setdefault(str(cell), len(known)) for cell in cells], np.intp
+    )
     texts = list(known)
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
     found = [read_cell(text) for text in texts]
-    if any(_MILLIONS.fullmatch(text.strip()) for text in texts):
+    if any(_POINTED_MILLIONS.fullmatch(text.strip()) for text in texts):
         found = [_thousands(text) or cell for text, cell in zip(texts, found, strict=True)]
     number = Counter[str]()
     for cell, count in zip(found, counts, strict=True):
@@ -199,7 +202,7 @@ def read_column(cells: Any, scale: Scale | None = None) -> ColumnRead:
     values = read[codes]
     gone = np.array([cell.form != "missing" for cell in found], dtype=bool) & np.isnan(read[:-1])
     n_cells = int(counts.sum()) - number["missing"]
-    usual = "comma" if number["comma"] > _MOSTLY * n_cells else "plain"
+    usual = "comma" if number["comma"] > MIN_NUMBER_SHARE * n_cells else "plain"
     odd = np.array([cell.form not in ("plain", usual) for cell in found] + [False])[codes]
     rows = np.flatnonzero(odd)
     listed = [(int(row), str(cells[row]), float(values[row])) for row in rows]
@@ -207,11 +210,6 @@ def read_column(cells: Any, scale: Scale | None = None) -> ColumnRead:
     verdict = _verdict(number, n_cells, n_unreadable, np.unique(read[:-1][~np.isnan(read[:-1])]).size)
     said = verdict if rows.size or usual == "comma" else ""
     return ColumnRead(said, values, listed, n_unreadable, n_cells, scale)
-
-
-def is_missing(cell: Any) -> bool:
-    """Whether a cell is None, NaN, NaT or pandas' NA."""
-    return cell is None or type(cell).__name__ == "NAType" or cell != cell  # noqa: PLR0124 (NaN)
 
 
 def _scale_of(found: list[Cell]) -> Scale:
@@ -225,7 +223,7 @@ def _scale_of(found: list[Cell]) -> Scale:
 def _thousands(text: str) -> Cell | None:
     """Return ``1.234`` as 1234, for columns that group thousands by points; None for other cells."""
     text = text.strip()
-    return Cell("number", (float(text.replace(".", "")),)) if _THOUSANDS.fullmatch(text) else None
+    return Cell("number", (float(text.replace(".", "")),)) if _POINTED_THOUSANDS.fullmatch(text) else None
 
 
 def _settled(cell: Cell, scale: Scale, found: list[Cell], number: Counter[str], *, sure: bool) -> float:
@@ -237,16 +235,16 @@ def _settled(cell: Cell, scale: Scale, found: list[Cell], number: Counter[str], 
         share = cell.form == "percent" and sure and scale.least >= -1 and scale.most <= 1
         values = [value / 100 if share else value for value in cell.values]
         if len(values) > 1:  # 1,234 kg
-            values = [value for value in values if sure and scale.holds(value, _NARROW)]
+            values = [value for value in values if sure and scale.holds(value, THOUSANDS_MARGIN)]
         return values[0] if len(units) == 1 and len(values) == 1 and scale.holds(values[0]) else math.nan
     if cell.form == "either":
         thousands, decimal = cell.values
         if number["comma"] and all(other.form != "plain" or other.values[0].is_integer() for other in found):
             return decimal
-        many = number["either"] > max(1, MOST_UNREADABLE * number["plain"])
+        many = number["either"] > max(1, MAX_UNREADABLE_SHARE * number["plain"])
         if scale.whole and not number["comma"] and (many or scale.holds(thousands)):
             return thousands
-        allowed = [value for value in cell.values if scale.holds(value, _NARROW)]
+        allowed = [value for value in cell.values if scale.holds(value, THOUSANDS_MARGIN)]
         return allowed[0] if len(allowed) == 1 else math.nan
     return math.nan
 
@@ -255,14 +253,16 @@ def _verdict(number: Counter[str], n_cells: int, n_unreadable: int, n_values: in
     """Return whether a column is a number, text, or a question."""
     numbers = n_cells - n_unreadable
     meaning = number["class"] + number["code"]
-    zeros = number["zeros"] > max(1, _CODES * n_cells)
-    if not n_cells or numbers < _MOSTLY * n_cells or zeros:
+    zeros = number["zeros"] > max(1, MIN_CODE_SHARE * n_cells)
+    if not n_cells or numbers < MIN_NUMBER_SHARE * n_cells or zeros:
         return ""
-    if n_values <= _FEW_VALUES and (number["plain"] < _MOSTLY * n_cells or n_unreadable > MOST_UNREADABLE * n_cells):
+    if n_values <= MAX_VALUES_OF_A_CATEGORY and (
+        number["plain"] < MIN_NUMBER_SHARE * n_cells or n_unreadable > MAX_UNREADABLE_SHARE * n_cells
+    ):
         return ""
-    if meaning > 1 and (meaning > _CODES * n_cells or n_values <= _FEW_VALUES):
-        return "text" if n_unreadable <= _FEW_CODES * n_cells else ""
-    return "ask" if n_unreadable > MOST_UNREADABLE * n_cells else "number"
+    if meaning > 1 and (meaning > MIN_CODE_SHARE * n_cells or n_values <= MAX_VALUES_OF_A_CATEGORY):
+        return "text" if n_unreadable <= MAX_CODE_SHARE_WITH_NOTE * n_cells else ""
+    return "ask" if n_unreadable > MAX_UNREADABLE_SHARE * n_cells else "number"
 
 
 # --- tables
@@ -315,11 +315,11 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
         if scale is None or not holds_no_numbers(X[name]):
             continue
         found = read_column(_cells(X[name]), Scale(*scale))
-        if found.unreadable > MOST_UNREADABLE_LATER:
+        if found.unreadable > MAX_UNREADABLE_SHARE_LATER:
             raise ValueError(
                 f"Column {str(name)!r} held numbers in the fit, and {found.n_unreadable:,} of {found.n_cells:,} cells "
                 f"({found.unreadable:.0%}) cannot be read as numbers here: {_shown(_gone(found))}. Up to "
-                f"{MOST_UNREADABLE_LATER:.0%} are taken for missing. Write numbers, or leave cells empty."
+                f"{MAX_UNREADABLE_SHARE_LATER:.0%} are taken for missing. Write numbers, or leave cells empty."
             )
         changed[name] = found.values
         odd = [each for each in found.odd if read_cell(each[1]).form != "missing"]  # words for that need no warning
@@ -429,10 +429,10 @@ def _gone(found: ColumnRead) -> list[tuple[int, str, float]]:
 
 def _shown(cells: list[tuple[int, str, float]]) -> str:
     shown = [
-        f"row {row + 1} {cell[:_LONGEST]!r}" + ("" if np.isnan(value) else f" as {value:g}")
-        for row, cell, value in cells[:_SHOWN]
+        f"row {row + 1} {cell[:_MAX_LETTERS_OF_A_NUMBER]!r}" + ("" if np.isnan(value) else f" as {value:g}")
+        for row, cell, value in cells[:_CELLS_SHOWN]
     ]
-    return ", ".join(shown) + (f" and {len(cells) - _SHOWN:,} more" if len(cells) > _SHOWN else "")
+    return ", ".join(shown) + (f" and {len(cells) - _CELLS_SHOWN:,} more" if len(cells) > _CELLS_SHOWN else "")
 
 
 def _cells(column: Any) -> Any:

@@ -38,8 +38,9 @@ def to_onnx(estimator: Any, *, X: Any = None) -> Any:
     Parameters
     ----------
     estimator : fitted estimator
-        `SAREMClassifier`, `SAREMClassifierCV`, `SCARClassifier`, `PropensityWeightedClassifier` or `NaiveClassifier`
-        without an `estimator` of your own; or a `sklearn.pipeline.Pipeline` or `TableClassifier` that ends in one.
+        `SAREMClassifier`, `SAREMClassifierCV`, `PublishedEMClassifier`, `SCARClassifier`,
+        `PropensityWeightedClassifier` or `NaiveClassifier` without an `estimator` of your own; or a
+        `sklearn.pipeline.Pipeline` or `TableClassifier` that ends in one.
     X : data frame or array of shape (n_rows, n_columns), optional
         Rows of the raw table, for steps of scikit-learn: where they read columns by name, or text, it says what each
         column holds. The graph's answers on up to 100 of them are compared with the model's. Other models do not need

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scarless.checks.looks import looks_of
 from scarless.models import PUClassifier
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
+from scarless.models.published_em import PublishedEMClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.scar import NaiveClassifier, SCARClassifier
@@ -24,7 +25,7 @@ IR_VERSION = 9  # of the file format, as old as the operators allow: runtimes re
 ROWS = "rows"  # how the number of rows, which is open, is called
 OUTPUTS = ("label", "probability", "propensity", "posterior_unlabelled")
 _OURS = "_scarless/"  # what names inside a graph begin with
-PAIRS = (SAREMClassifier, SAREMClassifierCV)
+PAIRS = (SAREMClassifier, SAREMClassifierCV, PublishedEMClassifier)
 KNOWN = (SCARClassifier, PropensityWeightedClassifier, NaiveClassifier)
 _LABEL_TYPES = {"i": ("int64", np.int64), "u": ("int64", np.int64), "b": ("bool", np.bool_), "f": ("double", float)}
 

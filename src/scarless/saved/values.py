@@ -25,10 +25,9 @@ from sklearn.ensemble import (
 from sklearn.tree import BaseDecisionTree
 
 from scarless.numerics.arrays import Integers, Mask, Vector
-from scarless.pair.crossed import Crossed
+from scarless.pair.crossed import Crossed, LooksCrossed
 from scarless.pair.inference import PairInference
-from scarless.pair.looks_crossed import LooksCrossed
-from scarless.pair.members import Linear
+from scarless.pair.stack import Linear
 
 # Attributes that predictions are computed from: NaN or infinity in one of them is never what a fit found.
 _FINITE_ATTRIBUTES = (
@@ -37,8 +36,7 @@ _FINITE_ATTRIBUTES = (
     "propensity_coef_",
     "propensity_intercept_",
     "beta",
-    "beta_f",
-    "beta_e",
+    "parameters",
     "e",
     "others",
     "slope",

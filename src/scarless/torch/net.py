@@ -18,7 +18,7 @@ from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import check_known
-from scarless.pair.rows import all_labelled
+from scarless.pair.logistic import all_labelled
 from scarless.torch.fitting import NetworkFit, TrainedPair, check_relax
 from scarless.torch.inputs import attribute_columns, check_features, check_integers, plain, read_rows, read_training
 from scarless.torch.training import NetTraining, check_training
@@ -337,6 +337,12 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
                 "propensity_module.",
                 UserWarning,
             )
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        coding: LabelCoding = self._coding
+        return coding
 
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class, one column per entry of ``classes_``.

@@ -13,10 +13,10 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.numerics.linear import Design
+from scarless.pair.logistic import engine_of
 from scarless.pair.optima import Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Relaxation, levels_interval, relax
-from scarless.pair.rows import engine_of
 from scarless.pair.starts import make_starts
 
 TILT_C = 10.0  # nearly no penalty, but finite where held-out labels are separable

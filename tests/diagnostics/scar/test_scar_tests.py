@@ -15,7 +15,7 @@ from scarless.diagnostics.scar._pair_tests import _climb, _pair, compare, fit_nu
 from scarless.diagnostics.scar.tests import METHODS, SCARTest, by_likelihood, scar_test
 from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.numerics.constant_propensity import constant_propensity
-from scarless.pair.rows import engine_of
+from scarless.pair.logistic import engine_of
 
 
 def make_rows(n=1500, slope=0.0, seed=0):

@@ -16,7 +16,7 @@ from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
 from scarless.numerics.interval import Interval
 from scarless.numerics.objectives import Curvature
-from scarless.pair.rows import engine_of
+from scarless.pair.logistic import engine_of
 
 
 @pytest.fixture(scope="module")

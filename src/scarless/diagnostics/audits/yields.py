@@ -15,8 +15,8 @@ from scarless.models import SARStackingClassifier
 from scarless.models.uncertainty import NoLeftOutLogits
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Matrix, Vector
 from scarless.numerics.sigmoid import softplus
-from scarless.pair.propensities import logit_of
-from scarless.pair.rows import all_labelled
+from scarless.pair.cross_fit import logit_of
+from scarless.pair.logistic import all_labelled
 
 
 class _Prior(NamedTuple):

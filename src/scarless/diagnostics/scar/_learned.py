@@ -21,8 +21,8 @@ from scarless.label_frequency.held_out_scores import (
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 
 # Logits beyond this say the same: certainly, or certainly not. Unbounded, one over-confident row would rule a fit.
 FARTHEST = 8.0

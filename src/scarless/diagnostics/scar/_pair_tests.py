@@ -11,8 +11,8 @@ from scarless.numerics.linear import Design, logits
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.rows import engine_of
 
 # Inverse penalty on columns of unit variance: it moves no estimate that the data determine, and keeps a model of
 # separable rows finite.

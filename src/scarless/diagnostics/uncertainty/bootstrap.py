@@ -26,8 +26,9 @@ from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
 from scarless.engines.lockstep import go_in_lockstep, in_lockstep
-from scarless.models.fitting import fit_again
-from scarless.models.uncertainty import attribute_names, refuse_wrapped
+from scarless.models._base import fit_again
+from scarless.models.summary import attribute_names
+from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.resampling import poisson_counts

@@ -22,14 +22,14 @@ from scarless.diagnostics.uncertainty.directions import (
     of_all,
     two_effects,
 )
-from scarless.models.summary import REACHES_ONE
-from scarless.models.uncertainty import attribute_names, known_inference
+from scarless.models.summary import REACHES_ONE, attribute_names
+from scarless.models.uncertainty import known_inference
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.outside.extras import need
 from scarless.pair.inference import PairInference
-from scarless.pair.rows import all_labelled
+from scarless.pair.logistic import all_labelled
 
 _LEVEL = 0.95
 # Half the width, in logits, of the data's own interval for the class prior: 0.3 then means 0.21 to 0.41 or less,

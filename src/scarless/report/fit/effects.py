@@ -6,8 +6,8 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from scarless.models import NaiveClassifier, SCARClassifier
+from scarless.models._base import fit_quietly
 from scarless.models.explaining import dense, has_coefficients
-from scarless.models.fitting import fit_quietly
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constant_propensity import holm
