@@ -338,12 +338,6 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
                 UserWarning,
             )
 
-    @property
-    def label_coding_(self) -> LabelCoding:
-        """The two values of labels in the fit, and which of them is the positive one."""
-        coding: LabelCoding = self._coding
-        return coding
-
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class, one column per entry of ``classes_``.
 
