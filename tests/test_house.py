@@ -206,10 +206,10 @@ def test_the_test_itself_sees_a_wrong_edge():
     assert wrong_edges("metrics", ["scarless.models"]) == ["models"]
     assert wrong_edges("models", ["scarless.numerics.newton", "numpy"]) == []
     assert top_level_packages(ast.parse("import dask.array\ndef f():\n    import ray")) == ["dask"]
-    assert private_edges("models", ["scarless.models._base.x", "scarless.pair.rows.engine_of"]) == []
-    assert private_edges("diagnostics", ["scarless.models._base.x", "scarless.pair.rows._x"]) == [
-        "models._base.x",
-        "pair.rows._x",
+    assert private_edges("models", ["scarless.models._pair.x", "scarless.pair.logistic.engine_of"]) == []
+    assert private_edges("diagnostics", ["scarless.models._pair.x", "scarless.pair.logistic._x"]) == [
+        "models._pair.x",
+        "pair.logistic._x",
     ]
 
 

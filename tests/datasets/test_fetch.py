@@ -329,7 +329,7 @@ def test_no_network(cache):
 
 
 def test_a_download_without_end_is_cut_off(server, cache, monkeypatch):
-    monkeypatch.setattr(fetch, "_LARGEST_DOWNLOAD", 1000)
+    monkeypatch.setattr(fetch, "_MAX_DOWNLOAD_BYTES", 1000)
     server.pages["/toy.zip"] = PACKED["zip"]
     with pytest.raises(DatasetFileError, match=r"what came is larger than 1,000 bytes, more than any dataset here"):
         fetched(raw_file(urls=[f"{server.url}/toy.zip"]))

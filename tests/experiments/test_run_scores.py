@@ -12,7 +12,7 @@ from scarless.experiments import Cell
 from scarless.experiments.methods import Fit
 from scarless.experiments.protocol import Split, Task
 from scarless.experiments.run import in_ten_bins, scores_of
-from scarless.numerics.calibration import calibration_error
+from scarless.numerics.weighted_scores import calibration_error
 
 SPLIT = Split(
     X_train=np.zeros((8, 1)),

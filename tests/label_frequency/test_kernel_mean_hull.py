@@ -135,7 +135,7 @@ def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method(mon
     n = 600
     points = Hull(kernel_of(np.random.default_rng(0).normal(size=(n, 2)) * 3.0))
     u = 3.0 / n - 2.0 * np.where(np.arange(n) < n / 10, 10 / n, 0.0)
-    monkeypatch.setattr(kernel_mean, "PATIENCE", 1)
+    monkeypatch.setattr(kernel_mean, "MAX_FRUITLESS_EXCHANGES", 1)
     assert points._by_pivoting(u, u < 0) is None
     found = points.nearest(u, u < 0)
     assert found.converged
@@ -147,7 +147,7 @@ def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method(mon
 def test_a_solver_that_runs_out_of_iterations_says_so(monkeypatch):
     rng = np.random.default_rng(6)
     u = signed_weighting(rng, 40, 4.0)
-    monkeypatch.setattr(kernel_mean, "MAX_ITER", 2)
+    monkeypatch.setattr(kernel_mean, "MAX_INTERIOR_STEPS", 2)
     assert not Hull(kernel_of(rng.normal(size=(40, 2))))._by_interior_point(u).converged
 
 

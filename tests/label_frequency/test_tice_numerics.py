@@ -160,9 +160,9 @@ def test_plain_python_may_ask_idle_attributes_again():
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (tice, "_AHEAD", 0),
-        (tice, "_AHEAD", 1),
-        (tice, "_AHEAD", 10**6),
+        (tice, "_SUBSETS_CUT_AHEAD", 0),
+        (tice, "_SUBSETS_CUT_AHEAD", 1),
+        (tice, "_SUBSETS_CUT_AHEAD", 10**6),
         (tice, "_BLOCK_ROWS", 7),
     ],
 )

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from scarless.metrics import corrected_bound, paper_bound, propensity_weighted_risk, true_risk
-from scarless.numerics.costs import get_cost
-from scarless.numerics.risk import weighted_cost
+from scarless.numerics.risk import get_cost, weighted_cost
 
 COSTS = pytest.mark.parametrize("cost", ["log", "squared", "absolute"])
 ETA = 0.05

@@ -14,8 +14,7 @@ from scarless.metrics import (
     propensity_weighted_risk,
     risk_interval,
 )
-from scarless.numerics.costs import get_cost
-from scarless.numerics.risk import weighted_cost
+from scarless.numerics.risk import get_cost, weighted_cost
 
 METHODS = ["empirical-bernstein", "bootstrap", "normal"]
 SCIPYS_SEED = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"

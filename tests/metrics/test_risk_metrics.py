@@ -16,7 +16,7 @@ from scarless.metrics import (
     risk_variance,
     true_risk,
 )
-from scarless.numerics.costs import LOG
+from scarless.numerics.risk import LOG
 
 COSTS = pytest.mark.parametrize("cost", ["log", "squared", "absolute"])
 P = np.array([0.95, 0.7, 0.4, 0.02, 0.5, 0.99, 0.1])

@@ -27,7 +27,7 @@ from scarless.metrics.scores import (
     propensity_weighted_roc_auc,
 )
 from scarless.numerics import weighted_scores as ws
-from scarless.numerics.costs import LOG, SQUARED
+from scarless.numerics.risk import LOG, SQUARED
 
 P = np.array([0.95, 0.7, 0.4, 0.6, 0.4, 0.99, 0.1])  # a tie between a positive and a negative row
 Y = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0])

@@ -23,7 +23,7 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
-from scarless.models._base import warn_if_level_is_unknown
+from scarless.models.base import warn_if_level_is_unknown
 from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING, _mean_logits
 from scarless.pair.crossed import CrossOptions
 from scarless.pair.logistic import Training

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling, SAREMClassifier, SAREMClassifierCV
-from scarless.models import _looks_search as module
+from scarless.models import sar_em_cv as module
 
 ALONE = {"relax": False, "attribute_sets": [None], "Cs": [0.7], "propensity_Cs": [2.0], "cv": 3, "random_state": 0}
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
@@ -134,16 +134,17 @@ def test_audits_choose_where_labels_cannot():
 
 def test_facts_hold_in_every_training_part(seen, monkeypatch):
     kept = []
-    plain = module.looks_fits_without
+    plain = module.fits_without
 
-    def noted(paths, grid, engine, options):
-        found = plain(paths, grid, engine, options)
-        for (objective, beta), path in zip(found.models, paths, strict=True):
-            sums = path.problem.on(engine)._replace(objective=objective).sums(beta)
-            kept.append(float(sums.positives / sums.weight))
+    def noted(paths, grid, engines, **options):
+        found = plain(paths, grid, engines, **options)
+        for fold, engine in zip(found, engines, strict=True):
+            for each, path in zip(fold.models, paths, strict=True):
+                sums = path.problem.on(engine).sums(each.parameters)
+                kept.append(float(sums.positives / sums.weight))
         return found
 
-    monkeypatch.setattr(module, "looks_fits_without", noted)
+    monkeypatch.setattr(module, "fits_without", noted)
     model = SAREMClassifierCV(propensity_attributes=[2], known=[ClassPrior(0.5)], **ALONE)
     model.fit(seen.X, np.nan_to_num(seen.S[:, 0]))
     np.testing.assert_allclose(kept, [0.5] * 3, atol=1e-5)

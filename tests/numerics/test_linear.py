@@ -152,3 +152,35 @@ def test_products_of_many_columns_are_those_of_general_matrices(sign):
     left, right = (np.column_stack([each, np.ones(50)]) for each in (X, Z))
     expected = np.hstack([left.T @ (weight[:, None] * left), left.T @ (other[:, None] * right)])
     np.testing.assert_allclose(linear.cross_products(X, [(weight, X), (other, Z)]), expected, atol=1e-12)
+
+
+@KINDS
+@pytest.mark.parametrize("widths", [(3, 20), (0, 3), (20, 20), (3, 70)])
+@pytest.mark.parametrize("n", [30, 2500])  # of the rows that are turned at a time: a part, and several times as many
+def test_products_of_pairs_are_those_of_dense_columns(kind, widths, n):
+    (X, ones_X), (Y, ones_Y) = (_block(width, n) for width in widths)
+    weights = {pair: RNG.normal(size=n) for pair in ((0, 0), (0, 1), (1, 1))}
+    got = linear.products_of_pairs([kind(X), kind(Y)], weights)
+    with_ones = [ones_X, ones_Y]
+    for (j, k), weight in weights.items():
+        want = (with_ones[j].T * weight) @ with_ones[k]
+        np.testing.assert_allclose(got[j, k], want, atol=1e-10)
+
+
+def test_products_of_pairs_of_one_block_are_in_float64():
+    X, with_ones = _block(4, 3000)
+    single = X.astype(np.float32)
+    weight = RNG.random(3000)
+    got = linear.products_of_pairs([single, single], {(0, 1): weight})[0, 1]
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, (with_ones.T * weight) @ with_ones, rtol=1e-4, atol=1e-3)
+
+
+@KINDS
+@WIDTHS
+def test_several_lines_and_several_models_at_once(kind, width):
+    X, with_ones = _block(width)
+    lines, betas = RNG.normal(size=(3, 30)), list(RNG.normal(size=(2, width + 1)))
+    np.testing.assert_allclose(linear.transposed_products(kind(X), lines), with_ones.T @ lines.T, atol=1e-12)
+    for got, beta in zip(linear.logits_of_several(kind(X), betas), betas, strict=True):
+        np.testing.assert_allclose(got, with_ones @ beta, atol=1e-12)

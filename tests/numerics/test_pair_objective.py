@@ -15,6 +15,7 @@ from scarless.numerics.histories import heterogeneity_sums, score_sums
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve, sum_of_squares
 from scarless.numerics.objectives import Curvature, LogisticPair
+from scarless.numerics.uncertainty import PairSums
 
 N, D = 12, 5
 F, E = Design.of(np.array([0, 1, 3])), Design.of(np.array([2, 3]))
@@ -177,6 +178,13 @@ def test_methods_travel_to_other_processes(name):
     objective, case = OBJECTIVES[name], case_of(name)
     there = pickle.loads(pickle.dumps(objective.totals))
     for got, want in zip(there(*case), objective.totals(*case), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_sums_of_model_files_without_looks_are_those_of_one_look():
+    case = case_of("one label")
+    whole = ONE.totals(*case)
+    for got, want in zip(PairSums(*whole[:10]).of_one_look(), whole, strict=True):
         np.testing.assert_array_equal(got, want)
 
 

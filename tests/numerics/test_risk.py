@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics.costs import COSTS, LOG
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.risk import (
+    COSTS,
+    LOG,
     expected_cost,
     labelling_variance,
     mixed_cost,

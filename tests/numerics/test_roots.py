@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from scarless.numerics.roots import find_root
+from scarless.numerics.interval import find_root
 
 
 class Cubic:

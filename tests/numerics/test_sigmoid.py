@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics.sigmoid import at_least_one, sigmoid_pair, softplus
+from scarless.numerics.sigmoid import at_least_one, logistic_terms, sigmoid_pair, softplus
 
 LOGITS = np.array([-800.0, -700.0, -40.0, -1.5, -1e-9, 0.0, 0.3, 40.0, 700.0, 800.0])
 SMALLEST_NORMAL = np.finfo(float).tiny
@@ -19,6 +19,15 @@ def test_sigmoid_and_softplus_are_right_for_all_digits(z):
         (got_plus,) = softplus(np.array([z]))
         for got, want in ((got_p, p), (got_not_p, not_p), (got_plus, plus)):
             assert abs(mpmath.mpf(float(got)) - want) <= 1e-15 * want + SMALLEST_NORMAL
+
+
+@pytest.mark.parametrize("z", LOGITS)
+def test_logistic_terms_are_right_for_all_digits(z):
+    with mpmath.workdps(800):
+        exact = mpmath.exp(z)
+        p, not_p = exact / (1 + exact), 1 / (1 + exact)
+        for got, want in zip(logistic_terms(np.array([z])), (p, not_p, mpmath.log(p), mpmath.log(not_p)), strict=True):
+            assert abs(mpmath.mpf(float(got[0])) - want) <= 1e-15 * abs(want) + SMALLEST_NORMAL
 
 
 def test_an_infinite_logit_is_a_sure_thing():

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics.slopes import least_squares_slope
+from scarless.numerics.interval import least_squares_slope
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])

@@ -145,7 +145,7 @@ def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, 
     assert ahead.basins_[0].starts == ("paper",)
     assert ahead.basins_[0].objective == pytest.approx(whole.basins_[0].objective, abs=2e-6)  # tol is 1e-10 a row
     np.testing.assert_allclose(ahead.coef_, whole.coef_, atol=1e-3)
-    far, values = starts.the_papers_start(problem).parameters, problem.penalised.evaluate
+    far, values = starts.the_papers_start(problem).parameters, problem.penalised().evaluate
     left = [float(values(at, Curvature.NONE).value) - whole.basins_[0].objective for at in (far, paper_start(problem))]
     assert 0.0 < left[0] < 0.1 * left[1]
     monkeypatch.setattr(starts, "_SAME_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed

@@ -23,6 +23,7 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
+from scarless.raw.table_classifier import fit_and_prepare, with_prepared
 
 
 def make_table(n=1500, seed=0):
@@ -279,9 +280,9 @@ def test_a_number_that_is_the_name_of_one_column_and_the_position_of_another_is_
 def test_a_fit_gives_the_prepared_table_which_need_not_be_prepared_again(data, monkeypatch):
     table, s = data
     model = TableClassifier(NaiveClassifier())
-    prepared = model.fit_and_prepare(table, s)
+    prepared = fit_and_prepare(model, table, s)
     assert prepared.equals(model.prepare(table))
-    known = model.with_prepared(table, prepared)
+    known = with_prepared(model, table, prepared)
     monkeypatch.setattr(type(known.preparation_), "transform", lambda *_: pytest.fail("it was prepared again"))
     np.testing.assert_array_equal(known.predict_proba(table), known.estimator_.predict_proba(prepared))
 

@@ -327,7 +327,7 @@ def test_every_row_is_as_likely_to_be_drawn(monkeypatch):
 
 
 def test_a_sample_of_a_wide_table_has_fewer_rows(here, files, monkeypatch):
-    monkeypatch.setattr(samples, "_MOST_NUMBERS", 4 * 150)
+    monkeypatch.setattr(samples, "MAX_SAMPLE_NUMBERS", 4 * 150)
     assert SCARClassifier(Seen()).fit(files, "s").label_frequency_rows_ == 150
 
 

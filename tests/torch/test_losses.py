@@ -5,8 +5,7 @@ import pytest
 
 import torch
 from scarless.numerics import likelihood, looks
-from scarless.numerics.costs import LOG
-from scarless.numerics.risk import weighted_cost
+from scarless.numerics.risk import LOG, weighted_cost
 from scarless.torch import LooksLikelihoodLoss, NNPULoss, PropensityWeightedLoss, SARLikelihoodLoss, UPULoss
 from scarless.torch.losses import loss_and_slopes, sar_log_likelihood
 from scarless.torch.networks import Pair, PairNet

@@ -33,7 +33,7 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import HEAVY, means_rows
-from scarless.raw import TableClassifier
+from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
 from scarless.raw.tables import read_numbers
 from scarless.scale.raw_columns import LOG, MOST_LEVELS
 
@@ -230,9 +230,9 @@ class Analysis:
     def _asked(self) -> tuple[TableClassifier, Any]:
         """The model and the columns that it is asked about, which are prepared only once."""
         if self.fitted_to is not None:
-            return self.model.with_prepared(*self.fitted_to), self.fitted_to[0]
+            return with_prepared(self.model, *self.fitted_to), self.fitted_to[0]
         features = self.table[list(self.model.feature_names_in_)]
-        return self.model.with_prepared(features, self.model.prepare(features)), features
+        return with_prepared(self.model, features, self.model.prepare(features)), features
 
     def _observed(self) -> Any:
         """Return the labels as the model was given them."""
@@ -426,7 +426,7 @@ def analyse(
                 "and intervals count the rows."
             )
         classifier, columns = TableClassifier(estimator), table[features]
-        prepared = classifier.fit_and_prepare(columns, found.labels, **given)
+        prepared = fit_and_prepare(classifier, columns, found.labels, **given)
     notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
     notes += told_tails(classifier)
     classifier.settings_ = {**settings.to_dict(), "positive": list(found.positive)}

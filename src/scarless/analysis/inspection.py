@@ -15,8 +15,7 @@ from scarless.analysis.looks import Observed, read_observed
 from scarless.analysis.settings import ALL, ENOUGH_AUDITS, Settings, nearest_column
 from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier
-from scarless.numerics.constant_propensity import holm
-from scarless.numerics.label_tests import label_tests
+from scarless.numerics.label_tests import holm, label_tests
 from scarless.raw import TableClassifier
 from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation

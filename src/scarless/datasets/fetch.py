@@ -26,12 +26,12 @@ from scarless.outside.notices import listed
 
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-_DEPTH = 4  # a gz in a zip in a zip, and one to spare
+_MAX_NESTING = 4  # a gz in a zip in a zip, and one to spare
 _BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 DATA_VARIABLE, CACHE_VARIABLE = "SCARLESS_DATA", "SCARLESS_CACHE"
 _SUFFIXES = ("", ".gz", ".xz")
-_LARGEST_DOWNLOAD = 200_000_000
-_TIMEOUT = 30  # seconds without a byte
+_MAX_DOWNLOAD_BYTES = 200_000_000
+_TIMEOUT_SECONDS = 30  # seconds without a byte
 
 
 def unpack(packed: bytes, name: str, *, largest: int) -> bytes:
@@ -58,7 +58,7 @@ def unpack(packed: bytes, name: str, *, largest: int) -> bytes:
     >>> unpack(gzip.compress(b"1,2,3"), "numbers.csv", largest=100)
     b'1,2,3'
     """
-    for _ in range(_DEPTH):
+    for _ in range(_MAX_NESTING):
         try:
             if packed.startswith(_ZIP):
                 packed = _read_member(packed, name, largest)
@@ -72,7 +72,7 @@ def unpack(packed: bytes, name: str, *, largest: int) -> bytes:
                 return packed
         except _BROKEN as error:
             raise ValueError(f"is damaged or was cut short ({error})") from error
-    raise ValueError(f"is packed more than {_DEPTH} times over")
+    raise ValueError(f"is packed more than {_MAX_NESTING} times over")
 
 
 def _read_up_to(largest: int, file: Any) -> bytes:
@@ -249,7 +249,7 @@ def _fetch(url: str, target: Path, members: Sequence[RawFile], download: Callabl
     part = target.with_name(f".{target.name}.{uuid4().hex}.part")
     try:
         with part.open("xb") as out:
-            download(url, _Capped(out, _LARGEST_DOWNLOAD), None)
+            download(url, _Capped(out, _MAX_DOWNLOAD_BYTES), None)
             out.flush()
             os.fsync(out.fileno())
         packed = part.read_bytes()
@@ -278,7 +278,7 @@ class _Capped:
 
 def _downloader(archive: Archive) -> Callable[..., Any]:
     pooch = need("pooch", f"downloading {archive.name}")
-    return pooch.HTTPDownloader(progressbar=find_spec("tqdm") is not None, chunk_size=2**16, timeout=_TIMEOUT)
+    return pooch.HTTPDownloader(progressbar=find_spec("tqdm") is not None, chunk_size=2**16, timeout=_TIMEOUT_SECONDS)
 
 
 def _where_from(archive: Archive) -> str:

@@ -106,6 +106,8 @@ _MUSHROOM_COLUMNS = [
     "habitat",
 ]
 Item = TypeVar("Item")
+#: Words of 20 Newsgroups that become attributes, the most frequent ones. Evidence: Bekker, Robberechts and Davis
+#: (2019).
 N_WORDS = 200
 _POST = re.compile(r"(?:\./)?(20news-bydate-(?:train|test)/(?:comp|rec)\.[a-z.-]+/[0-9]+)")
 # Posts of the other eleven groups that come before comp.*, between comp.* and rec.*, and after rec.*

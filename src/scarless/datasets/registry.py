@@ -8,7 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from scarless.datasets import parsers
+from scarless.datasets.parsers import (
+    list_posts,
+    parse_adult,
+    parse_breast_cancer,
+    parse_covtype,
+    parse_diabetes,
+    parse_image_segmentation,
+    parse_mushroom,
+    parse_newsgroups,
+    parse_splice,
+)
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
@@ -94,12 +104,12 @@ DATASETS = {
                 15_152_823,
                 "a308bc6e16027e5baaa8296dec10427a9899b1d6df1aa6926f38833d02c05be0",
                 _NEWSGROUPS,
-                normalise=parsers.list_posts,
+                normalise=list_posts,
                 largest_unpacked=100_000_000,
                 also_named=("20news-bydate.tar",),
             ),
         ),
-        parse=parsers.parse_newsgroups,
+        parse=parse_newsgroups,
     ),
     "adult": Dataset(
         folder="adult",
@@ -120,7 +130,7 @@ DATASETS = {
                 _ADULT,
             ),
         ),
-        parse=parsers.parse_adult,
+        parse=parse_adult,
     ),
     "breastcancer": Dataset(
         folder="breastcancer",
@@ -136,7 +146,7 @@ DATASETS = {
                 _BREAST_CANCER,
             ),
         ),
-        parse=parsers.parse_breast_cancer,
+        parse=parse_breast_cancer,
     ),
     "covtype": Dataset(
         folder="covtype",
@@ -151,7 +161,7 @@ DATASETS = {
                 _COVTYPE,
             ),
         ),
-        parse=parsers.parse_covtype,
+        parse=parse_covtype,
     ),
     "diabetes": Dataset(
         folder="diabetes",
@@ -167,7 +177,7 @@ DATASETS = {
                 _DIABETES,
             ),
         ),
-        parse=parsers.parse_diabetes,
+        parse=parse_diabetes,
     ),
     "imagesegmentation": Dataset(
         folder="imagesegmentation",
@@ -188,7 +198,7 @@ DATASETS = {
                 _SEGMENTATION,
             ),
         ),
-        parse=parsers.parse_image_segmentation,
+        parse=parse_image_segmentation,
     ),
     "mushroom": Dataset(
         folder="mushroom",
@@ -203,7 +213,7 @@ DATASETS = {
                 _MUSHROOM,
             ),
         ),
-        parse=parsers.parse_mushroom,
+        parse=parse_mushroom,
     ),
     "splice": Dataset(
         folder="splice",
@@ -226,6 +236,6 @@ DATASETS = {
                 _plain("splice.t"),
             ),
         ),
-        parse=parsers.parse_splice,
+        parse=parse_splice,
     ),
 }

@@ -13,6 +13,7 @@ from scarless.experiments.spec import Cell, Spec
 from scarless.labelling import GeometricMeanSAR, simulate_labels
 from scarless.numerics.arrays import Matrix, Vector
 
+#: Rows that the clusters of an added propensity attribute are fitted on, where a dataset has more. By judgement.
 ROWS_FOR_CLUSTERS = 20_000
 
 

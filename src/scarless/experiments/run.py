@@ -35,12 +35,13 @@ from scarless.experiments.protocol import Prepared, Split, Task, label, prepare,
 from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.numerics.arrays import Vector
-from scarless.numerics.calibration import BinnedRows, binned, calibration_error
+from scarless.numerics.weighted_scores import BinnedRows, binned, calibration_error
 from scarless.outside.files import naming, peak_memory
 from scarless.outside.notices import warn_user
 
+#: Bins of equal width that the calibration error of a method is taken over. By judgement: the usual number.
 CALIBRATION_BINS = 10
-STORED_DECIMALS = 10  # that are stored: the last bits may differ between processors
+STORED_DECIMALS = 10  # the last bits may differ between processors
 
 
 def scores_of(fit: Fit, task: Task) -> dict[str, float]:

@@ -11,9 +11,13 @@ from scipy import stats
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import REPRODUCE, need
 
+#: Level of intervals over runs in the page of a comparison. By judgement: the usual level.
 CONFIDENCE = 0.95
+#: Level of the Friedman and Nemenyi tests in the page of a comparison. Evidence: the level of Demsar (2006), JMLR
+#: 7.
 SIGNIFICANCE = 0.05
-MIN_COMPARED = 3  # datasets, or methods, below which there is no test
+#: Datasets, and methods, below which the page of a comparison has no test of ranks. By judgement.
+MIN_COMPARED = 3
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,12 @@ from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
 
-FEWEST_LABELLED = 20  # for an interval: half of them are left in every half-sample
-FEWEST_RESAMPLES = 20  # fewer say nothing of the tails
-MOST_COPIES = 10**9  # that NumPy draws from without replacement
+MAX_COPIES_FOR_HALVES = 10**9  # that NumPy draws from without replacement, by "marginals"
+#: Labelled, and unlabelled, rows that an interval of a label frequency needs: half of them are left in every
+#: half-sample. By judgement.
+MIN_LABELLED_FOR_INTERVAL = 20
+#: Half-samples that an interval of a label frequency needs: fewer say nothing of the tails. By judgement.
+MIN_RESAMPLES = 20
 
 
 class Estimate(NamedTuple):
@@ -84,9 +87,9 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         -------
         self
         """
-        if check_whole(self.n_resamples, "n_resamples", at_least=0) in range(1, FEWEST_RESAMPLES):
+        if check_whole(self.n_resamples, "n_resamples", at_least=0) in range(1, MIN_RESAMPLES):
             raise ValueError(
-                f"n_resamples must be 0, for no interval, or at least {FEWEST_RESAMPLES}; got {self.n_resamples}."
+                f"n_resamples must be 0, for no interval, or at least {MIN_RESAMPLES}; got {self.n_resamples}."
             )
         self._check_options()
         forget_fit(self)
@@ -186,11 +189,11 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
 
     def _resample(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator, labelled: float) -> "Halves":
         """Return label frequencies and class priors of random halves of the sample."""
-        if min(w @ s, w @ (1 - s)) < FEWEST_LABELLED:
+        if min(w @ s, w @ (1 - s)) < MIN_LABELLED_FOR_INTERVAL:
             raise ValueError(
-                f"n_resamples={self.n_resamples} asks for an interval, which needs at least {FEWEST_LABELLED} labelled "
-                f"and {FEWEST_LABELLED} unlabelled rows; there are {w @ s:.0f} and {w @ (1 - s):.0f}. "
-                "Set n_resamples=0."
+                f"n_resamples={self.n_resamples} asks for an interval, which needs at least "
+                f"{MIN_LABELLED_FOR_INTERVAL} labelled and {MIN_LABELLED_FOR_INTERVAL} unlabelled rows; there are "
+                f"{w @ s:.0f} and {w @ (1 - s):.0f}. Set n_resamples=0."
             )
         halves = [random_half(w, rng) for _ in range(self.n_resamples)]
         shares, raw = np.empty(self.n_resamples), np.empty(self.n_resamples)
@@ -237,10 +240,10 @@ def random_half(w: Vector, rng: np.random.Generator) -> Vector:
     whole = np.floor(w)
     part = w - whole
     n_pieces = float(whole.sum()) + np.count_nonzero(part)
-    if n_pieces >= MOST_COPIES:
+    if n_pieces >= MAX_COPIES_FOR_HALVES:
         raise ValueError(
             f"n_resamples asks for an interval, and sample_weight for {n_pieces:.2g} copies of rows, which are too "
-            f"many to draw halves of (at most {MOST_COPIES:.0e}). Set n_resamples=0, or divide the weights."
+            f"many to draw halves of (at most {MAX_COPIES_FOR_HALVES:.0e}). Set n_resamples=0, or divide the weights."
         )
     pieces = np.concatenate([whole, part > 0]).astype(np.int64)
     drawn = rng.multivariate_hypergeometric(pieces, int(n_pieces) // 2, method="marginals")

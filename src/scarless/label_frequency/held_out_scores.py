@@ -18,19 +18,22 @@ from scarless.checks.tables import take_rows
 from scarless.engines.blas import FEW_ROWS, trees_alone
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.numerics.arrays import Vector
-from scarless.numerics.density_ratio import negative_share, smoothed_ratio
 from scarless.numerics.scores import (
     best_bin,
     labelled_share_of_scores,
     largest_score,
     mean_labelled_score,
+    negative_share,
     prior_of_all,
+    smoothed_ratio,
 )
 
 PRECOMPUTED = "precomputed"
 PROBABILITY, DECISION = "predict_proba", "decision_function"  # where scores come from, apart from PRECOMPUTED
 _VARIANTS = {"e1": mean_labelled_score, "e2": labelled_share_of_scores, "e3": largest_score}
-MOST_COPIES = 10**6
+#: Most copies of scores that weights of rows become for DEDPUL's densities; larger weights are scaled down. By
+#: judgement.
+MAX_SCORE_COPIES = 10**6
 
 
 class ScoreEstimator(LabelFrequencyEstimator):
@@ -487,7 +490,7 @@ def copies(scores: Vector, w: Vector) -> Vector:
         return scores
     order = np.argsort(scores, kind="stable")
     ends = np.cumsum(w[order])
-    n = max(min(round(float(ends[-1])), MOST_COPIES), w.size)
+    n = max(min(round(float(ends[-1])), MAX_SCORE_COPIES), w.size)
     places = (np.arange(n) + 0.5) * (ends[-1] / n)
     return scores[order][np.searchsorted(ends, places)]
 

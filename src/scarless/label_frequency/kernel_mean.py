@@ -35,26 +35,41 @@ from sklearn.exceptions import ConvergenceWarning
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.numerics.arrays import Mask, Matrix, Vector
-from scarless.numerics.roots import find_root
+from scarless.numerics.interval import find_root
 
-_BLOCK_ROWS = 256
-MAX_ITER = 60
-NOTHING = 1e-14  # a squared distance that counts as 0
-TO_THE_WALL = 0.995  # of the longest step that keeps all weights positive
-RIDGE_PER_POINT, LARGEST_RIDGE = 1e-7, 1e-4
-TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated
-PATIENCE = 4  # exchanges without progress before the interior-point method takes over
-LOW_RANK = 0.2  # of the number of points: up to here the interior-point method is the faster one
-SMALLEST = 1e-8  # entries of K that its low-rank factor may miss
-WIDTHS = np.logspace(-1, 1, 5)  # times the median distance
-FIRST_STEP = 1.05  # in lambda, for the slope at the start
-SHARE_OF_SLOPE = 0.8  # KM2's threshold: so much of the slope at the start, and the rest of the slope at infinity
-STEEPEST = 0.9  # KM1's threshold, where it leaves nothing to find
+_BLOCK_ROWS = 256  # of temporary arrays, which stay small beside the square matrix
+MAX_INTERIOR_STEPS = 60
+ZERO_SQUARED_DISTANCE = 1e-14  # a squared distance that counts as 0
+SHARE_OF_LONGEST_STEP = 0.995  # of the longest step that keeps all weights positive
+DISTANCE_TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated
+MAX_FRUITLESS_EXCHANGES = 4  # exchanges without progress before the interior-point method takes over
+LOW_RANK_SHARE = 0.2  # of the number of points: up to here the interior-point method is the faster one
+FACTOR_TOLERANCE = 1e-8  # entries of K that its low-rank factor may miss
+SHARE_STEP = 0.1  # of the share of positives, until the threshold is passed
+#: Ridge on the kernel matrix of KM1 and KM2: so much per point, and no more than the second number. Evidence: it
+#: changes slopes by about 0.001 (notes of `KernelMean`).
+RIDGE_PER_POINT, MAX_RIDGE = 1e-7, 1e-4
+#: Widths of the Gaussian kernel that KM1 and KM2 try, times the median distance of rows; the width with the largest
+#: distance between labelled and unlabelled rows is taken. Evidence: the code published with Ramaswamy, Scott and
+#: Tewari (2016).
+KERNEL_WIDTHS = np.logspace(-1, 1, 5)
+#: Lambda up to which KM2 measures the slope of the distance at its start. Evidence: the code published with
+#: Ramaswamy, Scott and Tewari (2016).
+KM2_FIRST_LAMBDA = 1.05
+#: KM2's threshold: this share of the slope at the start, and the rest of the slope at infinity. Evidence: the code
+#: published with Ramaswamy, Scott and Tewari (2016).
+KM2_SHARE_OF_FIRST_SLOPE = 0.8
+#: Threshold of KM1 above which KM2's is taken in its place. Evidence: the code published with Ramaswamy, Scott and
+#: Tewari (2016).
+KM1_MAX_THRESHOLD = 0.9
+#: Rows that the median distance of KM1 and KM2 is taken from, where there are more. By judgement.
 POINTS_FOR_MEDIAN = 1000
-STEP = 0.1  # of the share, until the threshold is passed
-PRECISION = 1e-3  # of the share
-FEW_LABELLED = 10
-FEW = "KernelMean has only {n} labelled rows to compare with; the estimate says little."
+#: Precision of the share of positives that KM1 and KM2 find. Evidence: with lambda to 0.01 an interior-point
+#: solution of the original formulation finds 0.289 where this finds 0.290 (benchmarks/README.md, KM2).
+SHARE_PRECISION = 1e-3
+#: Labelled rows below which KM1 and KM2 warn. By judgement.
+MIN_LABELLED_WITHOUT_WARNING = 10
+FEW_LABELLED_WARNING = "KernelMean has only {n} labelled rows to compare with; the estimate says little."
 
 
 def squared_distances(X: Any) -> Matrix:
@@ -113,10 +128,10 @@ def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) ->
     g = gradient(w)
     y = float(g.min() - 0.1 * (g.max() - g.min()) - 1e-12)
     z = g - y
-    for iteration in range(1, MAX_ITER + 1):
+    for iteration in range(1, MAX_INTERIOR_STEPS + 1):
         objective, gap = 0.5 * (w - u) @ g, w @ z
         dual, primal = g - z - y, 1.0 - w.sum()
-        enough = max(tol * float(objective), NOTHING)
+        enough = max(tol * float(objective), ZERO_SQUARED_DISTANCE)
         if gap <= enough and np.abs(dual).max() <= enough:
             return w, z, iteration, True
         solve = _newton_solver(factor, ridge + z / w)
@@ -124,10 +139,10 @@ def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) ->
         step = _step(solve, ones, w, z, dual, primal, np.zeros(u.size))
         centring = (((w + _longest(w, step[0]) * step[0]) @ (z + _longest(z, step[1]) * step[1])) / gap) ** 3
         step = _step(solve, ones, w, z, dual, primal, centring * gap / u.size - step[0] * step[1])
-        length = TO_THE_WALL * min(_longest(w, step[0]), _longest(z, step[1]))
+        length = SHARE_OF_LONGEST_STEP * min(_longest(w, step[0]), _longest(z, step[1]))
         w, z, y = w + length * step[0], z + length * step[1], y + length * step[2]
         g = gradient(w)
-    return w, z, MAX_ITER, False
+    return w, z, MAX_INTERIOR_STEPS, False
 
 
 def _newton_solver(factor: Matrix, diagonal: Vector) -> Callable[[Vector], Vector]:
@@ -180,7 +195,7 @@ def ridge(n_points: int) -> float:
 
     It adds as many times :math:`|u-w|^2` to a squared distance, which falls with the number of points.
     """
-    return min(RIDGE_PER_POINT * n_points, LARGEST_RIDGE)
+    return min(RIDGE_PER_POINT * n_points, MAX_RIDGE)
 
 
 class Hull:
@@ -209,29 +224,29 @@ class Hull:
     @property
     def _is_smooth(self) -> bool:
         """Whether pivoting has failed before and the rank is low, so that it need not be tried again."""
-        return self._factor is not None and self._factor.shape[1] <= LOW_RANK * self._factor.shape[0]
+        return self._factor is not None and self._factor.shape[1] <= LOW_RANK_SHARE * self._factor.shape[0]
 
     def _by_interior_point(self, u: Vector) -> Nearest:
         if self._factor is None:
-            self._factor = low_rank_factor(self._kernel - self._ridge * np.eye(u.size), SMALLEST)
-        weights, mu, n_iter, converged = nearest_distribution(self._factor, self._ridge, u, TOLERANCE)
+            self._factor = low_rank_factor(self._kernel - self._ridge * np.eye(u.size), FACTOR_TOLERANCE)
+        weights, mu, n_iter, converged = nearest_distribution(self._factor, self._ridge, u, DISTANCE_TOLERANCE)
         change = weights - u
         squared = float(((self._factor.T @ change) ** 2).sum() + self._ridge * (change @ change))
         return Nearest(weights, mu, squared, weights < mu, n_iter, converged)
 
     def _by_pivoting(self, u: Vector, zero: Mask) -> Nearest | None:
         """Exchange blocks of points until no sign is violated; None where that leads nowhere."""
-        fewest, highest, patience, n_faces = u.size + 1, 0.0, PATIENCE, 0
+        fewest, highest, patience, n_faces = u.size + 1, 0.0, MAX_FRUITLESS_EXCHANGES, 0
         while patience > 0:
             n_faces += 1
             weights, mu = self._on_face(u, zero)
             squared = float(-(mu @ u))
-            violated = np.where(zero, mu < -TOLERANCE * squared, weights < -TOLERANCE / u.size)
+            violated = np.where(zero, mu < -DISTANCE_TOLERANCE * squared, weights < -DISTANCE_TOLERANCE / u.size)
             n_violated = int(violated.sum())
             if n_violated == 0:
                 return Nearest(weights, mu, max(squared, 0.0), zero, n_faces, True)
-            progress = n_violated < fewest or squared > (1.0 + TOLERANCE) * highest
-            patience = PATIENCE if progress else patience - 1
+            progress = n_violated < fewest or squared > (1.0 + DISTANCE_TOLERANCE) * highest
+            patience = MAX_FRUITLESS_EXCHANGES if progress else patience - 1
             fewest, highest = min(fewest, n_violated), max(highest, squared)
             zero = zero ^ violated
         return None
@@ -389,14 +404,14 @@ class KernelMean(LabelFrequencyEstimator):
         n_l, n_u = float(w @ s), float(w @ (1.0 - s))
         counts = n_u * unlabelled + n_l * labelled
         width, distance, squared = choose_width(points, counts, unlabelled - labelled, rng)
-        few = ((FEW.format(n=int(n_l)), UserWarning),) if n_l < FEW_LABELLED else ()
+        few = ((FEW_LABELLED_WARNING.format(n=int(n_l)), UserWarning),) if n_l < MIN_LABELLED_WITHOUT_WARNING else ()
         if distance == 0.0:  # labelled rows look like unlabelled ones
             attributes = {"kernel_width": width, "threshold": 1.0, "bound_reached": True, "slopes": np.zeros((0, 2))}
             return Estimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
         curve = DistanceCurve(hull_of(squared, width), unlabelled, labelled, distance)
-        nu = curve.start() * SHARE_OF_SLOPE + (1.0 - SHARE_OF_SLOPE)
+        nu = curve.start() * KM2_SHARE_OF_FIRST_SLOPE + (1.0 - KM2_SHARE_OF_FIRST_SLOPE)
         km1 = 1.0 / (distance * np.sqrt(min(n_l, n_u)))
-        if self.variant == "km1" and km1 <= STEEPEST:
+        if self.variant == "km1" and km1 <= KM1_MAX_THRESHOLD:
             nu = km1
         found = curve.where_slope_is(nu, self.max_share)
         return Estimate(
@@ -442,12 +457,12 @@ class DistanceCurve:
         self.flat_to = float((self.mixture[labelled] / self.component[labelled]).min())
 
     def start(self) -> float:
-        """Return the mean slope between lambda = 1 and `FIRST_STEP`, in units of the distance."""
-        share = 1.0 - 1.0 / FIRST_STEP
+        """Return the mean slope between lambda = 1 and `KM2_FIRST_LAMBDA`, in units of the distance."""
+        share = 1.0 - 1.0 / KM2_FIRST_LAMBDA
         if share <= self.flat_to:
             return 0.0
         found = self._nearest(share)
-        return float(np.sqrt(found.squared_distance)) / (FIRST_STEP - 1.0) / self.distance
+        return float(np.sqrt(found.squared_distance)) / (KM2_FIRST_LAMBDA - 1.0) / self.distance
 
     def slope(self, share: float) -> float:
         """Return the derivative of the distance with respect to lambda = 1/(1-share), in units of the distance."""
@@ -464,10 +479,10 @@ class DistanceCurve:
         while self.slope(high) < nu:
             if high >= largest:
                 return None
-            low, high = high, min(high + STEP, largest)
+            low, high = high, min(high + SHARE_STEP, largest)
         if high == low:
             return low
-        return find_root(lambda share: self.slope(share) - nu, low, high, xtol=PRECISION)
+        return find_root(lambda share: self.slope(share) - nu, low, high, xtol=SHARE_PRECISION)
 
     def _nearest(self, share: float) -> Nearest:
         stretch = 1.0 / (1.0 - share)
@@ -532,7 +547,7 @@ def choose_width(
     typical = median_distance(squared, counts, rng)
     if typical == 0.0:
         return 1.0, 0.0, squared
-    widths = WIDTHS * typical
+    widths = KERNEL_WIDTHS * typical
     distances = [embedding_distance(squared, width, difference) for width in widths]
     best = int(np.argmax(distances))
     return float(widths[best]), distances[best], squared

@@ -24,9 +24,9 @@ from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.numerics.arrays import Integers, Mask, Vector
 
 Codes = NDArray[np.uint8]
-MOST_RANGES = 256  # a code is one byte
+MAX_RANGES = 256  # a code is one byte
 _BLOCK_ROWS = 512  # few enough for the processor's cache
-_AHEAD = 64  # most subsets that are cut before the search asks for them, together with one that it asks for
+_SUBSETS_CUT_AHEAD = 64  # most subsets that are cut before the search asks for them, together with one that it asks for
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def search(tree: SubsetTree, variance: float, max_splits: int, min_rows: int) ->
             continue
         if whole.parts is None:
             near = (part for subset in cut for part in subset.parts or () if part.parts is None and part is not whole)
-            cut = [whole, *islice(filter(may_be_cut, near), _AHEAD)]
+            cut = [whole, *islice(filter(may_be_cut, near), _SUBSETS_CUT_AHEAD)]
             tree.cut(cut)
         n_splits += bool(whole.parts)
         for part in whole.parts or ():
@@ -375,9 +375,9 @@ class TIcE(LabelFrequencyEstimator):
         self.pos_label = pos_label
 
     def _check_options(self) -> None:
-        if check_whole(self.n_ranges, "n_ranges", at_least=2) > MOST_RANGES:
+        if check_whole(self.n_ranges, "n_ranges", at_least=2) > MAX_RANGES:
             raise ValueError(
-                f"n_ranges must be at most {MOST_RANGES}; got {self.n_ranges}. Fewer, fuller ranges do better."
+                f"n_ranges must be at most {MAX_RANGES}; got {self.n_ranges}. Fewer, fuller ranges do better."
             )
         for name, least in (("n_folds", 2), ("n_iterations", 1), ("max_splits", 1), ("min_rows", 1)):
             check_whole(getattr(self, name), name, at_least=least)

@@ -23,7 +23,7 @@ from scarless.labelling.base import (
 from scarless.numerics.arrays import Vector
 
 Stratum = tuple[Any, ...]
-_ONE = "StepSAR has steps along one attribute; {} are given. See StratifiedSAR."
+_ONE_ATTRIBUTE = "StepSAR has steps along one attribute; {} are given. See StratifiedSAR."
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class StepSAR(LabellingMechanism):
     def __post_init__(self) -> None:
         attribute = check_selector(self.attribute, "attribute")
         if count_columns(attribute)[0] != 1:
-            raise ValueError(_ONE.format(count_columns(attribute)[0]))
+            raise ValueError(_ONE_ATTRIBUTE.format(count_columns(attribute)[0]))
         thresholds = tuple(
             check_number(t, f"thresholds[{i}]") for i, t in enumerate(np.ravel(self.thresholds).tolist())
         )
@@ -147,7 +147,7 @@ class StepSAR(LabellingMechanism):
         """Compute the propensities by the formula above."""
         chosen = read_attributes(X, self.attribute, "attribute")
         if len(chosen.labels) != 1:
-            raise ValueError(_ONE.format(f"{len(chosen.labels)} ({', '.join(chosen.labels)})"))
+            raise ValueError(_ONE_ATTRIBUTE.format(f"{len(chosen.labels)} ({', '.join(chosen.labels)})"))
         x = attribute_matrix(chosen)[:, 0]
         step = np.searchsorted(np.asarray(self.thresholds, dtype=np.float64), x, side="right")
         return np.asarray(self.propensities)[step]

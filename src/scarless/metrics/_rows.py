@@ -8,8 +8,7 @@ import numpy as np
 from scarless.checks.options import check_flag, real_number, shown
 from scarless.checks.vectors import check_probability, check_scored
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.costs import Cost, get_cost
-from scarless.numerics.risk import times
+from scarless.numerics.risk import Cost, get_cost, times
 from scarless.numerics.weighted_scores import Targets, normalised_targets, plain_targets
 
 

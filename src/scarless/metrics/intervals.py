@@ -17,9 +17,8 @@ from scarless.metrics._rows import check_fraction, check_judged_predictions, che
 from scarless.metrics.risk import effective_sample_size
 from scarless.metrics.score import Score
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.costs import Cost
 from scarless.numerics.interval import Interval, quantile
-from scarless.numerics.risk import over_propensity, times, weighted_cost
+from scarless.numerics.risk import Cost, over_propensity, times, weighted_cost
 
 METHODS = ("empirical-bernstein", "bootstrap", "normal")
 CELLS_PER_BATCH = 2**20  # 8 MB of resampled rows at a time

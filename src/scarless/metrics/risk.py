@@ -5,8 +5,15 @@ import numpy as np
 from scarless.checks.vectors import check_indicator, check_propensity, check_weight
 from scarless.metrics._rows import Weighting, check_judged_predictions, check_options, targets, weighted_mean
 from scarless.numerics.arrays import ArrayLike
-from scarless.numerics.costs import Cost
-from scarless.numerics.risk import expected_cost, labelling_variance, mixed_cost, over_propensity, times, true_cost
+from scarless.numerics.risk import (
+    Cost,
+    expected_cost,
+    labelling_variance,
+    mixed_cost,
+    over_propensity,
+    times,
+    true_cost,
+)
 
 
 def true_risk(

@@ -35,7 +35,7 @@ from scarless.numerics.weighted_scores import Ratio
 from scarless.outside.notices import warn_user
 
 Formula = Callable[[Vector, Vector, Vector], Ratio]  # predictions, targets, weights
-HALVINGS = 60  # of a step that is at most twice as long as the interval
+END_BISECTIONS = 60  # of a step that is at most twice as long as the interval
 
 
 @dataclass(frozen=True)
@@ -464,7 +464,7 @@ def _end(excess: Callable[[float], float], inside: float, limit: float) -> float
         inside, step = inside + step, 2.0 * step
         if (inside - limit) * step > 0.0:
             return limit
-    for _ in range(HALVINGS):
+    for _ in range(END_BISECTIONS):
         step *= 0.5
         if excess(inside + step) <= 0.0:
             inside += step

@@ -30,8 +30,8 @@ from scarless.metrics.score import (
 )
 from scarless.numerics import weighted_scores
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.costs import get_cost
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
+from scarless.numerics.risk import get_cost
 from scarless.numerics.weighted_scores import Ratio
 
 _Checked = tuple[Vector, Vector]  # labels, and predictions as the formula takes them

@@ -1,6 +1,6 @@
 """Thin scikit-learn classes: check, compute, store."""
 
-from scarless.models._base import PUClassifier as PUClassifier
+from scarless.models.base import PUClassifier as PUClassifier
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.published_em import PublishedEMClassifier
 from scarless.models.sar_em import SAREMClassifier

@@ -1,4 +1,4 @@
-"""The table of a fit to several looks, audits and facts from elsewhere."""
+"""What a classifier made of two models answers: tables, intervals and predictions, of one label or of several looks."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from scarless.checks.options import check_share, check_whole
 from scarless.checks.rows import check_rows
 from scarless.checks.vectors import check_random_stream
 from scarless.engines.base import known_rows
-from scarless.models._base import as_given, need_labels
 from scarless.models._looks import LooksMixin, choice_remark
 from scarless.models._observed import Looks
+from scarless.models.base import as_given, need_labels
 from scarless.models.summary import Block, Summary, few_labels_remarks
 from scarless.models.uncertainty import NOT_CONVERGED, StandardErrors
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector

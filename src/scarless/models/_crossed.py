@@ -16,9 +16,9 @@ from scarless.checks.tables import check_foreign_table, take_rows
 from scarless.checks.vectors import check_vector, check_weight
 from scarless.engines import Engine, attach
 from scarless.models._answers import LooksAnswers
-from scarless.models._base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models._observed import Looks, any_label
 from scarless.models._pair import PairClassifier
+from scarless.models.base import warn_if_all_labelled, warn_if_all_positive
 from scarless.models.summary import MemberSummary, StackSummary, attribute_names, crossed_summary, few_labels_remarks
 from scarless.models.uncertainty import digest_of, held_out_of_fit
 from scarless.numerics.arrays import Matrix, Vector

@@ -20,13 +20,13 @@ from scarless.checks.rows import ReadLabels, check_rows, named_values
 from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, attach
 from scarless.engines.blocks import Reading
-from scarless.models._base import (
+from scarless.models._observed import Looks, LooksReading, LooksRows, attributes_only, by_name, names_several
+from scarless.models.base import (
     block_probability,
     in_double,
     warn_if_all_labelled,
     warn_if_all_positive,
 )
-from scarless.models._observed import Looks, LooksReading, LooksRows, attributes_only, by_name, names_several
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.looks_objective import detection_curve

@@ -1,4 +1,7 @@
-"""What each model sees at each look: columns, visit attributes, offsets, bounds, rates of false positives."""
+"""What was observed, as a fit gets it: labels at looks, audits, and what each model sees at each look.
+
+Values are in memory, or columns of rows that live elsewhere.
+"""
 
 from typing import Any, NamedTuple
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from scarless.checks.attributes import check_attributes
 from scarless.engines.base import known_rows
 from scarless.engines.blocks import Units
-from scarless.models._base import (
+from scarless.models.base import (
     WIDE_INTERVAL,
     LogisticMixin,
     PUClassifier,

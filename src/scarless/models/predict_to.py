@@ -32,7 +32,7 @@ from scarless.numerics.likelihood import posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import LogisticPair, PairObjective
-from scarless.numerics.sigmoid import sigmoid
+from scarless.numerics.sigmoid import at_least_one, sigmoid
 from scarless.scale.columns import PartitionError, labels
 from scarless.scale.partitions import Plan
 from scarless.scale.predictions import Asked, Written, check_target, refuse_inputs, write_predictions
@@ -318,8 +318,7 @@ class AnyModel:
         S, audit = observed.in_words(observation)
         q = np.asarray(model.predict_posterior(X, S, audit=audit), dtype=np.float64)
         e = [np.asarray(model.predict_propensity(X, look=k), dtype=np.float64) for k in range(S.shape[1])]
-        left = np.where(observation.seen >= 0, 1.0 - np.stack(e, axis=1), 1.0).prod(axis=1)
-        return Answers(f, 1.0 - left, q)
+        return Answers(f, at_least_one(np.where(observation.seen >= 0, np.stack(e, axis=1), 0.0)), q)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scarless.checks.tables import check_foreign_table, refuse_unread
 from scarless.checks.vectors import check_propensity
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
-from scarless.models._base import (
+from scarless.models.base import (
     LogisticMixin,
     PUClassifier,
     as_given,

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_flag, check_positive
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
-from scarless.models._base import as_given, check_solver_options, warn_unless_converged
 from scarless.models._pair import PairClassifier, means_all
+from scarless.models.base import as_given, check_solver_options, warn_unless_converged
 from scarless.models.propensity_weighted import possible_shares, refuse_unless_negative_weights
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities

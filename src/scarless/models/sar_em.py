@@ -10,9 +10,9 @@ from scarless.checks.options import check_jobs, check_positive
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import check_foreign_table, refuse_device
 from scarless.checks.vectors import check_random_stream
-from scarless.models._base import check_solver_options
 from scarless.models._crossed import LooksCrossedClassifier
 from scarless.models._pair import means_all
+from scarless.models.base import check_solver_options
 from scarless.models.published_em import check_two_estimators
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design

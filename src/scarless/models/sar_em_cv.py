@@ -13,9 +13,9 @@ from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep
 from scarless.models._answers import LooksAnswers
-from scarless.models._base import check_attribute_sets, warn_unless_converged
 from scarless.models._observed import LooksRows, by_name
 from scarless.models._pair import means_all
+from scarless.models.base import check_attribute_sets, warn_unless_converged
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user

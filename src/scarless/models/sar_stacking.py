@@ -20,8 +20,8 @@ from scarless.checks.options import (
 )
 from scarless.checks.tables import check_foreign_table, check_table
 from scarless.checks.vectors import check_vector
-from scarless.models._base import check_attribute_sets, warn_if_all_labelled, warn_if_all_positive
 from scarless.models._pair import PairClassifier
+from scarless.models.base import check_attribute_sets, warn_if_all_labelled, warn_if_all_positive
 from scarless.models.summary import MemberSummary, StackSummary, attribute_names, few_labels_remarks
 from scarless.models.uncertainty import digest_of, held_out_of_fit
 from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector

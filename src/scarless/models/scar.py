@@ -17,8 +17,8 @@ from scarless.label_frequency.names import (
 )
 from scarless.label_frequency.samples import as_named, draw_sample
 from scarless.labelling.base import check_one_propensity
-from scarless.models._base import as_given, check_solver_options, need_labels
 from scarless.models._pair import PairClassifier
+from scarless.models.base import as_given, check_solver_options, need_labels
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design

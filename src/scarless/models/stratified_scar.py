@@ -24,7 +24,7 @@ from scarless.label_frequency.names import (
     narrow_tags,
 )
 from scarless.labelling.base import columns_at
-from scarless.models._base import check_solver_options, need_labels
+from scarless.models.base import check_solver_options, need_labels
 from scarless.models.propensity_weighted import KnownPropensityClassifier
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.linear import Design

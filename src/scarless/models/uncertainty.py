@@ -11,7 +11,7 @@ from scarless.checks.order import exact_keys
 from scarless.checks.rows import check_rows, row_totals, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_random_stream, check_vector
 from scarless.engines import Engine, attach
-from scarless.models._base import need_labels
+from scarless.models.base import need_labels
 from scarless.models.summary import (
     ONE_PROPENSITY,
     Block,

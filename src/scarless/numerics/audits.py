@@ -11,13 +11,12 @@ import numpy as np
 from scipy.special import expit, logit
 
 from scarless.numerics.arrays import Matrix, Rows, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, find_root
 from scarless.numerics.looks_objective import sum_of_squares
 from scarless.numerics.objectives import PairObjective
-from scarless.numerics.roots import find_root
 
-_SURE = 1e-12  # nearest to 0 and 1 that a probability is shifted from
-_FARTHEST = 60.0  # logits that a model may be off
+_PROBABILITY_MARGIN = 1e-12  # nearest to 0 and 1 that a probability is shifted from
+_MAX_LOGIT_SHIFT = 60.0  # logits that a model may be off
 
 
 class Differences(NamedTuple):
@@ -62,7 +61,7 @@ class Differences(NamedTuple):
         :math:`r - q` and the variance :math:`r(1-r)`. Where `q` is the same for all rows, this is the binomial
         variance of Wilson's interval.
         """
-        r = expit(logit(np.clip(self.q, _SURE, 1.0 - _SURE)) + delta)
+        r = expit(logit(np.clip(self.q, _PROBABILITY_MARGIN, 1.0 - _PROBABILITY_MARGIN)) + delta)
         mean = float(self.omega @ (r - self.q) / self.omega.sum())
         weight = (1.0 - self.p) * self.omega**2
         if not weight.any():
@@ -96,7 +95,7 @@ def difference_interval(value: float, open_: Differences, rest: float, *, z: flo
             alpha, variance = at(delta)
             return side * (alpha - value) - z * float(np.sqrt(variance))
 
-        far = side * _FARTHEST
+        far = side * _MAX_LOGIT_SHIFT
         delta = far if beyond(far) <= 0 else find_root(beyond, -far, far)
         return min(max(at(delta)[0], 0.0), 1.0)
 

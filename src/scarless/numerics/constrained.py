@@ -24,7 +24,7 @@ from scarless.numerics.namespace import concat, namespace_of, zeros
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.numerics.sigmoid import sigmoid_pair
 
-_HALVINGS = 30
+_MAX_STEP_HALVINGS = 30
 
 
 class LevelSums(NamedTuple):
@@ -172,7 +172,7 @@ def _line_search(
         return float(sums.value) + step.multiplier * off + 0.5 * step.stiffness * off**2
 
     before, share = merit(now), 1.0
-    for _ in range(_HALVINGS):
+    for _ in range(_MAX_STEP_HALVINGS):
         trial = problem.evaluate(beta + share * step.direction, Curvature.OBSERVED)
         if merit(trial) <= before - 2e-4 * share * step.gain + noise:
             return beta + share * step.direction, trial

@@ -14,9 +14,9 @@ from scipy import sparse
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of
 
-_NO_INFORMATION = 1e-280  # curvature: what is divided by less leaves the range of numbers
+_MIN_CURVATURE = 1e-280  # what is divided by less leaves the range of numbers
 _TURNED_ROWS = 1024  # with 20 columns and three weights: 24 ms for 100,000 rows at 512 to 2,048, 40 at 4,096
-_WIDE = 64  # columns, from which on a symmetric product is worth sorting rows by the sign of their weights
+_WIDE_COLUMNS = 64  # from which on a symmetric product is worth sorting rows by the sign of their weights
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def cross_products(left: Any, parts: list[tuple[Vector, Any]]) -> Matrix:
     """Return the cross products of a block with others, each with weights of its own, side by side."""
     if namespace_of(left) is not np or any(sparse.issparse(X) for X in (left, *(right for _, right in parts))):
         return concat([cross_product(left, weight, right) for weight, right in parts], axis=1)
-    if parts[0][1] is left and left.shape[1] >= _WIDE:
+    if parts[0][1] is left and left.shape[1] >= _WIDE_COLUMNS:
         own = _signed_gram(left, parts[0][0])
         return np.hstack([own, cross_products(left, parts[1:])]) if len(parts) > 1 else own
     A = _scaled_side_by_side([(right, weight) for weight, right in parts])
@@ -132,11 +132,11 @@ def products_of_pairs(blocks: list[Any], weights: dict[tuple[int, int], Vector])
     a product needs stays in the cache: about half the time of `cross_products` with 20 columns.
     """
     first = blocks[0]
-    if namespace_of(first) is not np or sparse.issparse(first) or max(X.shape[1] for X in blocks) >= _WIDE:
+    if namespace_of(first) is not np or sparse.issparse(first) or max(X.shape[1] for X in blocks) >= _WIDE_COLUMNS:
         return {(j, k): cross_products(blocks[j], [(weight, blocks[k])]) for (j, k), weight in weights.items()}
     out = {(j, k): np.zeros((blocks[j].shape[1] + 1, blocks[k].shape[1] + 1)) for j, k in weights}
     turned = {id(X): np.ones((X.shape[1] + 1, _TURNED_ROWS), dtype=X.dtype) for X in blocks}
-    scaled = np.empty((_WIDE, _TURNED_ROWS), dtype=first.dtype)
+    scaled = np.empty((_WIDE_COLUMNS, _TURNED_ROWS), dtype=first.dtype)
     for start in range(0, first.shape[0], _TURNED_ROWS):
         rows = slice(start, min(start + _TURNED_ROWS, first.shape[0]))
         size = rows.stop - start
@@ -186,7 +186,7 @@ def exact_gram(X: Any, weight: Vector) -> Matrix:
 def unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
     """Return a matrix scaled to a unit diagonal, and the scale of each row and column; nothing is left as it is."""
     diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > _NO_INFORMATION, diagonal, 1.0))
+    scale = 1.0 / np.sqrt(np.where(diagonal > _MIN_CURVATURE, diagonal, 1.0))
     scaled = matrix * scale[:, None]
     scaled *= scale
     return scaled, scale

@@ -23,8 +23,8 @@ from scarless.numerics.linear import Design
 from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of, zeros
 from scarless.numerics.objectives import Curvature, Sums
 
-_FEW = 32  # sparse columns of a block that are quicker dense
-_STEEPEST = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way
+_MAX_COLUMNS_MADE_DENSE = 32  # sparse columns of a block that are quicker dense
+_MAX_LOG_SCALE = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class RelaxedPair:
 
     def logits(self, X: Any, rows: Rows, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
         """Return the stretched logits as a column, the standardised attributes, and both models' logits."""
-        stretched = float(np.exp(min(float(beta[0]), _STEEPEST))) * rows["u"]
+        stretched = float(np.exp(min(float(beta[0]), _MAX_LOG_SCALE))) * rows["u"]
         Z = self._standardised(X)
         u = float(self.centre + beta[1]) + stretched
         return stretched[:, None], Z, u, rows.get("v", 0.0) + linear.logits(Z, beta[2:]) + self.follow * u
@@ -142,7 +142,7 @@ class RelaxedPair:
     def _standardised(self, X: Any) -> Any:
         Z = self.e.take(X)
         if sparse.issparse(Z):
-            if Z.shape[1] > _FEW:
+            if Z.shape[1] > _MAX_COLUMNS_MADE_DENSE:
                 return Z.multiply(1.0 / self.unit).tocsr()
             Z = Z.toarray()
         Z = in_float64(Z)

@@ -13,7 +13,7 @@ from scipy.stats import poisson
 
 from scarless.numerics.arrays import Vector
 
-_FEW = 50  # distinct means that get a table each
+_MAX_TABLED_MEANS = 50  # distinct means that get a table each
 
 
 def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
@@ -31,7 +31,7 @@ def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
     if mean.size and mean[0] > 0 and (mean == mean[0]).all():  # as a rule
         return np.searchsorted(_chances(float(mean[0])), u, side="right").astype(np.float64)
     means = np.unique(mean)
-    if means.size > _FEW:
+    if means.size > _MAX_TABLED_MEANS:
         return np.asarray(poisson.ppf(u, mean))
     counts = np.zeros(mean.size)
     for each in means[means > 0]:
@@ -40,7 +40,7 @@ def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
     return counts
 
 
-@lru_cache(_FEW)
+@lru_cache(_MAX_TABLED_MEANS)
 def _chances(mean: float) -> Vector:
     """Return the probabilities of at most 0, 1, 2 and so on, up to where rounding makes them 1."""
     return np.asarray(poisson.cdf(np.arange(int(poisson.isf(1e-16, mean)) + 1), mean))

@@ -20,7 +20,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.risk import times
 
-_TINY = 1e-150  # products of two of these are still numbers with all their digits
+_MIN_SQUARABLE = 1e-150  # products of two of these are still numbers with all their digits
 
 
 class Box(NamedTuple):
@@ -280,7 +280,7 @@ def roc_auc_bounds(order: NDArray[np.intp], box: Box, w: Vector) -> Interval:
     (0.5, 0.8)
     """
     share = w / w.sum()
-    box = Box(*(np.where(end < _TINY, 0.0, end) for end in box))
+    box = Box(*(np.where(end < _MIN_SQUARABLE, 0.0, end) for end in box))
     # Positives and negatives of each group of equal scores, at either end.
     masses: list[Vector] = [
         np.bincount(order, share * end).astype(np.float64) for end in (box.low, 1.0 - box.low, box.high, 1.0 - box.high)

@@ -23,14 +23,14 @@ _FIRST_BYTES = {
     b"\x28\xb5\x2f\xfd": "zstd", b"\xff\xff\xff\xff": "Arrow", b"\xd0\xcf\x11\xe0": "old Excel (.xls)",
     b"BZh": "bzip2", b"%PDF": "PDF", b"SQLite format 3": "SQLite", b"\xfd7zXZ": "xz",
 }  # fmt: skip
-_CALLED = {"Parquet": ".parquet", "Arrow": ".arrow", "Excel": ".xlsx", "text": ".csv"}
-USER = "Reading and writing tables"
+_USUAL_SUFFIX = {"Parquet": ".parquet", "Arrow": ".arrow", "Excel": ".xlsx", "text": ".csv"}
+EXTRA_USER = "Reading and writing tables"
 MISSING = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "n/a", "nan", "null",
 )  # fmt: skip
-NONE = "None"  # missing among numbers and dates; among texts a value, as of those who have no insurance
-_EXACT = 2**53  # whole numbers up to here are exact as floats
+NONE_WORD = "None"  # missing among numbers and dates; among texts a value, as of those who have no insurance
+_MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
 _NUMBER = re.compile(
     r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", re.IGNORECASE | re.ASCII
 )
@@ -120,7 +120,7 @@ def check_form(file: TableFile, begin: bytes, expected: str) -> None:
     if found != expected and not (expected == "text" and found is None):
         seems = "text" if found is None and looks_like_text(begin) else found
         said = f"this seems to be {_with_article(seems)} file" if seems else "its first bytes are those of no such file"
-        called = _CALLED.get(seems or "")
+        called = _USUAL_SUFFIX.get(seems or "")
         raise file.fault(
             f"by its name this is {_with_article(expected)} file, but {said}; "
             + (f"rename it to end in {called}." if called else "convert it, or write it again.")
@@ -164,7 +164,7 @@ def _nearest(path: Path) -> str:
 
 def arrow(part: str = "") -> Any:
     """Return pyarrow, or one of its modules."""
-    return need(f"pyarrow.{part}" if part else "pyarrow", USER, "tool")
+    return need(f"pyarrow.{part}" if part else "pyarrow", EXTRA_USER, "tool")
 
 
 def typed_columns(columns: list[Any], *, decimal_comma: bool = False) -> list[Any]:
@@ -186,8 +186,9 @@ def typed_column(column: Any, *, decimal_comma: bool = False) -> Any:
     """Return a column of texts as numbers, booleans or datetimes where every value is one, else as the texts."""
     pc = arrow("compute")
     found = _typed(column, decimal_comma)
-    if found is None and _any(pc.equal(column, NONE)):
-        found = _typed(pc.if_else(pc.equal(column, NONE), arrow().scalar(None, column.type), column), decimal_comma)
+    if found is None and _any(pc.equal(column, NONE_WORD)):
+        none = arrow().scalar(None, column.type)
+        found = _typed(pc.if_else(pc.equal(column, NONE_WORD), none, column), decimal_comma)
         found = None if found is not None and found.null_count == len(found) else found
     if found is not None:
         return found
@@ -251,7 +252,7 @@ def _is_code(column: Any) -> bool:
 def _loses_digits(column: Any, values: Any) -> bool:
     """Return whether a float is not what was written: whole numbers from 2**53 on, and what became infinite."""
     pc = arrow("compute")
-    large = pc.greater_equal(pc.abs(values), float(_EXACT))
+    large = pc.greater_equal(pc.abs(values), float(_MAX_EXACT_INTEGER))
     if not _any(large):
         return False
     texts, values = column.filter(large), values.filter(large)
@@ -292,7 +293,7 @@ def _any(mask: Any) -> bool:
 
 def to_frame(file: TableFile, names: list[str], columns: list[Any]) -> Any:
     """Return Arrow's columns as a DataFrame; `columns` is emptied on the way, to hold each column only once."""
-    pandas = need("pandas", USER, "tool")
+    pandas = need("pandas", EXTRA_USER, "tool")
     rows = pandas.RangeIndex(len(columns[0]) if columns else 0)
     columns.reverse()
     series = {name: _values(pandas, plain(file, name, columns.pop())) for name in names}
@@ -350,4 +351,4 @@ def _values(pandas: Any, column: Any) -> Any:
 
 def _fits_floats(column: Any) -> bool:
     ends = arrow("compute").min_max(column).as_py()
-    return ends["min"] is None or (ends["min"] >= -_EXACT and ends["max"] <= _EXACT)
+    return ends["min"] is None or (ends["min"] >= -_MAX_EXACT_INTEGER and ends["max"] <= _MAX_EXACT_INTEGER)

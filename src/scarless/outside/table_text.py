@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from scarless.outside.notices import warn_user
 from scarless.outside.table_columns import MISSING, TableFile, TableFileError, arrow, check_form, typed_columns
 
-_STEP = 1 << 20
+_READ_BYTES = 1 << 20
 SEPARATORS = (",", ";", "\t", "|")
-_SPELT = {"\\t": "\t", "tab": "\t"}  # as it comes from a command line
-_HEAD, _BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 22, 1 << 30
+_SPELT_SEPARATORS = {"\\t": "\t", "tab": "\t"}  # as it comes from a command line
+_HEAD_BYTES, _BLOCK_BYTES, _MAX_BLOCK_BYTES = 1 << 20, 1 << 22, 1 << 30
 _BOM = "\ufeff"
 
 
@@ -63,7 +63,7 @@ def encoding_fault(file: TableFile) -> TableFileError:
     lines, begin = 1, b""
     with open_bytes(file) as stream:
         while True:
-            step = stream.read(_STEP)
+            step = stream.read(_READ_BYTES)
             begin = begin or step[:2]
             try:
                 lines += decoder.decode(step, final=not step).count("\n")
@@ -162,7 +162,7 @@ def read_text(file: TableFile, separator: str | None) -> tuple[list[str], list[A
 def _checked_separator(file: TableFile, separator: str | None) -> str | None:
     if separator is None:
         return "\t" if file.suffix == ".tsv" else None
-    separator = _SPELT.get(separator, separator)
+    separator = _SPELT_SEPARATORS.get(separator, separator)
     if len(separator) != 1 or not separator.isascii() or separator in '"\r\n':
         raise file.fault(
             f"separator={separator!r} is not one ASCII character other than a quotation mark or line break."
@@ -175,7 +175,7 @@ def _checked_separator(file: TableFile, separator: str | None) -> str | None:
 
 def find_head(file: TableFile, separator: str | None) -> Head:
     """Return the head of a file, however long it is."""
-    size = _HEAD
+    size = _HEAD_BYTES
     while True:
         text, cut = _beginning(file, size)
         head = _head_of(text, separator)
@@ -265,7 +265,7 @@ def _texts(file: TableFile, head: Head) -> list[Any]:
         column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=True, null_values=list(MISSING)
     )
     block, threads = (
-        _BLOCK,
+        _BLOCK_BYTES,
         pa.cpu_count() > 1,
     )  # a pool of one thread waits for itself for ever in old versions of Arrow
     while True:
@@ -275,7 +275,7 @@ def _texts(file: TableFile, head: Head) -> list[Any]:
                 _skip(stream, head.n_bytes)
                 table = arrow_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
         except pa.ArrowInvalid as error:
-            if "straddl" in str(error) and block < _LARGEST_BLOCK:
+            if "straddl" in str(error) and block < _MAX_BLOCK_BYTES:
                 block *= 8  # a row longer than a block
                 continue
             raise _body_fault(file, head, error) from error

@@ -1,4 +1,8 @@
-"""Which rows judge which fit: folds with like shares of labels, equal rows together."""
+"""Which rows judge which fit: folds with like shares of labels, equal rows together.
+
+Of rows in memory by their numbers. Of rows that an engine holds, a row that is not in a fold has weight 0 there, and
+none is copied.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

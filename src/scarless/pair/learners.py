@@ -6,7 +6,7 @@ propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows) are all targ
 
 Some estimators take real-valued targets as they are; all others get each row up to twice, as a positive of
 weight :math:`wt` and a negative of weight :math:`w(1-t)`. The latter is negative where :math:`t>1`, which few
-estimators honour: `_negative_weights` finds out.
+estimators honour: `negative_weight_trouble` finds out. The paper's expectation maximisation alternates two learners.
 """
 
 from collections import deque
@@ -30,9 +30,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import check_numeric, take_rows
 from scarless.numerics.arrays import Vector
+from scarless.numerics.interval import least_squares_slope
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.newton import Solution
-from scarless.numerics.slopes import least_squares_slope
 from scarless.pair.logistic import all_columns, engine_of, fit_targets, predict
 
 

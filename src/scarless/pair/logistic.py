@@ -1,4 +1,4 @@
-"""One logistic model on an engine: the fits that every estimator here begins with.
+"""One logistic model on an engine, the fits that every estimator here begins with; and rows in memory as an engine.
 
 Pure functions of an engine; parameters are coefficients, then the intercept. `C` is the inverse penalty of
 scikit-learn's ``LogisticRegression``; the intercept is free.

@@ -1,4 +1,8 @@
-"""The members of a stack: classifiers that have not seen the labels that they are judged by, each relaxed."""
+"""What a stack is made of: classifiers that have not seen the labels that they are judged by, each relaxed.
+
+Beside them, the spread of what they think of a row, and the search for columns that drive the labelling where nobody
+named any.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

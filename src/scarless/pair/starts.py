@@ -14,9 +14,9 @@ from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Largest
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.interval import find_root
 from scarless.numerics.linear import Design, squared_sums
 from scarless.numerics.namespace import namespace_of
-from scarless.numerics.roots import find_root
 from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.fit import FitOptions, fit_pair, paper_start
 from scarless.pair.logistic import (

@@ -156,21 +156,11 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         -------
         TableClassifier
         """
-        self.fit_and_prepare(X, y, sample_weight, **fit_params)
+        self._fit_prepared(X, y, sample_weight, **fit_params)
         return self
 
-    def fit_and_prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Any:
-        """Fit as `fit` does, and return the table as the classifier saw it, as `prepare` would.
-
-        Parameters
-        ----------
-        X, y, sample_weight, **fit_params
-            As for `fit`.
-
-        Returns
-        -------
-        data frame, array or PreparedRows
-        """
+    def _fit_prepared(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
+        """Fit as `fit` does; return the table as the classifier saw it."""
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
         refuse_groups(estimator)
         self._visits, self._scales, labelled = None, {}, X
@@ -190,24 +180,6 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.classes_ = self.estimator_.classes_
         self._mean = None if in_files(X) else average_row(prepared, sample_weight)
         return prepared
-
-    def with_prepared(self, X: Any, prepared: Any) -> Self:
-        """Return a copy that does not prepare this very table again.
-
-        Parameters
-        ----------
-        X : data frame or array
-            A raw table, which must not be changed afterwards.
-        prepared : data frame or array
-            What `prepare` makes of it.
-
-        Returns
-        -------
-        TableClassifier
-        """
-        model = copy(self)
-        model._known = (X, prepared)
-        return model
 
     def _read_numbers(self, X: Any) -> Any:
         """Return a table whose columns of text that are numbers but for a few cells hold numbers; remember which."""
@@ -624,3 +596,15 @@ def check_own(estimator: Any) -> Any:
             f"got {shown(estimator)}."
         )
     return estimator
+
+
+def fit_and_prepare(model: TableClassifier, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
+    """Fit a classifier of raw tables, and return the table as its inner classifier saw it."""
+    return model._fit_prepared(X, y, sample_weight, **fit_params)
+
+
+def with_prepared(model: TableClassifier, X: Any, prepared: Any) -> TableClassifier:
+    """Return a copy of a fitted classifier that does not prepare this very table again; it must not be changed."""
+    model = copy(model)
+    model._known = (X, prepared)
+    return model

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from scarless import NaiveClassifier, SAREMClassifier
 from scarless.diagnostics.calibration.curves import class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
-from scarless.numerics.calibration import (
+from scarless.numerics.weighted_scores import (
     BinnedRows,
     binned,
     calibration_error,

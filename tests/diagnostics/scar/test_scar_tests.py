@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 from scarless.diagnostics.scar._pair_tests import _climb, _pair, compare, fit_null
 from scarless.diagnostics.scar.tests import METHODS, SCARTest, by_likelihood, scar_test
 from scarless.labelling import LogisticSAR, simulate_labels
-from scarless.numerics.constant_propensity import constant_propensity
+from scarless.numerics.label_tests import constant_propensity
 from scarless.pair.logistic import engine_of
 
 

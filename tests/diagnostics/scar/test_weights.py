@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from scarless.diagnostics import LabellingAttributesDisplay, labelling_attributes, scar_test
 from scarless.diagnostics.scar.tests import METHODS, drawn_labels
-from scarless.numerics.constant_propensity import below_thresholds
+from scarless.numerics.label_tests import below_thresholds
 
 N = 500
 RNG = np.random.default_rng(3)

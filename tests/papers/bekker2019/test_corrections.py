@@ -1,6 +1,6 @@
 """What the corrections change, against numbers worked out by hand."""
 
-from scarless.papers.bekker2019.corrections import corrections
+from scarless.papers.bekker2019.story import corrections
 
 
 def cells(table):

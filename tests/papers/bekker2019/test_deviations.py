@@ -5,11 +5,11 @@ from itertools import chain
 from pathlib import Path
 
 import scarless
-from scarless.papers.bekker2019 import METHODS, STORY, deviations
-from scarless.papers.bekker2019.deviations import read_chapter
+from scarless.papers.bekker2019 import METHODS, STORY, story
+from scarless.papers.bekker2019.story import deviations, read_chapter
 from scarless.report import build_report, render_page
 
-DOCUMENT = Path(deviations.__file__).with_name("DEVIATIONS.md")
+DOCUMENT = Path(story.__file__).with_name("DEVIATIONS.md")
 ROOT = Path(__file__).parents[3]
 
 
@@ -22,7 +22,7 @@ def entries(chapter):
 
 
 def test_every_word_of_the_document_is_in_the_chapter_in_its_order():
-    chapter = deviations.deviations()
+    chapter = deviations()
     told = [chapter.title, chapter.note]
     for part in chapter.lists:
         told += [part.title, *chain.from_iterable((point.lead, point.text) for point in part.points)]
@@ -31,7 +31,7 @@ def test_every_word_of_the_document_is_in_the_chapter_in_its_order():
 
 
 def test_every_deviation_says_what_and_why_in_plain_text():
-    for point in entries(deviations.deviations()):
+    for point in entries(deviations()):
         assert point.lead.endswith(".")
         assert point.text.endswith(".")
         assert point.text.count("`") % 2 == point.lead.count("`") % 2 == 0
@@ -41,8 +41,8 @@ def test_every_deviation_says_what_and_why_in_plain_text():
 def test_the_document_is_on_the_page(make):
     page = render_page(build_report(*make(datasets=("adult",)).everything, story=STORY))
     section = page[page.index('<section id="deviations">') :]
-    assert section.count("<li><strong>") == len(entries(deviations.deviations())) == 19
-    for point in entries(deviations.deviations()):
+    assert section.count("<li><strong>") == len(entries(deviations())) == 19
+    for point in entries(deviations()):
         shown = point.lead.replace("'", "&#39;")
         assert re.sub("`(.*?)`", r"<code>\1</code>", shown) in section
 
@@ -61,7 +61,7 @@ def test_evidence_that_is_named_is_there():
 
 def test_it_is_written_once():
     """Elsewhere in the repository there are links to it, and no second list."""
-    lead = entries(deviations.deviations())[0].lead
+    lead = entries(deviations())[0].lead
     package = Path(scarless.__file__).parent
     places = [*package.rglob("*.py"), *package.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("papers/**/*.md")]
     assert [path.name for path in places if lead in path.read_text(encoding="utf-8")] == ["DEVIATIONS.md"]

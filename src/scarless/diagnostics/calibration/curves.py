@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.vectors import check_counts, check_propensity, check_scored
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.calibration import (
+from scarless.numerics.interval import quantile
+from scarless.numerics.weighted_scores import (
     binned,
     calibration_error,
     chi_square,
@@ -24,7 +25,6 @@ from scarless.numerics.calibration import (
     equal_widths,
     score_interval,
 )
-from scarless.numerics.interval import quantile
 from scarless.outside.extras import need
 
 STRATEGIES = ("quantile", "uniform")

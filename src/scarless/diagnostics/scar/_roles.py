@@ -14,7 +14,7 @@ from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_o
 from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts
 from scarless.numerics.arrays import Columns, Matrix, Vector
-from scarless.numerics.constant_propensity import independent_columns
+from scarless.numerics.label_tests import independent_columns
 from scarless.outside.notices import warn_user
 from scarless.raw.origins import trace_origins
 from scarless.raw.preparation import table_preparation

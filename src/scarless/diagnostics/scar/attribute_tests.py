@@ -14,8 +14,8 @@ from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
+from scarless.numerics.label_tests import holm
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 

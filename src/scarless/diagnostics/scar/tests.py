@@ -14,7 +14,7 @@ from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_c
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
 from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector
-from scarless.numerics.constant_propensity import (
+from scarless.numerics.label_tests import (
     below_thresholds,
     constant_propensity,
     efficient_part,

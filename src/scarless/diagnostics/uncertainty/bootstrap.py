@@ -26,7 +26,7 @@ from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
 from scarless.engines.lockstep import go_in_lockstep, in_lockstep
-from scarless.models._base import fit_again
+from scarless.models.base import fit_again
 from scarless.models.summary import attribute_names
 from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Vector

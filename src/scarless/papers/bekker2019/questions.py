@@ -5,7 +5,7 @@ from math import isfinite, nan
 from statistics import median
 
 from scarless.experiments.statistics import MeanInterval
-from scarless.papers.bekker2019.spec import specification
+from scarless.papers.bekker2019.methods import specification
 from scarless.report.duels import Duel, duel_table, duels
 from scarless.report.names import SCORES, dataset_label, listed
 from scarless.report.numbers import percent, plain, signed
@@ -15,9 +15,11 @@ from scarless.report.tables import Table, section, table
 
 HERO = "sar-em"
 SCAR_METHODS = ("scar-km2", "scar-tice")
-RECOVERED = 0.75  # share of the propensity's variation from which on one may speak of recovery
-CLOSE = 0.9  # share of the way from naive to supervised from which on one may speak of closeness
-MANY = 6  # cases that are named before the rest is counted
+#: Share of the propensity's variation from which on the page of the paper speaks of recovery. By judgement.
+MIN_SHARE_RECOVERED = 0.75
+#: Share of the way from naive to supervised from which on the page of the paper speaks of closeness. By judgement.
+MIN_SHARE_CLOSE = 0.9
+MAX_CASES_NAMED = 6  # cases that are named before the rest is counted
 
 
 def answers(results: Results) -> tuple[Answer, ...]:
@@ -143,8 +145,8 @@ def _count(results: Results, found: Sequence[Duel]) -> str:
 def _how_many(cases: Sequence[str]) -> str:
     if not cases:
         return "none"
-    rest = len(cases) - MANY
-    return f"{len(cases)}: {'; '.join(cases[:MANY])}" + (f"; and {rest} more" if rest > 0 else "")
+    rest = len(cases) - MAX_CASES_NAMED
+    return f"{len(cases)}: {'; '.join(cases[:MAX_CASES_NAMED])}" + (f"; and {rest} more" if rest > 0 else "")
 
 
 def _closeness(results: Results) -> list[str]:
@@ -160,11 +162,11 @@ def _closeness(results: Results) -> list[str]:
                 shares.append((start - here) / (start - end))
     if not shares:
         return []
-    near = sum(share >= CLOSE for share in shares)
+    near = sum(share >= MIN_SHARE_CLOSE for share in shares)
     return [
         f"Between naive (0%) and supervised (100%), {results.label(HERO)} gets {percent(median(shares))} of the way in "
         f"the median of {len(shares)} cases, from {percent(min(shares))} to {percent(max(shares))}; at least "
-        f"{percent(CLOSE)} in {near} of them."
+        f"{percent(MIN_SHARE_CLOSE)} in {near} of them."
     ]
 
 
@@ -215,7 +217,7 @@ def explained(results: Results, dataset: str, condition: Condition) -> float:
 
 
 def _recovery_verdict(results: Results, shares: dict[tuple[str, Condition], float]) -> tuple[str, str]:
-    n, good = len(shares), sum(share >= RECOVERED for share in shares.values())
+    n, good = len(shares), sum(share >= MIN_SHARE_RECOVERED for share in shares.values())
     bad = [f"{dataset_label(name)} ({condition.label})" for (name, condition), share in shares.items() if share <= 0]
     if good == n:
         verdict = "Yes"
@@ -234,8 +236,8 @@ def _recovery_verdict(results: Results, shares: dict[tuple[str, Condition], floa
     return verdict, (
         f"Between the best constant (the true label frequency, 0%) and the truth (100%), {results.label(HERO)} "
         f"explains {percent(median(shares.values()))} of how propensities vary in the median of {n} cases (dataset and "
-        f"condition), and at least {percent(RECOVERED)} in {good} of them. The constant is nearer to the truth in "
-        f"{_how_many(bad)}. {_beside_the_paper(results, fit)}"
+        f"condition), and at least {percent(MIN_SHARE_RECOVERED)} in {good} of them. The constant is nearer to the "
+        f"truth in {_how_many(bad)}. {_beside_the_paper(results, fit)}"
     )
 
 

@@ -6,13 +6,12 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from scarless.models import NaiveClassifier, SCARClassifier
-from scarless.models._base import fit_quietly
+from scarless.models.base import fit_quietly
 from scarless.models.explaining import dense, has_coefficients
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
-from scarless.numerics.constant_propensity import holm
 from scarless.numerics.interval import quantile
-from scarless.numerics.label_tests import ROWS_PER_COLUMN, second_factor_test
+from scarless.numerics.label_tests import ROWS_PER_COLUMN, holm, second_factor_test
 from scarless.outside.plain_words import plain
 from scarless.report.fit.answer import either_way, is_silent
 from scarless.report.fit.data import Effect, Effects, Estimate, Strength

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics.truncated import truncated_step
+from scarless.numerics.newton import truncated_step
 
 
 def _matrix(seed, d, *, lowest):

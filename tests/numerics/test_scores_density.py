@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from scipy.stats import gaussian_kde
 
-from scarless.numerics.density import gaussian_density
+from scarless.numerics.scores import gaussian_density
 
 RNG = np.random.default_rng(0)
 SAMPLES = {

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from scarless.numerics.calibration import binned, chi_square, equal_counts, score_interval
+from scarless.numerics.weighted_scores import binned, chi_square, equal_counts, score_interval
 
 F = np.linspace(0.1, 0.9, 40)
 BINS = equal_counts(F, 4)

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import chi2_contingency, ks_2samp
 
 from scarless.diagnostics.scar._pair_tests import compare
-from scarless.numerics.constant_propensity import (
+from scarless.numerics.label_tests import (
     below_thresholds,
     constant_propensity,
     efficient_part,

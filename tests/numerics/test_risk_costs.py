@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics.costs import ABSOLUTE, COSTS, LOG, SQUARED, Cost, get_cost, softplus
+from scarless.numerics.risk import ABSOLUTE, COSTS, LOG, SQUARED, Cost, get_cost, softplus
 
 ALL = pytest.mark.parametrize("cost", COSTS.values(), ids=list(COSTS))
 LOGITS = np.array([-700.0, -40.0, -1.5, 0.0, 0.3, 40.0, 700.0])

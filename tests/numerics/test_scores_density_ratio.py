@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 from scipy.stats import gaussian_kde
 
-from scarless.numerics.density_ratio import (
+from scarless.numerics.scores import (
     MeanPosterior,
     bandwidths,
     fixed_point,
