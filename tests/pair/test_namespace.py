@@ -25,7 +25,9 @@ class Elsewhere:
     def __init__(self, X, **rows):
         here = shard_engine([X[:100], X[100:101], X[101:]])
         self.dtype, self.units, self.n_rows, self.n_columns = here.dtype, None, *X.shape
-        self.parts = [(away(part), {name: away(v[where]) for name, v in rows.items()}) for part, _, where in here.parts]
+        self.parts = [
+            (away(part), {name: away(v[values.where]) for name, v in rows.items()}) for part, values in here.parts
+        ]
 
     def total(self, block_function, *parameters):
         def block(X, rows):
