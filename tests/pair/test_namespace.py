@@ -75,7 +75,7 @@ def test_the_paper_start_and_the_optimum_are_the_same(problems):
 
 def test_errors_and_intervals_are_the_same(problems):
     fit = fit_pair(problems[1], None, FitOptions(1e-12))
-    there, here = (pair_inference(problem, fit.f, fit.e) for problem in problems)
+    there, here = (pair_inference(problem, fit) for problem in problems)
     np.testing.assert_allclose(there.parameter_errors(), here.parameter_errors(), rtol=1e-9)
     assert there.class_prior_interval(0.9) == pytest.approx(here.class_prior_interval(0.9), rel=1e-9)
     assert there.n_rows == here.n_rows
