@@ -209,7 +209,7 @@ def test_survey_weights_do_not_make_doubts(weights):
             warnings.simplefilter("always")
             SAREMClassifier(propensity_attributes=[3], **params).fit(X, labels, sample_weight=w, audit=audit)
         said = [str(each.message) for each in told]
-        heavy = [each for each in said if "rows count as" in each and "divide the weights by their mean" in each]
+        heavy = [each for each in said if "rows count as" in each and "groups='rows'" in each]
         assert len(heavy) == (weights != "counts")
         other = [each for each in said if each not in heavy]
         assert any("look 0 and look 1 agree more often" in each for each in other) if number == 4 else not other

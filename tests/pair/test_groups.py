@@ -1,5 +1,7 @@
 """Rows that belong together: folds never split them, and intervals count groups."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,13 +35,20 @@ def width(interval):
     return interval.high - interval.low
 
 
-def test_copies_of_rows_in_groups_tell_no_more_than_the_rows():
+@pytest.mark.parametrize("n_looks", [1, 2])
+def test_copies_of_rows_in_groups_tell_no_more_than_the_rows(n_looks):
     X, s, _ = make_groups(600, 1)
+    if n_looks == 2:
+        second = np.random.default_rng(1).random(600) < 0.7
+        s = np.column_stack([s, (s == 1) & second])
     four = np.repeat(np.arange(600), 4)
     options = {"propensity_attributes": [1], "C": np.inf, "propensity_C": np.inf}
-    once = SAREMClassifier(**options).fit(X, s, groups=np.arange(600))
-    often = SAREMClassifier(**options).fit(X[four], s[four], groups=four)
-    blind = SAREMClassifier(**options).fit(X[four], s[four])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of looks that depend on each other
+        once = SAREMClassifier(**options).fit(X, s, groups=np.arange(600))
+        often = SAREMClassifier(**options).fit(X[four], s[four], groups=four)
+        blind = SAREMClassifier(**options).fit(X[four], s[four])
+    assert "Rows belong to 600 groups" in " ".join(str(often.summary()).split())
     for end, other in zip(once.class_prior_interval(), often.class_prior_interval(), strict=True):
         assert end == pytest.approx(other, abs=1e-5)
     np.testing.assert_allclose(once.standard_errors().coef, often.standard_errors().coef, rtol=1e-4)
@@ -101,6 +110,18 @@ def test_searches_and_stacks_have_wider_intervals_where_rows_belong_together(mod
     assert width(model.fit(X, s, groups=group).class_prior_interval()) > 1.3 * blind
 
 
+def test_a_search_by_looks_accounts_for_groups_and_never_splits_them():
+    X, s, group = make_groups(100, 5)
+    looks = np.column_stack([s, s & (np.random.default_rng(2).random(500) < 0.8)])
+    model = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], cv=GroupKFold(3), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of looks that depend on each other
+        together = model.fit(X, looks, groups=group).class_prior_interval()
+        same = {"cv": list(GroupKFold(3).split(X, s, group))}
+        blind = model.set_params(**same).fit(X, looks).class_prior_interval()
+    assert width(together) > 1.3 * width(blind)
+
+
 def test_folds_never_split_a_group():
     X, s, group = make_groups(60, 4)
     training = Training(X, s.astype(float), np.ones(240))
@@ -130,11 +151,8 @@ def test_what_groups_must_be():
         check_groups(np.zeros(80), X)
     with pytest.warns(UserWarning, match="There are 8 groups only: below about 30"):
         check_groups(group // 5, X)
-    with pytest.raises(ValueError, match="groups go with one label of each row, and with two logistic models"):
+    with pytest.raises(ValueError, match="groups go with two logistic models or a stack"):
         SAREMClassifier(LogisticRegression()).fit(X, s, groups=group)
-    for model in (SAREMClassifier(), SAREMClassifierCV()):
-        with pytest.raises(ValueError, match="without audits, looks and facts"):
-            model.fit(X, s, audit=np.full(80, -1), groups=group)
 
 
 @pytest.mark.parametrize("make", [list, tuple, pd.Series, lambda values: np.array(values, dtype=object)])

@@ -25,7 +25,9 @@ class Elsewhere:
     def __init__(self, X, **rows):
         here = shard_engine([X[:100], X[100:101], X[101:]])
         self.dtype, self.units, self.n_rows, self.n_columns = here.dtype, None, *X.shape
-        self.parts = [(away(part), {name: away(v[where]) for name, v in rows.items()}) for part, _, where in here.parts]
+        self.parts = [
+            (away(part), {name: away(v[values.where]) for name, v in rows.items()}) for part, values in here.parts
+        ]
 
     def total(self, block_function, *parameters):
         def block(X, rows):
@@ -73,7 +75,7 @@ def test_the_paper_start_and_the_optimum_are_the_same(problems):
 
 def test_errors_and_intervals_are_the_same(problems):
     fit = fit_pair(problems[1], None, FitOptions(1e-12))
-    there, here = (pair_inference(problem, fit.f, fit.e) for problem in problems)
+    there, here = (pair_inference(problem, fit) for problem in problems)
     np.testing.assert_allclose(there.parameter_errors(), here.parameter_errors(), rtol=1e-9)
     assert there.class_prior_interval(0.9) == pytest.approx(here.class_prior_interval(0.9), rel=1e-9)
     assert there.n_rows == here.n_rows

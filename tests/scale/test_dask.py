@@ -19,8 +19,8 @@ from tests.scale.files import make_rows, write_files
 from scarless import SAREMClassifier
 from scarless.engines import attach, open_rows
 from scarless.scale import ParquetRows, PartitionError, executors
-from scarless.scale import dask as module
-from scarless.scale.dask import ClusterError, DaskWorkers, deal
+from scarless.scale import executors as module
+from scarless.scale.executors import ClusterError, DaskWorkers, deal
 from scarless.scale.partitions import STORE, Cache, Store
 
 N = 3000

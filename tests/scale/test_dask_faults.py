@@ -17,9 +17,9 @@ from tests.scale.files import make_rows, write_files
 from scarless import SAREMClassifier
 from scarless.engines import open_rows
 from scarless.scale import ParquetRows
-from scarless.scale import dask as module
-from scarless.scale.dask import ClusterError, DaskWorkers
+from scarless.scale import executors as module
 from scarless.scale.engine import Passes
+from scarless.scale.executors import ClusterError, DaskWorkers
 
 N = 3000
 LIMIT = 700 * 2**20  # bytes: three times what a worker needs before it has any rows

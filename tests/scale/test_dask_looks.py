@@ -9,7 +9,7 @@ from scipy.special import expit
 from tests.scale.cluster import PATIENCE, Cluster
 
 from scarless import SAREMClassifier, SAREMClassifierCV, TableClassifier
-from scarless.scale import ParquetRows, dask
+from scarless.scale import ParquetRows, executors
 
 N = 2000
 LOOKS = ["seen_1", "seen_2"]
@@ -57,14 +57,14 @@ MODELS = {
 def test_workers_give_the_bits_of_threads(client, folder, tmp_path, name, monkeypatch):
     make, columns = MODELS[name]
     sent = []
-    monkeypatch.setattr(dask, "LARGE_BYTES", 0)  # whatever a pass is about is sent beside its tasks, and seen here
-    whole = dask._Pass._scattered
+    monkeypatch.setattr(executors, "LARGE_BYTES", 0)  # whatever a pass is about is sent beside its tasks, and seen here
+    whole = executors._Pass._scattered
 
     async def weighed(self, worker):
         sent.append(len(self.payload))
         return await whole(self, worker)
 
-    monkeypatch.setattr(dask._Pass, "_scattered", weighed)
+    monkeypatch.setattr(executors._Pass, "_scattered", weighed)
     found = {}
     for who in ("threads", client):
         rows = ParquetRows(folder, columns=columns, scheduler=who)

@@ -16,7 +16,7 @@ from scarless.models.base import as_given, need_labels
 from scarless.models.summary import Block, Summary, few_labels_remarks
 from scarless.models.uncertainty import NOT_CONVERGED, StandardErrors
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.pair.inference import PairInference
 
@@ -26,7 +26,8 @@ class LooksSummary(LooksMixin):
 
     def _summary_of_looks(self, level: float) -> Summary:
         """Return the table of a fit to several looks."""
-        looks, inference, z = self._need_looks("summary"), self._known_inference(), quantile(level)
+        looks, inference = self._need_looks("summary"), self._known_inference()
+        z = inference.quantile(level)
         errors, beta, objective = inference.parameter_errors(), inference.parameters, inference.objective
         blocks = [self._block("Classifier: Pr(y=1|x)", self._names(objective.f), beta, errors, objective.places[0], z)]
         shared = len(objective.models) == 1
@@ -87,7 +88,7 @@ class LooksSummary(LooksMixin):
 
     def _looks_remarks(self) -> list[str]:
         looks = self._need_looks("summary")
-        remarks = [told[0].upper() + told[1:] for told in self._remembered]
+        remarks = [*self._group_remarks(), *(told[0].upper() + told[1:] for told in self._remembered)]
         if self._inference is not None:
             remarks += few_labels_remarks(float(self._inference.sums.labelled))
         if not self.converged_:

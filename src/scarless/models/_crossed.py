@@ -44,6 +44,7 @@ from scarless.pair.crossed import (
 )
 from scarless.pair.facts import check_known, in_group
 from scarless.pair.folds import check_folds
+from scarless.pair.groups import BY_MEAN, warn_of_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.logistic import Training, engine_of, labelled_rows
 from scarless.pair.problem import PairProblem, what_is_seen
@@ -251,6 +252,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         self._looks_found = inference = pair_inference(problem, taken)
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
         self._store_looks_found(problem, taken, looks, inference)
+        warn_of_heavy_rows(float(problem.totals.n_rows), problem.weight, type(self).__name__, BY_MEAN)
 
     def _looks_crossed(self) -> LooksCrossed | None:
         """Return a cross-fit to several looks, where there is one."""

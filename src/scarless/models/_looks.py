@@ -27,7 +27,7 @@ from scarless.models.base import (
     warn_if_all_labelled,
     warn_if_all_positive,
 )
-from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.arrays import Array, Integers, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.looks_objective import detection_curve
 from scarless.numerics.objectives import PairObjective
@@ -35,7 +35,6 @@ from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, check_known, in_group
 from scarless.pair.fit import PairFit
-from scarless.pair.groups import BY_MEAN, warn_of_heavy_rows
 from scarless.pair.inference import PairInference, disagreements, pair_inference
 from scarless.pair.look_doubts import (
     AuditGap,
@@ -92,7 +91,9 @@ class LooksMixin(LooksReading):
         more = more or any(said is not None for said in (self._said.offset, self._said.bounds))
         return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
 
-    def _fit_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any, progress: Any = None) -> None:
+    def _fit_looks(
+        self, X: Any, y: Any, sample_weight: Any, audit: Any, groups: Integers | None = None, progress: Any = None
+    ) -> None:
         """Check, compute, store."""
         X, y, audit = by_name(X, y, audit)
         X = attributes_only(X, y, sample_weight, audit)
@@ -102,6 +103,7 @@ class LooksMixin(LooksReading):
         found = self._climb(problem, self.n_starts, tol, progress=progress)
         self._doubt_looks(problem, found.fit, given.labels, given.looks)
         self._store_looks(problem, found.fit, given.looks, found.sums)
+        self._account_for(groups, problem.engine)
 
     def _doubt_looks(self, problem: PairProblem, fit: PairFit, labels: Codes, looks: Looks) -> None:
         """Remember where rows contradict what the models, and the user, take for granted."""
@@ -195,7 +197,6 @@ class LooksMixin(LooksReading):
         if looks.n_looks == 1 and not looks.n_audited:
             warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
-        warn_of_heavy_rows(float(problem.totals.n_rows), problem.weight, type(self).__name__, BY_MEAN)
         for told in self._remembered:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 

@@ -10,7 +10,7 @@ from scarless.checks.looks import check_looks, looks_of
 from scarless.models._observed import listed
 from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.interval import Interval
 from scarless.numerics.sigmoid import at_least_one
 from scarless.pair.facts import check_known
 from scarless.pair.inference import PairInference
@@ -81,7 +81,7 @@ def _rates(inner: Any, known: PairInference | None, level: float) -> tuple[tuple
     values = [float(each) for each in np.ravel(inner.false_positive_rate_)]
     if known is None:
         return tuple((value, None) for value in values)
-    objective, errors, z = known.objective, known.parameter_errors(), quantile(level)
+    objective, errors, z = known.objective, known.parameter_errors(), known.quantile(level)
     found: list[tuple[float, Interval | None]] = []
     for place in objective.places[1 + len(objective.models) :]:
         centre, error = float(known.parameters[place.start]), float(errors[place.start])

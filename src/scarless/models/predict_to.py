@@ -31,6 +31,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import LogisticPair, PairObjective
 from scarless.numerics.sigmoid import at_least_one, sigmoid
 from scarless.scale.columns import PartitionError, labels
 from scarless.scale.partitions import Plan
@@ -243,7 +244,7 @@ class LogisticModels:
     `largest` is what a number of the table may be at most.
     """
 
-    objective: LooksLikelihood
+    objective: PairObjective
     parameters: Vector
     largest: float
 
@@ -412,7 +413,8 @@ def _logistic_models(model: Any, largest: float, *, looked: bool) -> LogisticMod
     given = [getattr(model, f"{prefix}{name}") for prefix in prefixes for name in ("coef_", "intercept_")]
     parameters = np.concatenate([np.ravel(np.asarray(each, dtype=np.float64)) for each in given])
     design = Design.of(np.arange(model.n_features_in_))
-    return LogisticModels(LooksLikelihood(design, ((design,),) if of_propensity else ()), parameters, largest)
+    objective = LogisticPair(design, design) if of_propensity else LooksLikelihood(design, ())
+    return LogisticModels(objective, parameters, largest)
 
 
 def with_columns(model: Any, X: Any, label: str | None) -> tuple[Any, Plan]:

@@ -275,7 +275,7 @@ class SAREMClassifier(LooksCrossedClassifier):
             What each row belongs to, where several rows are of one patient or thing. Standard errors and intervals then
             account for rows of a group that depend on each other, by the sandwich formula. "rows": each row is a group,
             for weights that say for how many others a row stands, as in a survey: robust standard errors. With two
-            logistic models and one label of each row.
+            logistic models.
 
         Returns
         -------
@@ -284,13 +284,13 @@ class SAREMClassifier(LooksCrossedClassifier):
         logistic, self._n_groups = self._check_parameters(), 0
         group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
         looks = self._wants_looks(X, y, audit)
-        if group is not None and (looks or not logistic):
+        if group is not None and not logistic:
             raise ValueError(GROUPS_NEED)
         if looks:
             refuse_device(X, "Several looks, audits, false positives and known facts")
             self._refuse_with_looks(logistic=logistic)
             if logistic:
-                self._fit_looks(X, y, sample_weight, audit, _print_climb if self.verbose else None)
+                self._fit_looks(X, y, sample_weight, audit, group, _print_climb if self.verbose else None)
             else:
                 self._fit_looks_crossed(X, y, sample_weight, audit)
             return self

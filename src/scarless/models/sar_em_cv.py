@@ -23,7 +23,7 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.facts import check_known
 from scarless.pair.fit import PairFit
 from scarless.pair.folds import FoldedRows, fold_rows, refuse_folds_in_memory
-from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups, means_rows
+from scarless.pair.groups import as_shares, check_groups, means_rows
 from scarless.pair.optima import warn_if_exchangeable
 from scarless.pair.problem import PairProblem, imagine_audits
 from scarless.pair.search import (
@@ -255,7 +255,7 @@ class SAREMClassifierCV(LooksAnswers):
         groups : array of shape (n_rows,) or "rows", optional
             What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
             and intervals account for rows of a group that depend on each other. "rows": each row is a group, for
-            weights that say for how many others a row stands, as in a survey. With one label of each row.
+            weights that say for how many others a row stands, as in a survey.
 
         Returns
         -------
@@ -267,12 +267,11 @@ class SAREMClassifierCV(LooksAnswers):
         group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
         split = None if means_rows(groups) else group
         if self._wants_looks(X, y, audit):
-            if group is not None:
-                raise ValueError(GROUPS_NEED)
             refuse_device(X, "Several looks, audits, false positives and known facts")
             X, y, audit = by_name(X, y, audit)
             given = self._check_looks_rows(X, y, sample_weight, audit)
-            self._fit_grid(given.rows, X, grid, given=given)
+            self._fit_grid(given.rows, X, grid, split, given)
+            self._account_for(group, given.rows.engine)
             return self
         self._looks = None
         rows = self._check_rows(X, y, sample_weight)

@@ -340,13 +340,18 @@ class InferenceMixin:
             self._levels = widened(self._levels, grown)
             self.relaxation_ = widened_relaxation(self.relaxation_, grown)  # of which rows' intervals are made
 
-    def _remarks(self) -> list[str]:
-        """Return what standard errors leave out."""
-        told = (
+    def _group_remarks(self) -> list[str]:
+        """Say that rows belong to groups, where the fit was told."""
+        if not self._n_groups:
+            return []
+        return [
             f"Rows belong to {self._n_groups:,} groups, for which standard errors and intervals account (sandwich "
             "formula)."
-        )
-        remarks = [told] if self._n_groups else []
+        ]
+
+    def _remarks(self) -> list[str]:
+        """Return what standard errors leave out."""
+        remarks = self._group_remarks()
         remarks += [remark for levels in self._levels[:1] for remark in levels.remarks()]
         remarks += few_labels_remarks(float(self._known_inference().sums.labelled))
         if self._known_inference().e.n_columns == 0:

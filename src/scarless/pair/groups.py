@@ -46,9 +46,9 @@ from scarless.pair.logistic import in_memory
 from scarless.pair.relaxed import Levels, Relaxation
 
 GROUPS_NEED = (
-    "groups go with one label of each row, and with two logistic models or a stack: SAREMClassifierCV, "
-    "SARStackingClassifier, or SAREMClassifier without an estimator of your own; without audits, looks and facts. For "
-    "other fits, bootstrap_intervals(model, X, s, groups=groups) resamples whole groups."
+    "groups go with two logistic models or a stack: SAREMClassifierCV, SARStackingClassifier, or SAREMClassifier "
+    "without an estimator of your own. For other fits, bootstrap_intervals(model, X, s, groups=groups) resamples whole "
+    "groups."
 )
 HEAVY = 10.0  # mean weight of a row, from which on weights are probably not counts of rows
 _LEVEL = 0.95  # of intervals, at which quantiles are compared

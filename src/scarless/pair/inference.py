@@ -318,10 +318,10 @@ def _block_intervals(
     kind: int,
     relaxation: Relaxation | None,
 ) -> Matrix:
-    X, sure = X if sparse.issparse(X) else in_numpy(X), None
+    X, sure = _in_double(X), None
     place, (low, high) = {"class": 0, "propensity": 1 + kind}.get(of), (0.0, 1.0)
     if place is not None:
-        at, seen = objective.logits[place], objective.logits[place].design.take(X).astype(np.float64)
+        at, seen = objective.logits[place], objective.logits[place].design.take(X)
         centre, error = objective.logit_values(X, beta)[place], precision.logit_errors(seen, at.place)
         low, high = (0.0, 1.0) if place == 0 or objective.bounds is None else objective.bounds
     else:
@@ -350,19 +350,19 @@ def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision:
 
 
 def _block_left_out(X: Any, rows: Rows, objective: PairObjective, beta: Vector, root: Matrix) -> Matrix:
-    X = X if sparse.issparse(X) else in_numpy(X)
+    X = _in_double(X)
     scores, w = np.asarray(in_numpy(objective.row_scores(X, rows, beta))), np.asarray(in_numpy(rows["w"]))
     along = []
     for at in objective.logits:
         part = root[at.place]
-        along.append(np.asarray(at.design.take(X).astype(np.float64) @ part[:-1]) + part[-1])
+        along.append(np.asarray(at.design.take(X) @ part[:-1]) + part[-1])
     moved = sum((w * scores[:, j])[:, None] * each for j, each in enumerate(along))
     values = objective.logit_values(X, beta)
     return np.column_stack([value - (each * moved).sum(axis=1) for value, each in zip(values, along, strict=True)])
 
 
 def _block_draws(X: Any, rows: Rows, objective: PairObjective, beta: Vector, draws: Matrix) -> Matrix:
-    X = X if sparse.issparse(X) else in_numpy(X)
+    X = _in_double(X)
     return np.column_stack([in_numpy(objective.row_posterior(X, rows, each)) for each in draws])
 
 
@@ -370,10 +370,10 @@ def _block_relaxed_draws(
     X: Any, rows: Rows, objective: PairObjective, beta: Vector, noise: Matrix, relaxation: Relaxation, priors: Vector
 ) -> Matrix:
     """Return draws of a relaxed fit to one label of each row, each at its own level."""
-    X = X if sparse.issparse(X) else in_numpy(X)
+    X = _in_double(X)
     u, v = objective.logit_values(X, beta)[:2]
     u_noise, v_noise = (
-        np.asarray(at.design.take(X).astype(np.float64) @ noise[:, at.place][:, :-1].T) + noise[:, at.place][:, -1]
+        np.asarray(at.design.take(X) @ noise[:, at.place][:, :-1].T) + noise[:, at.place][:, -1]
         for at in objective.logits[:2]
     )
     at_level = relaxation.posterior_logits(relaxation.undone(u), v, priors)
@@ -381,6 +381,11 @@ def _block_relaxed_draws(
     drawn = np.asarray(expit(at_level + u_noise - moved))
     drawn[in_numpy(rows["s"]) == 1] = 1.0
     return drawn
+
+
+def _in_double(X: Any) -> Any:
+    """Return a block of rows in float64, of numpy or sparse: single precision would be felt in intervals."""
+    return (X if sparse.issparse(X) else in_numpy(X)).astype(np.float64, copy=False)
 
 
 def with_ones(X: Any) -> Matrix:

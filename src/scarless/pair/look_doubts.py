@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.checks.looks import Codes
-from scarless.engines import Rows, attach
+from scarless.engines import Engine, Rows, attach
 from scarless.numerics import linear
 from scarless.numerics import looks as look_numerics
 from scarless.numerics.arrays import Array, Matrix, Vector
@@ -289,7 +289,7 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
         return []
     n_looks = labels.shape[1]
     pairs = list(combinations(range(n_looks), 2)) if n_looks <= _MOST_PAIRED else _neighbours(n_looks)
-    engine = attach(problem.engine, seen=labels)
+    engine = _with_codes(problem.engine, labels)
     counts = row_weight(problem) == 1.0
     sums = engine.total(_block_pair_scores, problem.objective, beta, pairs, kinds, counts)
     return [PairGap(pair, apart) for pair, apart in zip(pairs, score_tests(sums), strict=True)]
@@ -368,6 +368,21 @@ def bound_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> BoundGap 
     return BoundGap(float(shares[most]), bounds[most], float(outside[1] / outside[0]), apart)
 
 
+def _with_codes(engine: Engine, labels: Codes) -> Engine:
+    """Return rows that have the codes of their looks; those whose labels live elsewhere have them already."""
+    (known,) = engine.every(max(1, engine.n_rows)).total(_block_has_codes)
+    return engine if float(known) > 0 else attach(engine, codes=labels)
+
+
+def _block_has_codes(X: Any, rows: Rows) -> tuple[Any]:
+    return (np.asarray(float("codes" in rows)),)
+
+
+def _codes_of_looks(rows: Rows, kinds: Array) -> Array:
+    """Return the codes of looks alone: audits may stand behind them."""
+    return np.asarray(rows["codes"])[:, : len(kinds)]
+
+
 def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -> list[LookGap]:
     r"""Compare how many labels each look found with how many the models expect.
 
@@ -375,7 +390,7 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     place because of earlier ones, the second where rows differ in ways that no attribute knows; a look that differs
     from the others stands out by both, so that the smaller counts.
     """
-    engine = attach(problem.engine, seen=labels)
+    engine = _with_codes(problem.engine, labels)
     gaps = []
     for look, sums in enumerate(engine.total(_block_look_gaps, problem.objective, beta, kinds)):
         found, expected = float(sums[0, 0]), float(sums[0, 1])
@@ -387,7 +402,7 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
 
 def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector, kinds: Array) -> tuple[Matrix, ...]:
     """Return, for each look, labels found and expected and the variance: by the look alone, given those before it."""
-    terms, w, codes = objective.terms(X, rows, beta), rows["w"], np.asarray(rows["seen"])
+    terms, w, codes = objective.terms(X, rows, beta), rows["w"], _codes_of_looks(rows, kinds)
     now, sums = terms.f, []
     for look, kind in enumerate(kinds):
         seen, s = (codes[:, look] >= 0).astype(np.float64), (codes[:, look] == 1).astype(np.float64)
@@ -496,7 +511,7 @@ def _block_pair_scores(
     kinds: Array,
     counts: bool,
 ) -> ScoreSums:
-    terms, codes = objective.terms(X, rows, beta), np.asarray(rows["seen"])
+    terms, codes = objective.terms(X, rows, beta), _codes_of_looks(rows, kinds)
     further = np.zeros((len(codes), len(pairs)), order="F")
     for column, (j, k) in enumerate(pairs):
         both, one, other = (codes[:, j] >= 0) & (codes[:, k] >= 0), kinds[j], kinds[k]

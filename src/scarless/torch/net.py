@@ -141,6 +141,12 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
     0.32 positive, 0.16 labelled, 0.3 estimated
     """
 
+    _coding: LabelCoding
+    _shape: tuple[int, ...]
+    _columns: NDArray[np.intp]
+    _given: bool
+    _pair: TrainedPair
+
     def __init__(
         self,
         module: Any = None,
@@ -184,6 +190,11 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "class_prior_")  # what a fit stores last
+
+    @property
+    def label_coding_(self) -> LabelCoding:
+        """The two values of labels in the fit, and which of them is the positive one."""
+        return self._coding
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, propensity_features: Any = None) -> Any:
         """Train both networks.
@@ -326,12 +337,6 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
                 "propensity_module.",
                 UserWarning,
             )
-
-    @property
-    def label_coding_(self) -> LabelCoding:
-        """The two values of labels in the fit, and which of them is the positive one."""
-        coding: LabelCoding = self._coding
-        return coding
 
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class, one column per entry of ``classes_``.
