@@ -13,7 +13,6 @@ from scarless.engines.base import known_rows
 from scarless.engines.blocks import Units
 from scarless.models.base import (
     WIDE_INTERVAL,
-    LogisticMixin,
     PUClassifier,
     as_given,
     need_labels,
@@ -66,7 +65,7 @@ def means_all(attributes: Any) -> bool:
     return isinstance(attributes, str) and attributes == "all"
 
 
-class PairClassifier(InferenceMixin, LogisticMixin, PUClassifier):
+class PairClassifier(InferenceMixin, PUClassifier):
     """A classifier of the true class together with a model of the labelling."""
 
     propensity_attributes: Any

@@ -31,7 +31,7 @@ from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
-from scarless.models.predict_to import PredictToMixin
+from scarless.models.predict_to import predict_to
 from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Columns, Vector
 from scarless.numerics.interval import Interval
@@ -46,13 +46,16 @@ from scarless.pair.logistic import Training, all_labelled
 WIDE_INTERVAL = 0.5  # of the class prior's 95% interval
 
 
-class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
+class PUClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers: `fit` gets the observed labels, predictions are of the true class."""
 
     pos_label: Any
     class_prior_: float
     _coding: LabelCoding
     _corrects = True  # whether it tells the class from the label; tools that take one for the other are told of then
+    _propensity_is_fact = False  # whether an unlabelled row of propensity 1 is surely negative
+    _one_propensity = False  # whether it is the label frequency for every row
+    predict_to = predict_to
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -218,15 +221,13 @@ class PUClassifier(PredictToMixin, ClassifierMixin, BaseEstimator):
         """Whether a fit needs no rows but those of an engine."""
         return False
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "class_prior_")  # what every fit stores last
-
-
-class LogisticMixin:
-    """Linear prediction with coefficients for all columns, 0 where the model does not look."""
+    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+        """Return the model that is asked about rows of files, and these as it takes them."""
+        return self, X
 
     def _store_linear(self, beta: Vector, design: Design, prefix: str = "") -> None:
-        coef = np.zeros((1, self.n_features_in_))  # type: ignore[attr-defined]
+        """Store a linear model with coefficients for all columns, 0 where it does not look."""
+        coef = np.zeros((1, self.n_features_in_))
         coef[0, design.columns] = beta[:-1]
         setattr(self, f"{prefix}coef_", coef)
         setattr(self, f"{prefix}intercept_", beta[-1:].copy())
@@ -237,6 +238,9 @@ class LogisticMixin:
     def _row_probability(self, engine: Engine, prefix: str = "") -> Vector:
         coef = getattr(self, f"{prefix}coef_")[0]
         return np.asarray(engine.collect(block_probability, coef, float(getattr(self, f"{prefix}intercept_")[0])))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "class_prior_")  # what every fit stores last
 
 
 def block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vector:

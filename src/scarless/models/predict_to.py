@@ -41,92 +41,83 @@ OUTPUTS = ("probability", "propensity", "posterior")
 BLOCK_ROWS = 8192  # that are decided at once: their numbers stay in a core's cache
 
 
-class PredictToMixin:
-    """Predict tables in files into files."""
+def predict_to(
+    self: Any,
+    X: Any,
+    folder: str | Path,
+    *,
+    label: str | Sequence[str] | None = None,
+    audit: str | None = None,
+    keep: Sequence[str] = (),
+    propensity: str | float | None = None,
+    dtype: str = "float64",
+    force: bool = False,
+) -> Written:
+    r"""Write the predictions of a table in files into a folder: a Parquet file for each partition of the table.
 
-    _propensity_is_fact = False  # whether an unlabelled row of propensity 1 is surely negative
-    _one_propensity = False  # whether it is the label frequency for every row
+    Columns are those of `keep`, then ``probability``, :math:`\Pr(y=1|x)`; ``propensity``, :math:`\Pr(s=1|y=1,x)`;
+    and ``posterior``, the probability of the class given that the row is not labelled, or given its `label`. Of a
+    model that knows no propensities and is not given any, the first only. Of one that was fitted to several looks,
+    visit attributes, or labels that may be wrong, without its columns of labels the first only as well: with them
+    ``propensity`` is that of a label at any look that took place, and ``posterior`` goes by labels and audits.
 
-    def predict_to(
-        self,
-        X: Any,
-        folder: str | Path,
-        *,
-        label: str | Sequence[str] | None = None,
-        audit: str | None = None,
-        keep: Sequence[str] = (),
-        propensity: str | float | None = None,
-        dtype: str = "float64",
-        force: bool = False,
-    ) -> Written:
-        r"""Write the predictions of a table in files into a folder: a Parquet file for each partition of the table.
+    Rows are in the input's order, and a file's name is that of its input with the numbers of its first and last row
+    group.
 
-        Columns are those of `keep`, then ``probability``, :math:`\Pr(y=1|x)`; ``propensity``, :math:`\Pr(s=1|y=1,x)`;
-        and ``posterior``, the probability of the class given that the row is not labelled, or given its `label`. Of a
-        model that knows no propensities and is not given any, the first only. Of one that was fitted to several looks,
-        visit attributes, or labels that may be wrong, without its columns of labels the first only as well: with them
-        ``propensity`` is that of a label at any look that took place, and ``posterior`` goes by labels and audits.
+    No file is seen under its name before it is whole. A call that was stopped is repeated as it was, and does what
+    is missing: a file is done where its metadata name this model, this input as it is now, and these options.
 
-        Rows are in the input's order, and a file's name is that of its input with the numbers of its first and last row
-        group.
+    Parameters
+    ----------
+    X : ParquetRows
+        Walked by its `scheduler`, each partition decoded where that works and kept nowhere. On a cluster, the
+        folder must be one that all workers see.
+    folder : path
+        Made where it is not there; holds predictions of one model only.
+    label : str or list of str, optional
+        Column with the observed labels, coded as in `fit`; of several looks one for each.
+    audit : str, optional
+        Column with the class of rows that somebody checked, for a model of looks or audits.
+    keep : list of str, optional
+        Columns of the input to copy, such as names of rows.
+    propensity : str or float, optional
+        Column with known propensities, or one for all, for a classifier that does not learn them.
+    dtype : {"float64", "float32"}, default="float64"
+        Of the predictions. In float32 files are half as large, and probabilities right to seven digits.
+    force : bool, default=False
+        Replace predictions of another model, or with other columns, that are in the folder.
 
-        No file is seen under its name before it is whole. A call that was stopped is repeated as it was, and does what
-        is missing: a file is done where its metadata name this model, this input as it is now, and these options.
-
-        Parameters
-        ----------
-        X : ParquetRows
-            Walked by its `scheduler`, each partition decoded where that works and kept nowhere. On a cluster, the
-            folder must be one that all workers see.
-        folder : path
-            Made where it is not there; holds predictions of one model only.
-        label : str or list of str, optional
-            Column with the observed labels, coded as in `fit`; of several looks one for each.
-        audit : str, optional
-            Column with the class of rows that somebody checked, for a model of looks or audits.
-        keep : list of str, optional
-            Columns of the input to copy, such as names of rows.
-        propensity : str or float, optional
-            Column with known propensities, or one for all, for a classifier that does not learn them.
-        dtype : {"float64", "float32"}, default="float64"
-            Of the predictions. In float32 files are half as large, and probabilities right to seven digits.
-        force : bool, default=False
-            Replace predictions of another model, or with other columns, that are in the folder.
-
-        Returns
-        -------
-        Written
-            The `folder`, its `files` in the order of rows, `n_rows`, and `n_new`, how many files were written now.
-        """
-        check_is_fitted(self)
-        check_choice(dtype, "dtype", ("float64", "float32"))
-        if not in_files(X):
-            raise TypeError(
-                f"predict_to takes a table in files, scarless.scale.ParquetRows(folder), got {type(X).__name__}. For "
-                "one in memory: predict_proba, predict_propensity, predict_posterior."
-            )
-        observed = observed_of(self, label, audit)
-        refuse_known(self, propensity)
-        refuse_inputs(check_target(folder), getattr(X, "files", ()))
-        column = label if isinstance(label, str) else None
-        table, scorer = scorer_of(*self._asked_in_files(X), observed, column)
-        given = () if not isinstance(propensity, str) else (propensity,)
-        keep, condition = tuple([keep] if isinstance(keep, str) else keep), getattr(X, "condition", "")
-        asked = Asked(
-            predict=scorer if propensity is None else scorer.with_propensity(propensity, fact=self._propensity_is_fact),
-            model=scorer.fingerprint,
-            outputs=OUTPUTS,
-            label=column,
-            others=(*given, *(() if observed is None or observed.plain else observed.columns.all)),
-            keep=keep,
-            dtype=dtype,
-            options=f"{(keep, label, audit, propensity, dtype)!r}{condition and f', where {condition}'}",
+    Returns
+    -------
+    Written
+        The `folder`, its `files` in the order of rows, `n_rows`, and `n_new`, how many files were written now.
+    """
+    check_is_fitted(self)
+    check_choice(dtype, "dtype", ("float64", "float32"))
+    if not in_files(X):
+        raise TypeError(
+            f"predict_to takes a table in files, scarless.scale.ParquetRows(folder), got {type(X).__name__}. For "
+            "one in memory: predict_proba, predict_propensity, predict_posterior."
         )
-        return write_predictions(table, folder, asked, force=force)
-
-    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
-        """Return the model that is asked about rows of files, and these as it takes them."""
-        return self, X
+    observed = observed_of(self, label, audit)
+    refuse_known(self, propensity)
+    refuse_inputs(check_target(folder), getattr(X, "files", ()))
+    column = label if isinstance(label, str) else None
+    model, rows = self._asked_in_files(X)
+    table, scorer = scorer_of(model, rows, observed, column)
+    given = () if not isinstance(propensity, str) else (propensity,)
+    keep, condition = tuple([keep] if isinstance(keep, str) else keep), getattr(X, "condition", "")
+    asked = Asked(
+        predict=scorer if propensity is None else scorer.with_propensity(propensity, fact=propensity_is_fact(self)),
+        model=scorer.fingerprint,
+        outputs=OUTPUTS,
+        label=column,
+        others=(*given, *(() if observed is None or observed.plain else observed.columns.all)),
+        keep=keep,
+        dtype=dtype,
+        options=f"{(keep, label, audit, propensity, dtype)!r}{condition and f', where {condition}'}",
+    )
+    return write_predictions(table, folder, asked, force=force)
 
 
 # --- what was observed of a row

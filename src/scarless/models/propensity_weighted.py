@@ -19,7 +19,6 @@ from scarless.checks.vectors import check_propensity
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
 from scarless.models.base import (
-    LogisticMixin,
     PUClassifier,
     as_given,
     check_solver_options,
@@ -260,7 +259,7 @@ class CrossedLearner:
         return np.asarray(expit(self.crossed.logits(X)))
 
 
-class KnownPropensityClassifier(LogisticMixin, PUClassifier):
+class KnownPropensityClassifier(PUClassifier):
     """The fit that all classifiers with a given propensity share."""
 
     _propensity_is_fact = True

@@ -18,7 +18,7 @@ from scarless.checks.options import shown
 from scarless.checks.tables import in_files
 from scarless.models import PUClassifier
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
-from scarless.models.predict_to import PredictToMixin, propensity_is_fact
+from scarless.models.predict_to import predict_to, propensity_is_fact
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary, attribute_names
@@ -45,7 +45,7 @@ def _has(method: str) -> Any:
     return available_if(check)
 
 
-class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A preparation and a classifier of this package in one, fitted to and asked about raw tables.
 
     Columns are named as in the table: ``propensity_attributes=["insurance"]`` means all columns that the preparation
@@ -280,6 +280,8 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
             return self.preparation_.transform(X)
         return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
 
+    predict_to = predict_to
+
     def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
         if isinstance(self.preparation_, str):
             return self.estimator_, X
@@ -294,7 +296,7 @@ class TableClassifier(PredictToMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         return coding
 
     @property
-    def _propensity_is_fact(self) -> bool:  # type: ignore[override]
+    def _propensity_is_fact(self) -> bool:
         return propensity_is_fact(self.estimator_)
 
     def columns_of(self, column: str) -> NDArray[np.intp]:
