@@ -99,7 +99,6 @@ STILL_READ = {
     ("diagnostics/uncertainty/bootstrap.py", "_class_probability"),
     ("diagnostics/uncertainty/bootstrap.py", "_lives_in_engine"),
     ("diagnostics/uncertainty/bootstrap.py", "_looks_elsewhere"),
-    ("diagnostics/uncertainty/identifiability.py", "_remarks"),
     ("diagnostics/fit/subject.py", "_n_groups"),
 }
 

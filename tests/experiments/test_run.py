@@ -166,7 +166,7 @@ def test_nothing_is_left_in_the_folder_but_results(one_ended, tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".lock", "records.jsonl", "spec.json", "timings.jsonl"]
 
 
-SHARING = [("sar-em", "sar-em-refit", "published-sar-em"), ("scar-km2", "published-scar-km2")]
+SHARING = [("sar-em", "sar-em-refit"), ("scar-km2", "published-scar-km2")]
 
 
 def slow_to_converge(monkeypatch):

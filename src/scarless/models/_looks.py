@@ -13,13 +13,14 @@ from scarless.checks.looks import (
     Codes,
     audit_columns,
     has_several_looks,
+    labels_that_count,
     with_counts,
 )
 from scarless.checks.options import real_number, shown
 from scarless.checks.rows import ReadLabels, check_rows, named_values
-from scarless.checks.vectors import check_weight
+from scarless.checks.vectors import check_counts, check_weight
 from scarless.engines import Engine, attach
-from scarless.engines.blocks import Reading
+from scarless.engines.blocks import Reading, how_to_read
 from scarless.models._observed import Looks, LooksReading, LooksRows, attributes_only, by_name, names_several
 from scarless.models.base import (
     block_probability,
@@ -165,6 +166,24 @@ class LooksMixin(LooksReading):
             Fact(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.told)
             for claim, kind, group in facts
         )
+
+    def _observed_again(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> tuple[Engine, tuple[Fact, ...]]:
+        """Return the rows of the fit with all that was observed of them, and what is known, for a second look."""
+        looks = self._need_looks("looks")
+        engine = check_rows(self, X)
+        reading = how_to_read(engine)
+        exact = reading._replace(dtype=np.dtype(np.float64)) if check_known(self.known).shares else reading
+        checked, codes = self._codes_again(X, y, audit, engine.n_rows, "s")
+        if int(np.count_nonzero(codes >= 0)) != looks.n_audited:
+            raise ValueError(
+                f"audit has {np.count_nonzero(codes >= 0)} classes, and the model was fitted with {looks.n_audited}: "
+                "give the audits of fit as audit=."
+            )
+        labels = labels_that_count(checked, codes, self._said.audit_labels)
+        counts, seen = looks.counts(labels)
+        s, w = (labels == 1).any(axis=1).astype(np.float64), check_counts(sample_weight, n_rows=len(labels))
+        rows = {"s": s, "labels": counts, "looks": seen, "audit": codes, "codes": labels, "w": w}
+        return self._facts(attach(engine.read_as(exact), **rows), X, looks)
 
     def _store_looks(self, problem: PairProblem, fit: PairFit, looks: Looks, sums: PairSums | None = None) -> None:
         self._store_linear(fit.f, problem.f)

@@ -410,6 +410,12 @@ class LooksReading(LooksDesign):
 
     def _looks_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Array, Array, Codes]:
         """Return labels and looks, by their kinds, and audits of rows, for a fitted model."""
+        labels, codes = self._codes_again(X, y, audit, n_rows, name)
+        assert self._looks is not None
+        return *self._looks.counts(labels), codes
+
+    def _codes_again(self, X: Any, y: Any, audit: Any, n_rows: int, name: str) -> tuple[Codes, Codes]:
+        """Return labels at looks, and audits, of rows as codes, for a fitted model."""
         looks = self._looks
         assert looks is not None
         if names_several(X, y):
@@ -425,7 +431,7 @@ class LooksReading(LooksDesign):
         codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=self._coding)
         if looks.objective.false_positives is None:
             refuse_contradictions(checked.labels, codes)
-        return *looks.counts(checked.labels), codes
+        return checked.labels, codes
 
 
 def refuse_other_order(names: tuple[str, ...], known: tuple[str, ...], name: str) -> None:

@@ -30,6 +30,7 @@ REACHES_ONE = (
     "surest rows. If even these are positive only with probability m, the class prior is too high by a factor of up to "
     "1/m, and no label shows it: check the class of some of the surest rows."
 )
+INTERCEPT = "intercept"
 ONE_PROPENSITY = (
     "Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum likelihood. If the "
     "labelling depends on attributes, name them: SAREMClassifier(propensity_attributes=[...])."

@@ -8,11 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.checks.order import exact_keys
-from scarless.checks.rows import check_rows, row_totals, warn_of_row_order
+from scarless.checks.rows import check_rows, check_rows_again, row_totals, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_random_stream, check_vector
 from scarless.engines import Engine, attach
 from scarless.models.base import need_labels
 from scarless.models.summary import (
+    INTERCEPT,
     ONE_PROPENSITY,
     Block,
     Summary,
@@ -26,6 +27,7 @@ from scarless.numerics.linear import Design
 from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened, widened_relaxation
 from scarless.pair.inference import PairInference
 from scarless.pair.logistic import all_labelled
+from scarless.pair.problem import PairProblem, what_is_seen
 from scarless.pair.relaxed import Levels, draw_class_priors, levels_interval
 
 EXCHANGEABLE = (
@@ -63,6 +65,7 @@ class InferenceMixin:
     relaxation_: Any
     _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
     _n_groups = 0  # of rows that belong together, where the fit was told
+    _looks: Any = None  # what looks are like; None: one label of each row
     _known_where = "estimator=None, propensity_estimator=None"
 
     def summary(self, *, level: float = 0.95) -> Summary:
@@ -409,6 +412,42 @@ def held_out_of_fit(u: Vector, digest: int, X: Any, s: Vector) -> Vector:
             "fit with their labels, in their order."
         )
     return u
+
+
+def problem_again(model: Any, X: Any, s: Any, *, sample_weight: Any = None, audit: Any = None) -> PairProblem:
+    """Return what a model of two logistic models was fitted to, from its rows and all that was observed of them."""
+    inference = known_inference(model)
+    if model._looks is None:
+        if audit is not None:
+            raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+        engine, _, totals = check_rows_again(model, X, s, sample_weight)
+        return PairProblem(engine, totals, inference.objective, inference.C, inference.propensity_C, inference.audits)
+    engine, facts = model._observed_again(X, s, sample_weight, audit)
+    seen = what_is_seen(engine, inference.objective)
+    penalties = (inference.C, inference.propensity_C)
+    return PairProblem(engine, row_totals(engine), inference.objective, *penalties, None, facts, seen)
+
+
+def parameter_names(model: Any) -> list[list[str]]:
+    """Return the names of the parameters of a model of two logistic models: of the classifier, then of each other.
+
+    Of several propensity models each name says which look it is of.
+    """
+    objective, names = known_inference(model).objective, attribute_names(model)
+    of_f = [*map(str, names[objective.f.indices]), INTERCEPT]
+    looks, n_rates = model._looks, objective.n_rates
+    if looks is None:
+        return [of_f, [*map(str, names[objective.e.indices]), INTERCEPT]]
+    own = [*map(str, names[model._e_columns]), *looks.visits, INTERCEPT]
+    shared = len(objective.models) == 1
+    told = [own if shared else [f"{name} ({looks.names[k]})" for name in own] for k in range(len(objective.models))]
+    numbers = [""] if n_rates == 1 else [f" {k + 1}" for k in range(n_rates)]
+    return [of_f, *told, *([f"rate of false positives{number}"] for number in numbers)]
+
+
+def remarks_of(model: Any) -> list[str]:
+    """Return what a fit of two logistic models has to say beside its numbers."""
+    return list(model._remarks() if model._looks is None else model._looks_remarks())
 
 
 def known_inference(model: Any) -> PairInference:

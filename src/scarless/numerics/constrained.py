@@ -21,7 +21,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.namespace import concat, namespace_of, zeros
-from scarless.numerics.objectives import Curvature, LogisticPair
+from scarless.numerics.objectives import Curvature, PairObjective
 from scarless.numerics.sigmoid import sigmoid_pair
 
 _MAX_STEP_HALVINGS = 30
@@ -40,9 +40,9 @@ class LevelSums(NamedTuple):
 
 @dataclass(frozen=True)
 class PairWithPositives:
-    r"""The observed likelihood of a pair, and :math:`\sum w f` with its derivatives. Rows: ``s``, ``w``."""
+    r"""The observed likelihood of a pair, and :math:`\sum w f` with its derivatives. Rows: what was observed, ``w``."""
 
-    pair: LogisticPair
+    pair: PairObjective
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> LevelSums:
         """Return the sums over one block of rows."""

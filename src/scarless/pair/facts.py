@@ -230,6 +230,10 @@ class Fact:
         """Return the fact with the multiplier that a share asks for."""
         return replace(self, multiplier=(share - self.target) / (self.variance + self.widened))
 
+    def softened(self) -> "Fact":
+        """Return the fact without multipliers, with a standard error where it has none: what can be followed."""
+        return replace(self, variance=max(self.variance, _SURE**2), multiplier=0.0, widened=0.0)
+
     def information(self, beta: Vector) -> Matrix:
         """Return what the fact adds to the information; what is sure is as good as that."""
         gradient = self.share(beta, bend=False).gradient

@@ -1,5 +1,6 @@
 """The profile of the class prior: first-order conditions at every point, the top at the fit, the cut at the ends."""
 
+import warnings
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -9,14 +10,15 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 from scipy.stats import chi2
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from scarless import ImaginaryAudits, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless import ClassPrior, ImaginaryAudits, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
+from scarless.models.uncertainty import problem_again
 from scarless.numerics.interval import Interval
 from scarless.numerics.objectives import Curvature
-from scarless.pair.logistic import engine_of
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def test_the_interval_ends_at_the_cut(profile):
 
 def test_every_point_satisfies_the_first_order_conditions(model, data):
     X, s = data
-    path = _class_prior_path.ProfilePath(model._inference, engine_of(X, s=s.astype(float), w=np.ones(len(s))))
+    path = _class_prior_path.ProfilePath(model._inference, problem_again(model, X, s))
     path.walk(-1, 2.0)
     path.walk(1, 2.0)
     assert len(path.points) > 8
@@ -308,3 +310,53 @@ def test_only_a_profile_is_drawn_as_one(other):
     message = f"profile must be what profile_class_prior returns, .*; got {type(other).__name__}.*from_estimator"
     with pytest.raises(TypeError, match=message):
         ProfileDisplay.from_profile(other)
+
+
+@pytest.fixture(scope="module")
+def looked():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(900, 3))
+    y = rng.random(900) < expit(1.5 * X[:, 0] + X[:, 1])
+    labels = np.column_stack([y & (rng.random(900) < expit(X[:, 2])) for _ in range(2)]).astype(int)
+    return X, labels, np.where(rng.random(900) < 0.2, y, np.nan)
+
+
+def test_a_fact_that_says_nothing_changes_no_profile(looked):
+    X, labels, _ = looked
+    s = labels[:, 0]
+    plain = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    told = SAREMClassifier(propensity_attributes=[2], known=[ClassPrior(0.5, se=1e3)]).fit(X, s)
+    one, other = (profile_class_prior(model, X, s, grid=[0.4, 0.5, 0.6]) for model in (plain, told))
+    np.testing.assert_allclose(one.difference, other.difference, atol=1e-5)
+    np.testing.assert_allclose(one.label_frequency, other.label_frequency, atol=1e-5)
+
+
+def test_the_profile_of_looks_and_audits_is_the_best_likelihood_at_each_class_prior(looked):
+    """Held there by a fact with next to no error, the fit has the same log-likelihood, penalties included."""
+    X, labels, audit = looked
+    for given in ({}, {"audit": audit}):
+        model = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf).fit(X, labels, **given)
+        profile = profile_class_prior(model, X, labels, grid=[0.45, 0.55], **given)
+        for prior, drop in zip(profile.class_prior, profile.difference, strict=True):
+            if min(abs(prior - 0.45), abs(prior - 0.55)) > 1e-6:
+                continue
+            held = clone(model).set_params(known=[ClassPrior(float(prior))])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # rows and claim disagree
+                held.fit(X, labels, **given)
+            assert drop == pytest.approx(held.log_likelihood_ - model.log_likelihood_, abs=1e-3)
+
+
+def test_weights_of_looks_count_rows_and_audits_must_be_those_of_the_fit(looked):
+    X, labels, audit = looked
+    twice = np.repeat(np.arange(900), 2)
+    weighted = SAREMClassifier(propensity_attributes=[2]).fit(X, labels, np.full(900, 2.0), audit)
+    repeated = SAREMClassifier(propensity_attributes=[2]).fit(X[twice], labels[twice], None, audit[twice])
+    one = profile_class_prior(weighted, X, labels, sample_weight=np.full(900, 2.0), audit=audit)
+    other = profile_class_prior(repeated, X[twice], labels[twice], audit=audit[twice])
+    np.testing.assert_allclose(one.interval, other.interval, atol=1e-4)
+    with pytest.raises(ValueError, match=r"audit has 0 classes, and the model was fitted with \d+: give the audits"):
+        profile_class_prior(weighted, X, labels, sample_weight=np.full(900, 2.0))
+    plain = SAREMClassifier(propensity_attributes=[2]).fit(X, labels[:, 0])
+    with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits"):
+        profile_class_prior(plain, X, labels[:, 0], audit=audit)

@@ -14,10 +14,11 @@ from scarless.numerics.constrained import (
     PairWithPositives,
     minimise_on_level,
 )
-from scarless.numerics.objectives import Curvature, LogisticPair
+from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import PairSums
 from scarless.pair.inference import PairInference
-from scarless.pair.solving import Pull
+from scarless.pair.problem import PairProblem
+from scarless.pair.solving import Addition
 
 # All in logits of the class prior.
 _WIDEST = 0.5  # between a solution and the one that it starts from
@@ -34,15 +35,15 @@ class PenalisedLevelProblem:
     engine: Engine
     pair: PairWithPositives
     ridge: Vector
-    pulls: tuple[Pull, ...] = ()
+    additions: tuple[Addition, ...] = ()
 
     def evaluate(self, beta: Vector, curvature: Curvature) -> LevelSums:
         """Return the sums over all rows, penalty included."""
         sums = self.engine.total(self.pair.sums, beta, curvature)
         sums.curvature[np.diag_indices(beta.size)] += self.ridge
         value, gradient = sums.value + 0.5 * ((self.ridge * beta) @ beta), sums.gradient + self.ridge * beta
-        for pull in self.pulls:
-            pulled = pull.sums(beta)
+        for addition in self.additions:
+            pulled = addition.sums(beta)
             value, gradient = value + pulled.value, gradient + pulled.gradient
             sums.curvature[...] += pulled.curvature
         return sums._replace(value=value, gradient=gradient)
@@ -51,17 +52,18 @@ class PenalisedLevelProblem:
 class ProfilePath:
     """Solutions at class priors around a fit; `points` holds those to show, by their class prior."""
 
-    def __init__(self, inference: PairInference, engine: Engine) -> None:
-        self.inference, self.engine = inference, engine
-        pair = PairWithPositives(LogisticPair(inference.f, inference.e))
-        self.problem = PenalisedLevelProblem(engine, pair, inference.ridge, inference.pulls)
+    def __init__(self, inference: PairInference, problem: PairProblem) -> None:
+        self.inference, self.engine = inference, problem.engine
+        additions: tuple[Addition, ...] = (*problem.pulls, *(fact.softened() for fact in problem.facts))
+        pair, engine = PairWithPositives(problem.objective), problem.engine
+        self.problem = PenalisedLevelProblem(engine, pair, problem.ridge, additions)
         self.weight = float(inference.sums.weight)
         single = engine.dtype == np.float32
         self.options = LevelOptions(
             scale=self.weight, level_tol=1e-6 if single else 1e-9, rounding=1e-7 if single else 1e-14
         )
         beta = inference.parameters
-        penalty = 0.5 * float(inference.ridge @ beta**2) + sum(float(pull.sums(beta).value) for pull in inference.pulls)
+        penalty = 0.5 * float(problem.ridge @ beta**2) + sum(float(each.sums(beta).value) for each in additions)
         value = penalty - inference.log_likelihood
         self.fit = LevelSolution(beta, 0.0, value, inference.positives, converged=True, n_iter=0)
         self.fit_alpha = inference.positives / self.weight
@@ -70,8 +72,7 @@ class ProfilePath:
 
     def summary(self, point: LevelSolution) -> PairSums:
         """Return what the models at a point say of all rows together."""
-        f, e = self.inference.f, self.inference.e
-        return self.engine.total(LogisticPair(f, e).totals, point.parameters)
+        return self.engine.total(self.inference.objective.totals, point.parameters)
 
     def walk(self, side: int, cut: float) -> tuple[float, bool]:
         """Step outwards until the log-likelihood is past the cut; return where it crosses, and whether it does.

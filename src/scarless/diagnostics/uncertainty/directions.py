@@ -114,9 +114,10 @@ class Look:
     @classmethod
     def at(cls, inference: PairInference, parameters: list[Parameter]) -> "Look":
         """Look at a fit."""
-        n_f, columns = inference.f.n_parameters, inference.sums.columns
-        T = uncertainty.centring([columns[:n_f], columns[n_f:]])
-        information, noise = uncertainty.centred(inference.needed_information(), T, noise=inference.noise)
+        columns, ridge = inference.sums.columns, np.diag(inference.ridge)
+        T = uncertainty.centring([columns[place] for place in inference.objective.places])
+        told = inference.penalised_information() - ridge  # by the rows, and by what is known from elsewhere
+        information, noise = uncertainty.centred(told, T, noise=inference.noise)
         data = uncertainty.precision(information, noise=noise)
         prior = inference.class_prior
         gradient = T.T @ prior.gradient

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import logit
 
 from scarless.checks.estimators import opened
-from scarless.checks.looks import refuse_looks
 from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
     NAMED,
@@ -22,8 +21,8 @@ from scarless.diagnostics.uncertainty.directions import (
     of_all,
     two_effects,
 )
-from scarless.models.summary import REACHES_ONE, attribute_names
-from scarless.models.uncertainty import known_inference
+from scarless.models.summary import INTERCEPT, REACHES_ONE
+from scarless.models.uncertainty import known_inference, parameter_names, remarks_of
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile
@@ -203,12 +202,6 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     - This is a local picture; profile_class_prior follows the likelihood farther out.
     """
     estimator, _ = opened(estimator)
-    refuse_looks(
-        estimator,
-        "identifiability_report",
-        instead="What the rows leave open is in summary() and class_prior_interval().",
-        even_one=True,
-    )
     inference = known_inference(estimator)
     look = Look.at(inference, _parameters(estimator, inference))
     logit_slope = look.prior * (1.0 - look.prior)
@@ -315,7 +308,7 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
 
 
 def _notes(model: Any, inference: PairInference) -> list[str]:
-    notes = [*model._remarks(), REACHES_ONE]
+    notes = [*remarks_of(model), *([] if inference.told_by_height else [REACHES_ONE])]
     if _few_labels(inference):
         notes.append(
             f"Labelled rows: {inference.sums.labelled:g}, for {inference.parameters.size} parameters: with "
@@ -341,12 +334,10 @@ def _penalty_share(inference: PairInference) -> Vector:
 
 
 def _parameters(model: Any, inference: PairInference) -> list[Parameter]:
-    names = attribute_names(model)
-    found = []
-    for kind, design in ((CLASSIFIER, inference.f), (PROPENSITY, inference.e)):
-        found += [Parameter(kind, str(name)) for name in names[design.columns]]
-        found.append(Parameter(kind, "intercept", is_intercept=True))
-    return found
+    of_f, *of_others = parameter_names(model)
+    found = [Parameter(CLASSIFIER, name, name == INTERCEPT) for name in of_f]
+    others = [name for names in of_others for name in names]
+    return found + [Parameter(PROPENSITY, name, name.split(" (")[0] == INTERCEPT) for name in others]
 
 
 def _logit_interval(value: float, half: float) -> Interval:

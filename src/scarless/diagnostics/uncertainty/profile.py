@@ -9,14 +9,11 @@ import numpy as np
 from scipy.special import logit
 
 from scarless.checks.estimators import opened
-from scarless.checks.looks import refuse_looks
 from scarless.checks.options import check_share, shown
-from scarless.checks.rows import RowTotals, check_rows_again
 from scarless.checks.vectors import check_vector
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
-from scarless.engines import Engine
-from scarless.models.uncertainty import known_inference
+from scarless.models.uncertainty import known_inference, problem_again
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.outside.extras import need
@@ -138,6 +135,7 @@ def profile_class_prior(
     s: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
+    audit: ArrayLike | None = None,
     grid: Iterable[float] | None = None,
     level: float = 0.95,
 ) -> ClassPriorProfile:
@@ -158,10 +156,12 @@ def profile_class_prior(
         With two logistic models, not relaxed: a relaxed fit has ``relaxation_.levels`` in place of a profile.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
-    s : array of shape (n_rows,)
+    s : array of shape (n_rows,) or (n_rows, n_looks)
         Their labels, coded as in `fit`.
     sample_weight : array of shape (n_rows,), optional
         Their weights, if `fit` had any.
+    audit : array of shape (n_rows,), optional
+        Their audits, if `fit` had any.
     grid : sequence of float, optional
         Class priors between 0 and 1 to look at. None: steps outwards until the data rule the next one out.
     level : float, default=0.95
@@ -191,20 +191,14 @@ def profile_class_prior(
     """
     level = check_share(level, "level")
     estimator, prepare = opened(estimator)
-    refuse_looks(
-        estimator,
-        "profile_class_prior",
-        instead="Use class_prior_interval(), or bootstrap_intervals with fit_params={'audit': audit}.",
-        even_one=True,
-    )
     inference, X = known_inference(estimator), prepare(X)
     _refuse_relaxed(estimator)
     wanted = None if grid is None else _check_grid(grid)
-    engine, _, totals = check_rows_again(estimator, X, s, sample_weight)
-    path = ProfilePath(inference, engine)
+    problem = problem_again(estimator, X, s, sample_weight=sample_weight, audit=audit)
+    path = ProfilePath(inference, problem)
     _check_same_fit(inference, path)
     profile = _along(path, wanted, level, path.fit.value)
-    others = [ProfilePath(other, engine) for other in _other_optima(estimator, engine, totals)]
+    others = [ProfilePath(other, problem) for other in _other_optima(estimator, problem)]
     likely = [other for other in others if other.fit.value - path.fit.value < profile.cut]
     return replace(profile, elsewhere=[_along(other, wanted, level, path.fit.value) for other in likely])
 
@@ -228,11 +222,9 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
     )
 
 
-def _other_optima(model: Any, engine: Engine, totals: RowTotals) -> list[PairInference]:
+def _other_optima(model: Any, problem: PairProblem) -> list[PairInference]:
     """Return the fits to the same rows, other than the model's own, that are known to be optima."""
     own = known_inference(model)
-    problem = PairProblem(engine, totals, own.objective, own.C, own.propensity_C, own.audits)
-    starts = [basin.parameters for basin in getattr(model, "basins_", [])]
     higher = getattr(model, "higher_basin_", None)
     basins = [*getattr(model, "basins_", []), *([] if higher is None else [higher])]
     starts = [basin.parameters for basin in basins]

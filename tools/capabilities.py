@@ -1,0 +1,280 @@
+"""Write docs/capabilities.md: what goes with what, found out by trying.
+
+``python tools/capabilities.py`` tries every cell of the table and writes the page; a test tries them again. A cell that
+is refused has a reason here.
+"""
+
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "capabilities.md"
+EFFORT = ["effort_1", "effort_2"]
+
+
+class Observed(NamedTuple):
+    """A row of the table: a data frame, its labels, audits, and what an estimator is told."""
+
+    name: str
+    X: pd.DataFrame
+    labels: np.ndarray
+    audit: np.ndarray | None = None
+    options: dict[str, Any] = {}
+    flags: tuple[str, ...] = ()  # on the command line, beside labels and audits
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What `fit` gets beside rows and labels."""
+        return {} if self.audit is None else {"audit": self.audit}
+
+
+def rows(n: int = 700) -> list[Observed]:
+    """Return what may have been observed, or be known: one of each kind."""
+    from scarless import ClassPrior, Labelling
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    y = rng.random(n) < expit(1.5 * X["a"] + X["b"])
+    e = expit(X["c"] + 0.3)
+    looks = np.column_stack([(y & (rng.random(n) < e)) for _ in range(2)]).astype(float)
+    gaps = np.where(rng.random((n, 2)) < 0.2, np.nan, looks)
+    gaps[:2] = looks[:2]
+    audit = np.where(rng.random(n) < 0.25, y, np.nan).astype(float)
+    one = looks[:, 0].astype(int)
+    wrong = np.where(rng.random((n, 2)) < 0.03, 1.0, looks)
+    effort = pd.DataFrame(rng.uniform(0.5, 2.0, (n, 2)), columns=EFFORT)
+    visits, log_effort = pd.concat([X, effort], axis=1), X.assign(log_effort=np.log(effort["effort_1"]))
+    lower = y & (rng.random(n) < 0.2 + 0.8 * e)
+    return [
+        Observed("one label", X, one),
+        Observed("several looks", X, looks.astype(int)),
+        Observed("looks with gaps", X, gaps),
+        Observed("audits", X, one, audit),
+        Observed(
+            "false positives",
+            X,
+            wrong.astype(int),
+            options={"labelling": Labelling(false_positive_rate=0.03)},
+            flags=("--false-positive-rate", "0.03"),
+        ),
+        Observed("known share", X, one, options={"known": [ClassPrior(0.5, se=0.05)]}, flags=("--prevalence", "0.5")),
+        Observed(
+            "visit attributes",
+            visits,
+            looks.astype(int),
+            options={"labelling": Labelling(visit_attributes={"effort": EFFORT})},
+            flags=("--visit-attributes", f"effort={','.join(EFFORT)}"),
+        ),
+        Observed("offset", log_effort, one, options={"labelling": Labelling(offset="log_effort")}),
+        Observed(
+            "bounds",
+            X,
+            lower.astype(int),
+            options={"labelling": Labelling(bounds=(0.2, 1))},
+            flags=("--bounds", "0.2", "1", "--model", "logistic"),
+        ),
+    ]
+
+
+def logistic(row: Observed, **options: Any) -> Any:
+    """Fit two logistic models."""
+    from scarless import SAREMClassifier
+
+    return SAREMClassifier(propensity_attributes=["c"], **row.options, **options).fit(row.X, row.labels, **row.given)
+
+
+def _search(row: Observed) -> Any:
+    from scarless import SAREMClassifierCV
+
+    model = SAREMClassifierCV(propensity_attributes=["c"], Cs=[1.0], cv=2, random_state=0, **row.options)
+    return model.fit(row.X, row.labels, **row.given)
+
+
+def _boosted(row: Observed) -> Any:
+    from scarless import SAREMClassifier
+
+    boosting = HistGradientBoostingClassifier(max_iter=5, max_leaf_nodes=4)
+    model = SAREMClassifier(boosting, propensity_attributes=["c"], cv=2, random_state=0, **row.options)
+    return model.fit(row.X, row.labels, **row.given)
+
+
+def _stack(row: Observed) -> Any:
+    from scarless import SARStackingClassifier
+
+    model = SARStackingClassifier([("l", None)], propensity_attributes=["c"], cv=2, random_state=0, **row.options)
+    return model.fit(row.X, row.labels, **row.given)
+
+
+def _named(row: Observed) -> tuple[pd.DataFrame, Any, dict[str, Any]]:
+    """Return one table with labels and audits, and the names of their columns."""
+    table, labels = row.X.copy(), np.atleast_2d(row.labels.T).T
+    names = [f"look_{k}" for k in range(labels.shape[1])]
+    table[names] = labels
+    if row.audit is not None:
+        table["audit"] = row.audit
+    return table, names[0] if len(names) == 1 else names, {} if row.audit is None else {"audit": "audit"}
+
+
+def _parquet(row: Observed) -> Any:
+    from scarless import SAREMClassifier
+    from scarless.scale import ParquetRows
+
+    table, labels, given = _named(row)
+    with tempfile.TemporaryDirectory() as folder:
+        table.to_parquet(Path(folder) / "rows.parquet")
+        model = SAREMClassifier(propensity_attributes=["c"], **row.options)
+        return model.fit(ParquetRows(folder), labels, **given)
+
+
+def _dask(row: Observed) -> Any:
+    import dask.dataframe as dd
+
+    from scarless import SAREMClassifier
+
+    table, labels, given = _named(row)
+    model = SAREMClassifier(propensity_attributes=["c"], **row.options)
+    return model.fit(dd.from_pandas(table, npartitions=2), labels, **given)
+
+
+def _device(row: Observed) -> Any:
+    import array_api_strict
+    import sklearn
+
+    from scarless import SAREMClassifier
+
+    X = array_api_strict.asarray(row.X.to_numpy())
+    options = dict(row.options)
+    if "labelling" in options:
+        columns = {name: place for place, name in enumerate(row.X.columns)}
+        said = options["labelling"].get_params()
+        visits = said["visit_attributes"]
+        said["visit_attributes"] = visits and {k: [columns[name] for name in v] for k, v in visits.items()}
+        said["offset"] = None if said["offset"] is None else columns[said["offset"]]
+        options["labelling"] = type(options["labelling"])(**said)
+    with sklearn.config_context(array_api_dispatch=True):
+        return SAREMClassifier(propensity_attributes=[2], **options).fit(X, row.labels, **row.given)
+
+
+def _bootstrap(row: Observed) -> Any:
+    from scarless.diagnostics import bootstrap_intervals
+
+    model, given = logistic(row), {"fit_params": row.given} if row.given else {}
+    return bootstrap_intervals(model, row.X, row.labels, n_resamples=20, random_state=0, progress=False, **given)
+
+
+def _profile(row: Observed) -> Any:
+    from scarless.diagnostics import profile_class_prior
+
+    return profile_class_prior(logistic(row), row.X, row.labels, **row.given)
+
+
+def _identifiability(row: Observed) -> Any:
+    from scarless.diagnostics import identifiability_report
+
+    return identifiability_report(logistic(row))
+
+
+def _sensitivity(row: Observed) -> Any:
+    from scarless.diagnostics import Sensitivity
+
+    return Sensitivity.from_estimator(logistic(row), row.X).at(1.5)
+
+
+def _goodness(row: Observed) -> Any:
+    from scarless.diagnostics import goodness_of_fit
+
+    return goodness_of_fit(logistic(row), row.X, row.labels, n_resamples=0, **row.given)
+
+
+def _saved(row: Observed) -> Any:
+    import scarless
+
+    model = logistic(row)
+    with tempfile.TemporaryDirectory() as folder:
+        scarless.save(model, Path(folder) / "model.skops")
+        again = scarless.load(Path(folder) / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(row.X), model.predict_proba(row.X))
+    return again.summary()
+
+
+def _onnx(row: Observed) -> Any:
+    from scarless import to_onnx
+
+    return to_onnx(logistic(row))
+
+
+def _table(row: Observed) -> Any:
+    from scarless import SAREMClassifier, TableClassifier
+
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["c"], **row.options))
+    return model.fit(row.X, row.labels, **row.given)
+
+
+def _command_line(row: Observed) -> Any:
+    table, labels, _ = _named(row)
+    looks = labels if isinstance(labels, list) else [labels]
+    with tempfile.TemporaryDirectory() as folder:
+        table.to_csv(Path(folder) / "rows.csv", index=False)
+        flags = ["--label", *looks] if len(looks) == 1 else ["--looks", *looks]
+        flags += ["--audit", "audit"] if row.audit is not None else []
+        model = [] if "--model" in row.flags else ["--model", "logistic"]
+        command = [sys.executable, "-m", "scarless.cli", "fit", "rows.csv", *flags, "--propensity", "c", *model]
+        done = subprocess.run([*command, *row.flags, "--quiet"], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise ValueError(done.stderr)
+        assert (Path(folder) / "rows-run" / "report.html").is_file()
+
+
+COLUMNS: dict[str, Callable[[Observed], Any]] = {
+    "`SAREMClassifier`": logistic,
+    "`SAREMClassifierCV`": _search,
+    "cross-fitted boosting": _boosted,
+    "`SARStackingClassifier`": _stack,
+    "rows in Parquet": _parquet,
+    "rows of Dask": _dask,
+    "rows on a device": _device,
+    "`summary`": lambda row: logistic(row).summary(),
+    "intervals of rows": lambda row: logistic(row).predict_posterior_interval(row.X, row.labels, **row.given),
+    "`basins_`, `selection_`": lambda row: (logistic(row).basins_, logistic(row).selection_),
+    "groups of rows": lambda row: logistic_of_groups(row),
+    "bootstrap": _bootstrap,
+    "profile": _profile,
+    "identifiability": _identifiability,
+    "sensitivity": _sensitivity,
+    "goodness of fit": _goodness,
+    "save and load": _saved,
+    "ONNX": _onnx,
+    "`TableClassifier`": _table,
+    "command line": _command_line,
+}
+DEAR = {"command line", "bootstrap", "cross-fitted boosting", "rows of Dask"}  # seconds each
+
+
+def logistic_of_groups(row: Observed) -> Any:
+    """Fit two logistic models to rows that belong to groups of two."""
+    from scarless import SAREMClassifier
+
+    groups = np.arange(len(row.X)) // 2
+    model = SAREMClassifier(propensity_attributes=["c"], **row.options)
+    return model.fit(row.X, row.labels, groups=groups, **row.given).class_prior_interval()
+
+
+def refusal(row: Observed, column: str) -> str | None:
+    """Try a cell; return the words in which it is refused, or None where it works."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            COLUMNS[column](row)
+        except (ValueError, TypeError) as error:
+            return " ".join(str(error).split())
+    return None
