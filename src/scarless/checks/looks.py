@@ -510,14 +510,14 @@ def looks_of(model: Any) -> Any:
     return getattr(innermost(model), "_looks", None)
 
 
-def refuse_looks(model: Any, user: str, *, instead: str, even_one: bool = False) -> None:
+def refuse_looks(model: Any, user: str, *, instead: str) -> None:
     """Raise for a model that `user` would misread.
 
     Where the labels are one look of each row without false positives, audits and facts make the fit better and change
-    nothing of what it means: such models are let through unless `even_one`.
+    nothing of what it means: such models are let through.
     """
     looks = looks_of(model)
-    if looks is None or (looks.plain and not even_one):
+    if looks is None or looks.plain:
         return
     raise ValueError(
         f"{user} is for models of one label of each row, and this {type(innermost(model)).__name__} was fitted with "
