@@ -45,7 +45,7 @@ def found(model: SAREMClassifier, example: Example) -> list[tuple[str, float, fl
     for line in example.estimates:
         if line.model == "h":
             inference = model._inference
-            place = inference.likelihood.places[-1].start
+            place = inference.objective.places[-1].start
             answers.append(("h", float(inference.parameters[place]), float(inference.parameter_errors()[place])))
             continue
         several = f"propensity {line.look}" if line.look is not None else "propensity"

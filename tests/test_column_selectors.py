@@ -19,7 +19,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
 
-from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, StratifiedSCARClassifier
+from scarless import (
+    PublishedEMClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    StratifiedSCARClassifier,
+)
 from scarless.diagnostics import LabellingAttributesDisplay, labelling_attributes, scar_test
 from scarless.labelling import GeometricMeanSAR, LogisticSAR, StepSAR, StratifiedSAR
 
@@ -83,6 +89,7 @@ class Middling:
         return self
 
 
+FEW_STEPS = {"tol": 1.0, "slope_tol": 1.0, "window": 2}
 CV = {"Cs": [1.0], "cv": 2, "random_state": 0, "relax": False}
 STACK = {"estimators": [("logistic", None)], "cv": 2, "random_state": 0}
 TEST = {"estimator": "logistic", "n_folds": 2, "random_state": 0}
@@ -90,6 +97,12 @@ PLACES = {
     "SAREMClassifier.propensity_attributes": lambda t, a: both(SAREMClassifier(propensity_attributes=a), t),
     "SAREMClassifier.classification_attributes": lambda t, a: both(
         SAREMClassifier(propensity_attributes=[5], classification_attributes=a), t
+    ),
+    "PublishedEMClassifier.propensity_attributes": lambda t, a: both(
+        PublishedEMClassifier(propensity_attributes=a, **FEW_STEPS), t
+    ),
+    "PublishedEMClassifier.classification_attributes": lambda t, a: both(
+        PublishedEMClassifier(propensity_attributes=[5], classification_attributes=a, **FEW_STEPS), t
     ),
     "SAREMClassifierCV.propensity_attributes": lambda t, a: both(
         SAREMClassifierCV(propensity_attributes=a, attribute_sets=[None], **CV), t

@@ -44,8 +44,11 @@ class PublishedEMClassifier(PairClassifier):
     estimator, propensity_estimator : scikit-learn classifiers, optional
         Models of the class and of the labelling; anything with ``sample_weight`` and ``predict_proba``. None: logistic
         regression.
-    propensity_attributes, classification_attributes : column selectors, optional
-        What each model sees, as in `SAREMClassifier`.
+    propensity_attributes : column selector or "all", optional
+        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
+        an encoded attribute stands for all of its columns. None: the propensity is one constant.
+    classification_attributes : column selector, optional
+        What the class may depend on, selected as `propensity_attributes` are. None: all columns.
     C, propensity_C : float, default=1.0
         Inverse strength of the L2 penalty on each logistic model.
     refit : bool, default=False
@@ -101,7 +104,7 @@ class PublishedEMClassifier(PairClassifier):
     >>> s = simulate_labels(y, LogisticSAR(attributes=[2], coefficients=[1.5]).propensity(X), random_state=1)
     >>> model = PublishedEMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> print(f"positives: {y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
-    positives: 0.52 true, 0.53 estimated, 0.26 labelled
+    positives: 0.50 true, 0.53 estimated, 0.26 labelled
     """
 
     _known_where = "SAREMClassifier"

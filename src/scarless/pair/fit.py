@@ -19,6 +19,7 @@ MOST_MULTIPLIER_ROUNDS = 50  # of the method of multipliers; 3 to 10 are usual
 STIFFEST_FACT = 0.05
 FACT_IS_MET = 1e-7  # how near a share is to where it should be
 GAIN_WITH_FACTS = 1e-15  # predicted per row, where shares are to be met: more would be felt in them
+ROUGH_GAIN = 1e-5  # per row, of climbs that are only compared: they need no last step
 LARGEST_LAST_GAIN = 1e-9  # of the objective: more is no last step
 
 
@@ -84,8 +85,8 @@ def fit_pair(
             break
     assert solution is not None
     penalised = problem.penalised(facts)
-    if (facts or problem.objective.n_rates) and solution.status is Status.CONVERGED:
-        solution = replace(solution, parameters=_last_step(penalised, solution.parameters), curvature=None)
+    if problem.told_by_height and options.tol < ROUGH_GAIN and solution.status is Status.CONVERGED:
+        solution = _polished(penalised, solution, exactly=bool(facts))
     log_likelihoods = [penalised.penalty(at.parameters) - at.value for at in solution.history]
     information = None if solution.curvature is None else solution.curvature - penalised.bend(solution.parameters)
     return PairFit(*problem.objective.split(solution.parameters), solution, log_likelihoods, information, facts, met)
@@ -140,11 +141,17 @@ def _widened(fact: Fact, weight: float) -> Fact:
     return replace(fact, widened=least if fact.variance < least else 0.0, multiplier=0.0)
 
 
-def _last_step(penalised: PenalisedProblem, beta: Vector) -> Vector:
-    """Return where one more step leads, by Newton's method: too short for the objective to tell, but nearer its top."""
+def _polished(penalised: PenalisedProblem, solution: Solution, *, exactly: bool) -> Solution:
+    """Return where one more step of Newton's method leads: too short for the objective to tell, but nearer its top.
+
+    Likelihoods of looks are flat in places, and printed standard errors would tell. By the curvature that the solver
+    had, or `exactly`, where facts have moved since.
+    """
+    beta, curvature = solution.parameters, None if exactly else solution.curvature
     if beta.size > WIDEST_MATRIX:
-        return beta
-    there = penalised.evaluate(beta, Curvature.OBSERVED)
-    step = -solve_positive(there.curvature, there.gradient)
+        return solution
+    there = penalised.evaluate(beta, Curvature.OBSERVED if curvature is None else Curvature.NONE)
+    curvature = there.curvature if curvature is None else curvature
+    step = -solve_positive(curvature, there.gradient)
     near = 0.0 <= -there.gradient @ step <= LARGEST_LAST_GAIN * abs(float(there.value))
-    return beta + step if near else beta
+    return replace(solution, parameters=beta + step, curvature=curvature) if near else solution
