@@ -53,8 +53,8 @@ REASONS: dict[Any, str] = {
     "`SARStackingClassifier`": "Not built yet: the stack relaxes its members by one label of each row.",
     "cross-fitted boosting": "Not built yet: a cross-fit has logistic propensities without offsets and bounds.",
     "rows on a device": "Not built yet: the likelihood of looks, audits and facts is computed with numpy.",
-    "sensitivity": "Sensitivity bounds move one propensity for each row; of several looks there are several, and of false "
-    "positives, bounds and offsets the bounds of the method do not hold.",
+    "sensitivity": "The bounds move the odds of one propensity for each row. Several looks have several, and with "
+    "false positives, bounds or offsets they do not hold.",
     "goodness of fit": "One label of each row fits any propensity: there is nothing to test.",
     "ONNX": "Not built yet: a graph answers for one label of each row.",
     "`TableClassifier`": "An offset is added as it is, and a preparation changes columns.",
@@ -297,7 +297,8 @@ def page() -> str:
 def written(cells: dict[tuple[str, str], str | None]) -> str:
     """Return the page with these reasons; None where a cell works."""
     names = list(dict.fromkeys(name for name, _ in cells))
-    reasons = list(dict.fromkeys(reason for reason in cells.values() if reason))
+    every = [cells[name, column] for column in COLUMNS for name in names]
+    reasons = list(dict.fromkeys(reason for reason in every if reason))
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     for column in COLUMNS:
         marks = [cells[name, column] for name in names]
