@@ -71,6 +71,11 @@ def test_one_word_for_an_estimator_of_the_users(call):
     assert not others & set(CALLS[call].parameters)
 
 
+@pytest.mark.parametrize("call", [call for call in CALLS if re.search(r"\.(predict|draw)_posterior", call)])
+def test_a_posterior_asks_for_labels_in_its_signature(call):
+    assert CALLS[call].parameters["s"].default is inspect.Parameter.empty
+
+
 # --- class_prior_interval is one thing
 
 

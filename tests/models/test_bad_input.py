@@ -478,7 +478,7 @@ def test_a_posterior_needs_labels(pu, model):
     with pytest.raises(
         TypeError, match=r"predict_posterior needs the observed labels of the rows too: predict_posterior\(X, s"
     ):
-        fitted.predict_posterior(pu.X)
+        fitted.predict_posterior(pu.X, None)
     if options:
         with pytest.raises(TypeError, match="needs the propensity of each row too, which this model does not know"):
             fitted.predict_posterior(pu.X, pu.s)

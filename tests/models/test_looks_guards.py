@@ -281,7 +281,7 @@ def test_questions_that_have_no_answer(models, data):
                 ask(X, look=look)
     for ask in (shared.predict_posterior, shared.predict_posterior_interval):
         with pytest.raises(TypeError, match="needs the observed labels of the rows too"):
-            ask(X)
+            ask(X, None)
         with pytest.raises(ValueError, match=r"s has the shape \(400, 1\); the model was fitted to 2 looks"):
             ask(X, s)
         with pytest.raises(ValueError, match="rows have a label although their audit says negative"):

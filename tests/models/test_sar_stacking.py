@@ -121,7 +121,8 @@ def test_posterior_intervals_hold_the_posterior_and_move_with_the_level(pu, fitt
     spans = [np.diff(logit(np.clip(each, 1e-12, 1 - 1e-12)), axis=1) for each in (wider, of_class)]
     assert (spans[0] >= spans[1] - 1e-9).mean() > 0.98  # more positives means fewer of them labelled: both raise it
     with pytest.raises(TypeError, match="predict_posterior needs the observed labels"):
-        fitted.predict_posterior_interval(pu.X)
+        fitted.predict_posterior_interval(pu.X, None)
+    assert not hasattr(fitted, "standard_errors")  # it has no coefficients of the class
 
 
 def test_the_summary_names_every_member(pu, fitted):

@@ -195,7 +195,7 @@ class LooksUncertainty(LooksSummary):
         return inference.row_intervals(check_rows(self, X), check_share(level, "level"), of="propensity", kind=kind)
 
     def predict_posterior_interval(
-        self, X: Any, s: ArrayLike | None = None, *, audit: ArrayLike | None = None, level: float = 0.95
+        self, X: Any, s: ArrayLike, *, audit: ArrayLike | None = None, level: float = 0.95
     ) -> Vector:
         r"""Return an interval for each row's :math:`\Pr(y=1|x,s)`, one row at a time.
 
@@ -226,7 +226,7 @@ class LooksUncertainty(LooksSummary):
     def draw_posteriors(
         self,
         X: Any,
-        s: ArrayLike | None = None,
+        s: ArrayLike,
         *,
         audit: ArrayLike | None = None,
         n_draws: int = 200,
@@ -279,7 +279,7 @@ def _rate_errors(inference: PairInference, errors: Vector) -> Any:
 class LooksAnswers(LooksUncertainty):
     """The questions that mean more where there were several looks."""
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None, audit: ArrayLike | None = None) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike, audit: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given its labels, and its audit where there is one.
 
         Parameters

@@ -99,7 +99,7 @@ class PairClassifier(InferenceMixin, PUClassifier):
         """
         return as_given(X, self._linear_probability(X, "propensity_"))
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters

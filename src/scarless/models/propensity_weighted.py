@@ -549,7 +549,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
             raise ValueError("max_weight is for method='risk'; the likelihood has no such weights. Leave it out.")
         return float(self.max_weight)
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike, propensity: ArrayLike | None = None) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters

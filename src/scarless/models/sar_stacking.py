@@ -224,6 +224,7 @@ class SARStackingClassifier(PairClassifier):
         self.verbose = verbose
 
     _none_is_scar = False
+    _has_coefficients = False
 
     def fit(
         self,

@@ -229,7 +229,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
         """
         return as_given(X, np.full(self._class_probability(X).size, self.label_frequency_))
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters

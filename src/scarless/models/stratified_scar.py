@@ -395,7 +395,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
             X = check_foreign_table(self, X, inner=self._reader, reset=False)
         return self._propensity_of(self._stratum_values(X), X.shape[0])
 
-    def predict_posterior(self, X: Any, s: ArrayLike | None = None) -> Vector:
+    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
         r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
 
         Parameters

@@ -4,6 +4,7 @@ import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share, check_whole
@@ -64,6 +65,7 @@ class InferenceMixin:
     _inference: PairInference | None
     relaxation_: Any
     _levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
+    _has_coefficients = True  # of both models
     _n_groups = 0  # of rows that belong together, where the fit was told
     _looks: Any = None  # what looks are like; None: one label of each row
     _known_where = "estimator=None, propensity_estimator=None"
@@ -125,6 +127,7 @@ class InferenceMixin:
             relaxed=bool(self._levels),
         )
 
+    @available_if(lambda model: model._has_coefficients)
     def standard_errors(self) -> StandardErrors:
         """Return the standard errors of everything that the fit estimates.
 
@@ -232,7 +235,7 @@ class InferenceMixin:
         """
         return self._row_intervals(X, level, of="propensity")
 
-    def predict_posterior_interval(self, X: Any, s: ArrayLike | None = None, *, level: float = 0.95) -> Vector:
+    def predict_posterior_interval(self, X: Any, s: ArrayLike, *, level: float = 0.95) -> Vector:
         r"""Return an interval for each row's :math:`\Pr(y=1|x,s)`, one row at a time.
 
         Parameters
@@ -251,9 +254,7 @@ class InferenceMixin:
         need_labels(s, "predict_posterior_interval(X, s)")
         return self._row_intervals(X, level, of="posterior", s=s)
 
-    def draw_posteriors(
-        self, X: Any, s: ArrayLike | None = None, *, n_draws: int = 200, random_state: Any = 0
-    ) -> Matrix:
+    def draw_posteriors(self, X: Any, s: ArrayLike, *, n_draws: int = 200, random_state: Any = 0) -> Matrix:
         r"""Draw each row's :math:`\Pr(y=1|x,s)` from what the labels leave possible, all rows of a draw together.
 
         For numbers about many rows at once, such as how many of the 50 that rank highest are positive: compute the

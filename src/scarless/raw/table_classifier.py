@@ -330,7 +330,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @_has("predict_posterior")
     def predict_posterior(
-        self, X: Any, s: ArrayLike | None = None, propensity: ArrayLike | None = None, audit: ArrayLike | None = None
+        self, X: Any, s: ArrayLike, propensity: ArrayLike | None = None, audit: ArrayLike | None = None
     ) -> Vector:
         """Return the probability that each row is positive, given that it was, or was not, labelled.
 
@@ -357,7 +357,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @_has("predict_posterior_interval")
     def predict_posterior_interval(
-        self, X: Any, s: ArrayLike | None = None, *, audit: ArrayLike | None = None, level: float = 0.95
+        self, X: Any, s: ArrayLike, *, audit: ArrayLike | None = None, level: float = 0.95
     ) -> Vector:
         """Return an interval for each row's posterior."""
         given = {} if audit is None else {"audit": audit}
@@ -368,7 +368,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def draw_posteriors(
         self,
         X: Any,
-        s: ArrayLike | None = None,
+        s: ArrayLike,
         *,
         audit: ArrayLike | None = None,
         n_draws: int = 200,
