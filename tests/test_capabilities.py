@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("dask.dataframe", reason="dask is an extra")
+pytest.importorskip("scipy", minversion="1.14", reason="scikit-learn dispatches with SciPy from 1.14 on")
 SCRIPT = Path(__file__).parents[1] / "tools" / "capabilities.py"
 NAMES = [
     "one label",
