@@ -806,7 +806,9 @@ def test_nan_in_files_without_a_list_of_such_arrays_is_refused(name, sentence, t
     stamp = json.loads(members["scarless.json"])
     del stamp["not_finite"]
     members["scarless.json"] = json.dumps(stamp).encode()
-    for member, data in list(members.items())[:12]:
+    for member, data in list(members.items()):  # in any order: names are of content
+        if any(re.search(sentence, told) for told in refused):
+            break
         array = np.load(io.BytesIO(data)) if member.endswith(".npy") else np.empty(0)
         for field in array.dtype.names or [None]:
             changed = array.copy()
