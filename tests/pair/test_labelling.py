@@ -13,7 +13,7 @@ from scarless import (
     SAREMClassifierCV,
     TableClassifier,
 )
-from scarless.pair.labelling import check_labelling, labelling_of
+from scarless.pair.facts import check_labelling, labelling_of
 
 DEFAULTS = {
     "visit_attributes": None,

@@ -12,8 +12,7 @@ from scarless.models.summary import StackSummary, Summary
 from scarless.models.uncertainty import StandardErrors
 from scarless.numerics.interval import Interval
 from scarless.outside.late import late_names as _late_names
-from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency
-from scarless.pair.labelling import Labelling
+from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling
 from scarless.pair.optima import Basin, Selection
 from scarless.pair.relaxed import Levels, Relaxation
 

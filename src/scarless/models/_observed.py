@@ -39,8 +39,7 @@ from scarless.numerics.arrays import Array
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
-from scarless.pair.facts import Fact
-from scarless.pair.labelling import Labelling, check_labelling
+from scarless.pair.facts import Fact, Labelling, check_labelling
 from scarless.pair.problem import PairProblem, what_is_seen
 
 _LARGEST_RATE = 0.5

@@ -12,9 +12,8 @@ from scarless.models.uncertainty import known_inference
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.sigmoid import at_least_one
-from scarless.pair.facts import check_known
+from scarless.pair.facts import check_known, check_labelling
 from scarless.pair.inference import PairInference
-from scarless.pair.labelling import check_labelling
 
 _ALMOST_SURE = float(np.nextafter(1.0, 0.0))
 

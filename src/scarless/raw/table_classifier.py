@@ -25,7 +25,7 @@ from scarless.models.summary import Summary, attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import warn_user
-from scarless.pair.labelling import labelling_of
+from scarless.pair.facts import labelling_of
 from scarless.raw.origins import Origin, in_raw_units, trace_origins
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import arranged, as_frame, numbers_again, read_numbers, refuse_huge, refuse_twins, scales_of

@@ -13,9 +13,8 @@ from scarless.models.sar_stacking import SARStackingClassifier
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import LogisticPair
 from scarless.pair.crossed import Crossed, LooksCrossed
-from scarless.pair.facts import ImaginaryAudits
+from scarless.pair.facts import ImaginaryAudits, Labelling
 from scarless.pair.inference import PairInference
-from scarless.pair.labelling import Labelling
 from scarless.pair.problem import PairProblem, see_the_same
 
 _CLASSES: dict[str, type] = {

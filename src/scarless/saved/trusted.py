@@ -66,7 +66,7 @@ _OURS = {
         "scarless.pair.facts.ImaginaryAudits",
         "scarless.pair.facts.LabelFrequency",
         "scarless.pair.inference.PairInference",
-        "scarless.pair.labelling.Labelling",
+        "scarless.pair.facts.Labelling",
         "scarless.pair.learners.ConstantLearner",
         "scarless.pair.learners.CopiesLearner",
         "scarless.pair.learners.LogisticLearner",

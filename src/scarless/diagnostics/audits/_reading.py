@@ -15,7 +15,7 @@ from scarless.engines.base import known_rows
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics.arrays import Vector
-from scarless.pair.labelling import labelling_of
+from scarless.pair.facts import labelling_of
 
 
 class Judged(NamedTuple):
