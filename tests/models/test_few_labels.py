@@ -377,3 +377,11 @@ def test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not(
     told = any("ranks labelled rows worse than the naive model" in str(each.message) for each in caught)
     assert told or roc_auc_score(y, f) > roc_auc_score(y, naive) - 0.05
     assert np.ptp(f) > 0.01  # the direction of the labels is the class's, not the propensity's alone
+
+
+def test_few_labels_of_several_looks_are_told_of():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    looks = (rng.random((60, 2)) < 0.1).astype(int)
+    with pytest.warns(ClassPriorWarning, match=r"there are only \d+ labelled rows"):
+        SAREMClassifier(propensity_attributes=[1]).fit(X, looks)

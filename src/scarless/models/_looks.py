@@ -28,6 +28,7 @@ from scarless.models.base import (
     warn_if_all_labelled,
     warn_if_all_positive,
 )
+from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Integers, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.looks_objective import detection_curve
@@ -105,6 +106,8 @@ class LooksMixin(LooksReading):
         self._doubt_looks(problem, found.fit, given.labels, given.looks)
         self._store_looks(problem, found.fit, given.looks, found.sums)
         self._account_for(groups, problem.engine)
+        if not given.looks.n_audited and problem.totals.labelled < FEW_LABELS:
+            self._warn_if_level_is_unknown(float(problem.totals.labelled))
 
     def _doubt_looks(self, problem: PairProblem, fit: PairFit, labels: Codes, looks: Looks) -> None:
         """Remember where rows contradict what the models, and the user, take for granted."""
