@@ -507,7 +507,7 @@ def looks_of(model: Any) -> Any:
 
     Also of one inside a pipeline, a search or a prepared table.
     """
-    return getattr(innermost(model), "_looks", None)
+    return getattr(getattr(innermost(model), "fitted_pair_", None), "looks", None)
 
 
 def refuse_looks(model: Any, user: str, *, instead: str) -> None:

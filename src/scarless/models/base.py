@@ -2,13 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,18 +31,12 @@ from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
 from scarless.models.predict_to import predict_to
-from scarless.models.summary import FEW_LABELS
 from scarless.numerics.arrays import Array, Columns, Vector
-from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import in_float64, namespace_of
-from scarless.numerics.newton import Solution, Status
 from scarless.numerics.sigmoid import sigmoid
-from scarless.outside.notices import ClassPriorWarning, warn_user
-from scarless.pair.logistic import Training, all_labelled
-
-WIDE_INTERVAL = 0.5  # of the class prior's 95% interval
+from scarless.pair.logistic import Training
 
 
 class PUClassifier(ClassifierMixin, BaseEstimator):
@@ -55,6 +48,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     _corrects = True  # whether it tells the class from the label; tools that take one for the other are told of then
     _propensity_is_fact = False  # whether an unlabelled row of propensity 1 is surely negative
     _one_propensity = False  # whether it is the label frequency for every row
+    _is_shown = True  # whether somebody sees its warnings: not where a fit is one of many resamples
     predict_to = predict_to
 
     def __sklearn_tags__(self) -> Any:
@@ -271,53 +265,6 @@ def need_labels(s: Any, call: str) -> None:
         )
 
 
-def warn_if_all_labelled(label_frequency: float, name: str) -> None:
-    """Warn that a fit has no use for missing labels: it is the naive model then."""
-    if all_labelled(label_frequency):
-        warn_user(
-            f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}): its classifier is "
-            "then the naive one. If that cannot be: does a column of X follow from the label? Otherwise say more "
-            "of what you know: fewer classification_attributes, or a stronger penalty (lower C).",
-            UserWarning,
-        )
-
-
-def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -> None:
-    """Warn that a fit has no use for negatives: the propensity explains the labels by itself then."""
-    if class_prior > 0.95 and labelled_share < 0.6:
-        warn_user(
-            f"{name} finds that nearly every row is positive (class prior {class_prior:.3f}; {labelled_share:.0%} are "
-            "labelled): the propensity explains the labels by itself. If that cannot be, name fewer "
-            "propensity_attributes, or audit some unlabelled rows.",
-            UserWarning,
-        )
-
-
-def warn_if_level_is_unknown(
-    name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool, swappable: bool
-) -> None:
-    """Warn where labels are few, or the interval of the class prior is wide: what to trust, what not, what to do."""
-    few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
-    if not (few or wide):
-        return
-    rows = "is only 1 labelled row" if labelled == 1 else f"are only {labelled:g} labelled rows"
-    why = f"there {rows}" if few else "the labels leave the class prior open"
-    span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
-    helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
-    ranking = "Rely on the ranking of rows."
-    if swappable:
-        ranking = (
-            "Class and propensity see the same columns and may be swapped: compare the ranking of rows with that of "
-            "NaiveClassifier or SARStackingClassifier."
-        )
-    warn_user(
-        f"{name}: {why}. {ranking} Do not rely on the number of positives (class prior "
-        f"{class_prior:.2f}{span}), nor on predict(), which depends on it. {helps} about 30 unlabelled rows: see "
-        "scarless.diagnostics.plan_audit.",
-        ClassPriorWarning,
-    )
-
-
 def check_solver_options(estimator: Any) -> None:
     """Check the parameters that all solvers share."""
     check_positive(estimator.C, "C")
@@ -326,33 +273,9 @@ def check_solver_options(estimator: Any) -> None:
         check_positive(estimator.tol, "tol")
 
 
-def warn_unless_converged(solution: Solution, name: str, *, total_weight: float, tol: float) -> None:
-    """Turn a solver's status into a warning that says what to do."""
-    gain = solution.gain / total_weight
-    if solution.status is Status.AT_INFINITY:
-        message = (
-            f"{name}: the optimum is at infinity, since there is no penalty and the classes are separable. The "
-            f"coefficients returned are where one more step gains {gain:.1e} per row. Use a finite C."
-        )
-    elif solution.status is Status.MAX_ITER:
-        message = (
-            f"{name} did not converge in max_iter={solution.n_iter} iterations: one more step would gain "
-            f"{gain:.1e} in log-likelihood per row, tol is {tol:.1e}. Raise max_iter, scale the columns or lower C."
-        )
-    elif solution.status is Status.STALLED:
-        message = (
-            f"{name} stopped after {solution.n_iter} iterations: no step lowers the objective although "
-            f"{gain:.1e} per row was predicted, tol is {tol:.1e}. Scale the columns, lower C or raise tol."
-        )
-    else:
-        return
-    warn_user(message, ConvergenceWarning)
-
-
 def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
     """Return a clone of a fitted model, fitted to the same rows with other weights: none of them is copied."""
-    again = clone(model)
-    again._looks_elsewhere = False  # the fit itself has looked
+    again = clone_unshown(model)
     for name in ("n_features_in_", "feature_names_in_", "classes_", "_coding", "_reader"):
         if hasattr(model, name):
             setattr(again, name, getattr(model, name))
@@ -360,9 +283,26 @@ def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
     return again
 
 
+def lives_in_engine(model: Any) -> bool:
+    """Whether a fit of a model needs no rows but those of an engine."""
+    return bool(getattr(model, "_lives_in_engine", bool)())
+
+
+def class_probability(model: Any, X: Any) -> Vector:
+    """Return the probability of the positive class of each row, whatever the order of the classes is."""
+    return cast(Vector, model._class_probability(X))
+
+
+def clone_unshown(model: Any) -> Any:
+    """Return a clone whose fit warns of nothing that the model's own fit has warned of, nor looks from other starts."""
+    again = clone(model)
+    again._is_shown = False
+    return again
+
+
 def fit_quietly(model: Any, X: Any, s: Any, **given: Any) -> Any:
     """Fit a model of which nothing is shown: without warnings, and without a look from other starts."""
-    model._looks_elsewhere = False
+    model._is_shown = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, s, **given)

@@ -7,8 +7,8 @@ from scipy.special import expit
 
 from scarless.checks.estimators import innermost
 from scarless.checks.looks import check_looks, looks_of
-from scarless.models._observed import listed
-from scarless.models.uncertainty import known_inference
+from scarless.models.pair import known_inference
+from scarless.models.reading import each_rate
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.sigmoid import at_least_one
@@ -53,7 +53,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
     except (ValueError, TypeError):
         inference = None
     known = inference
-    each = listed(check_labelling(inner.labelling).false_positive_rate)
+    each = each_rate(check_labelling(inner.labelling).false_positive_rate)
     open_ones = [isinstance(rate, str) for rate in each]
     estimated = any(open_ones)
     return LooksFacts(
@@ -65,7 +65,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
         rates=_rates(inner, known if estimated else None, level),
         rate_is="estimated in part" if estimated and not all(open_ones) else _rate_is(estimated, each),
         claims=check_known(inner.known).shares,
-        told=tuple(getattr(inner, "_remembered", ())),
+        told=tuple(getattr(inner, "_told", ())),
     )
 
 

@@ -393,7 +393,7 @@ def _logistic_models(model: Any, largest: float, *, looked: bool) -> LogisticMod
     `looked`: one label of each row would not say what the model knows of it.
     """
     if looked:
-        inference = getattr(model, "_inference", None)
+        inference = getattr(getattr(model, "fitted_pair_", None), "inference", None)
         return None if inference is None else LogisticModels(inference.objective, inference.parameters, largest)
     if hasattr(model, "preparation_") or model._inner() is not None or not hasattr(model, "coef_"):
         return None

@@ -2,7 +2,7 @@
 
 import warnings
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,8 @@ from scarless.models.base import (
     as_given,
     check_solver_options,
     need_labels,
-    warn_unless_converged,
 )
+from scarless.models.telling import warn_unless_converged
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.namespace import at_least, at_most
 from scarless.outside.notices import warn_user
@@ -48,6 +48,7 @@ from scarless.pair.logistic import (
     with_probability,
 )
 
+BY_LIKELIHOOD = "Use method='likelihood', which a small propensity costs far less."
 _LARGEST_PRIOR = 0.999  # to which an implied class prior of 1 or more is lowered
 # Parameters that suit the user's table may forbid any split of the few rows and columns of a trial fit.
 _FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
@@ -259,114 +260,117 @@ class CrossedLearner:
         return np.asarray(expit(self.crossed.logits(X)))
 
 
-class KnownPropensityClassifier(PUClassifier):
-    """The fit that all classifiers with a given propensity share."""
+# The fit that all classifiers with a given propensity share, and what it stores in them.
 
-    _propensity_is_fact = True
-    _remedy = "Use method='likelihood', which a small propensity costs far less."
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows | Training:
-        """Check what a fit gets: rows in memory for an estimator of the user's, else those of an engine."""
-        if self.estimator is None:
-            return self._check_rows(X, y, sample_weight)
-        return self._check_training(X, y, sample_weight)
+def read_for_known(model: Any, X: Any, y: Any, sample_weight: Any) -> LabelledRows | Training:
+    """Check what a fit gets: rows in memory for an estimator of the user's, else those of an engine."""
+    if model.estimator is None:
+        return cast(LabelledRows, model._check_rows(X, y, sample_weight))
+    check_weighted_classifier(model.estimator, "estimator")
+    return cast(Training, model._check_training(X, y, sample_weight))
 
-    def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        if self.estimator is not None:
-            check_weighted_classifier(self.estimator, "estimator")
-        return super()._check_training(X, y, sample_weight)
 
-    def _fit_known(self, read: LabelledRows | Training, e: float | Vector, method: str) -> None:
-        """Fit with known propensities, one for each row or one for all."""
-        if isinstance(read, Training) and self.estimator is None:
-            read = labelled_rows(read, self._coding)
-        if isinstance(read, LabelledRows):
-            rows = read.engine.derive(_constant, e) if isinstance(e, float) else attach(read.engine, e=e)
-            rows = self._fit_logistic(rows, read.totals.weight, method)
-        else:
-            vector = np.full(read.s.size, e) if isinstance(e, float) else e
-            self._fit_estimator(read, vector, method)
-            p = self._held_out if isinstance(self._learner, CrossedLearner) else self._learner.probability(read.X)
-            rows = engine_of(np.empty((p.size, 0)), s=read.s, w=read.weight, e=vector, f=p)
-        totals, implied = row_totals(rows), implied_prior(rows)
-        positives, labelled = rows.total(_block_positives)
-        self.label_frequency_ = float(labelled / positives)
-        self.class_prior_ = float(positives) / totals.weight
-        if self._corrects:
-            self._warn_of_prior(implied, totals.labelled_share, method)
-        if method == "risk":
-            warn_of_few_effective(implied, type(self).__name__, remedy=self._remedy)
+def fit_known(
+    model: Any, read: LabelledRows | Training, e: float | Vector, method: str, remedy: str = BY_LIKELIHOOD
+) -> None:
+    """Fit with known propensities, one for each row or one for all."""
+    if isinstance(read, Training) and model.estimator is None:
+        read = labelled_rows(read, model._coding)
+    if isinstance(read, LabelledRows):
+        rows = read.engine.derive(_constant, e) if isinstance(e, float) else attach(read.engine, e=e)
+        rows = _fit_logistic(model, rows, read.totals.weight, method)
+    else:
+        vector = np.full(read.s.size, e) if isinstance(e, float) else e
+        p = _fit_estimator(model, read, vector, method)
+        rows = engine_of(np.empty((p.size, 0)), s=read.s, w=read.weight, e=vector, f=p)
+    totals, implied = row_totals(rows), implied_prior(rows)
+    positives, labelled = rows.total(_block_positives)
+    model.label_frequency_ = float(labelled / positives)
+    model.class_prior_ = float(positives) / totals.weight
+    if model._corrects:
+        _compare_priors(model, implied, totals.labelled_share, method)
+    if method == "risk":
+        warn_of_few_effective(implied, type(model).__name__, remedy=remedy)
 
-    def _warn_of_prior(self, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
-        learner = None if self.estimator is None else self._learner
-        if method == "risk" and implied.mean >= 1 and not isinstance(learner, TreeLearner):
-            return  # possible_shares has told
-        model = "memorised"
-        if learner is None or isinstance(learner, CrossedLearner):
-            model = "logistic" if learner is None else "crossed"
-        warn_of_prior(self.class_prior_, implied, labelled_share, type(self).__name__, model=model)
 
-    def _fit_logistic(self, rows: Engine, weight: float, method: str) -> Engine:
-        """Fit the logistic model; return the rows with their probability ``f``."""
-        design, tol = all_columns(rows), 1e-8 if self.tol is None else self.tol
-        options: dict[str, Any] = {"C": self.C, "tol": tol, "max_iter": self.max_iter}
-        if method == "risk":
-            solution = fit_targets(with_shares(rows), design, **options)
-        else:
-            solution = fit_known_propensity(rows, design, **options)
-        warn_unless_converged(solution, type(self).__name__, total_weight=weight, tol=tol)
-        self._store_linear(solution.parameters, design)
-        self.n_iter_ = solution.n_iter
-        return with_probability(rows, design, solution.parameters, "f")
+def known_probability(model: Any, X: Any) -> Vector:
+    """Return the probability of the class of each row, after a fit with known propensities."""
+    check_is_fitted(model)
+    if hasattr(model, "coef_"):
+        return cast(Vector, model._linear_probability(X))
+    table = check_foreign_table(model, X, inner=model._reader, reset=False)
+    return cast(Vector, model._learner.probability(table))
 
-    def _fit_estimator(self, training: Training, e: Vector, method: str) -> None:
-        X, s, w = training
-        if method == "likelihood" and getattr(self, "cv", None) is not None and (e[s == 1] < 1).any():
-            self._fit_crossed(training, e)
-            return
-        learner = as_learner(self.estimator, name="estimator", C=self.C, plain_labels=bool((e[s == 1] == 1).all()))
-        if method == "risk":
-            if (e[s == 1] < 1).any():
-                refuse_unless_negative_weights(learner)
-            learner.fit(X, possible_shares(s, e, w, learner), w)
-            self.n_iter_ = 1
-        else:
-            tol = 1e-4 if self.tol is None else self.tol
-            result = em_known_propensity(X, s, e, w, learner, tol=tol, window=4, max_iter=self.max_iter)
-            self.n_iter_ = len(result.history) - 1
-            if not result.converged:
-                warn_user(
-                    f"{type(self).__name__} (EM) did not converge in max_iter={self.max_iter} iterations: the last 3 "
-                    f"gained {result.gain:.1e} in log-likelihood per row, tol is {tol:.1e}. Raise max_iter or tol.",
-                    ConvergenceWarning,
-                )
-        self._learner = learner
-        self.estimator_ = learner.model
 
-    def _fit_crossed(self, everything: Training, e: Vector) -> None:
-        """Fit in folds: a classifier that has seen a row's label does not judge that row."""
-        training = counted(everything)
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
-        tol = 1e-4 if self.tol is None else self.tol
-        options = CrossOptions(
-            C=self.C, propensity_C=1.0, audits=0.0, tol=tol, window=4, max_iter=self.max_iter, n_jobs=self.n_jobs
-        )
-        counts = everything.weight > 0
-        crossed = cross_fit_known(self.estimator, training, e[counts], folds, options, lambda _: None)
-        self._learner = CrossedLearner(crossed)
-        self.estimators_ = [model_of(model) for model in crossed.fit.models]
-        self.n_iter_ = len(crossed.fit.log_likelihood)
-        warn_unless_settled(crossed.fit, type(self).__name__, max_iter=self.max_iter)
-        # For the class prior: rows as judged by models that have not seen them, and their mean for rows of no fold.
-        f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
-        self._held_out = np.zeros(everything.s.size)
-        self._held_out[counts] = np.where(held > 0, f, held @ f / held.sum())
+def _compare_priors(model: Any, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
+    learner = None if model.estimator is None else model._learner
+    if method == "risk" and implied.mean >= 1 and not isinstance(learner, TreeLearner):
+        return  # possible_shares has told
+    kind = "memorised"
+    if learner is None or isinstance(learner, CrossedLearner):
+        kind = "logistic" if learner is None else "crossed"
+    warn_of_prior(model.class_prior_, implied, labelled_share, type(model).__name__, model=kind)
 
-    def _class_probability(self, X: Any) -> Vector:
-        check_is_fitted(self)
-        if hasattr(self, "coef_"):
-            return self._linear_probability(X)
-        return self._learner.probability(check_foreign_table(self, X, inner=self._reader, reset=False))
+
+def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> Engine:
+    """Fit the logistic model; return the rows with their probability ``f``."""
+    design, tol = all_columns(rows), 1e-8 if model.tol is None else model.tol
+    options: dict[str, Any] = {"C": model.C, "tol": tol, "max_iter": model.max_iter}
+    if method == "risk":
+        solution = fit_targets(with_shares(rows), design, **options)
+    else:
+        solution = fit_known_propensity(rows, design, **options)
+    warn_unless_converged(solution, type(model).__name__, total_weight=weight, tol=tol)
+    model._store_linear(solution.parameters, design)
+    model.n_iter_ = solution.n_iter
+    return with_probability(rows, design, solution.parameters, "f")
+
+
+def _fit_estimator(model: Any, training: Training, e: Vector, method: str) -> Vector:
+    """Fit the user's estimator; return the probability of each row, in folds by models that have not seen it."""
+    X, s, w = training
+    if method == "likelihood" and getattr(model, "cv", None) is not None and (e[s == 1] < 1).any():
+        return _fit_crossed(model, training, e)
+    learner = as_learner(model.estimator, name="estimator", C=model.C, plain_labels=bool((e[s == 1] == 1).all()))
+    if method == "risk":
+        if (e[s == 1] < 1).any():
+            refuse_unless_negative_weights(learner)
+        learner.fit(X, possible_shares(s, e, w, learner), w)
+        model.n_iter_ = 1
+    else:
+        tol = 1e-4 if model.tol is None else model.tol
+        result = em_known_propensity(X, s, e, w, learner, tol=tol, window=4, max_iter=model.max_iter)
+        model.n_iter_ = len(result.history) - 1
+        if not result.converged:
+            warn_user(
+                f"{type(model).__name__} (EM) did not converge in max_iter={model.max_iter} iterations: the last 3 "
+                f"gained {result.gain:.1e} in log-likelihood per row, tol is {tol:.1e}. Raise max_iter or tol.",
+                ConvergenceWarning,
+            )
+    model._learner, model.estimator_ = learner, learner.model
+    return learner.probability(X)
+
+
+def _fit_crossed(model: Any, everything: Training, e: Vector) -> Vector:
+    """Fit in folds: a classifier that has seen a row's label does not judge that row."""
+    training = counted(everything)
+    folds = check_folds(model.cv, training, everything, model.random_state, name="cv")
+    tol = 1e-4 if model.tol is None else model.tol
+    options = CrossOptions(
+        C=model.C, propensity_C=1.0, audits=0.0, tol=tol, window=4, max_iter=model.max_iter, n_jobs=model.n_jobs
+    )
+    counts = everything.weight > 0
+    crossed = cross_fit_known(model.estimator, training, e[counts], folds, options, lambda _: None)
+    model._learner = CrossedLearner(crossed)
+    model.estimators_ = [model_of(each) for each in crossed.fit.models]
+    model.n_iter_ = len(crossed.fit.log_likelihood)
+    warn_unless_settled(crossed.fit, type(model).__name__, max_iter=model.max_iter)
+    # For the class prior: rows as judged by models that have not seen them, and their mean for rows of no fold.
+    f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
+    found = np.zeros(everything.s.size)
+    found[counts] = np.where(held > 0, f, held @ f / held.sum())
+    return found
 
 
 def _constant(X: Any, rows: Rows, e: float) -> dict[str, Any]:
@@ -378,7 +382,7 @@ def _block_positives(X: Any, rows: Rows) -> tuple[Any, Any]:
     return w @ f, w @ (f * rows["e"])  # the same sum where all propensities are 1
 
 
-class PropensityWeightedClassifier(KnownPropensityClassifier):
+class PropensityWeightedClassifier(PUClassifier):
     r"""Learn the true class when the labelling propensity of each training row is known.
 
     ``method="risk"`` minimises the paper's propensity-weighted risk, an unbiased estimate of the risk on fully
@@ -466,7 +470,8 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
     0.50 true, 0.50 estimated, 0.25 labelled
     """
 
-    _remedy = "Use method='likelihood', which a small propensity costs far less, or cut weights: max_weight=20."
+    _propensity_is_fact = True
+    _class_probability = known_probability
 
     def __init__(
         self,
@@ -523,7 +528,7 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         refuse_odd_cv(self.cv, "cv")
         check_jobs(self.n_jobs)
         largest = self._check_max_weight(method)
-        read = self._read(X, y, sample_weight)
+        read = read_for_known(self, X, y, sample_weight)
         if propensity is None:
             warn_user(
                 "propensity is not given: every positive is taken as labelled (propensity 1), so unlabelled rows "
@@ -534,7 +539,13 @@ class PropensityWeightedClassifier(KnownPropensityClassifier):
         n_rows = read.engine.n_rows if isinstance(read, LabelledRows) else read.s.size
         e = check_propensity(named_values(X, propensity), n_rows=n_rows)
         warn_of_row_order(X, propensity=propensity)
-        self._fit_known(read, e if largest is None else np.maximum(e, 1.0 / largest), method)
+        fit_known(
+            self,
+            read,
+            e if largest is None else np.maximum(e, 1.0 / largest),
+            method,
+            "Use method='likelihood', which a small propensity costs far less, or cut weights: max_weight=20.",
+        )
         return self
 
     def _check_max_weight(self, method: str) -> float | None:

@@ -9,9 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_flag, check_positive
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
-from scarless.models._pair import PairClassifier, means_all
-from scarless.models.base import as_given, check_solver_options, warn_unless_converged
+from scarless.models.base import check_solver_options
+from scarless.models.pair import PairClassifier, means_all
 from scarless.models.propensity_weighted import possible_shares, refuse_unless_negative_weights
+from scarless.models.telling import warn_if_all_labelled, warn_unless_converged
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -194,7 +195,7 @@ class PublishedEMClassifier(PairClassifier):
             f.fit(X_f, possible_shares(s, p_e, w, f), w)
         p_f = f.probability(X_f)
         # A table that a model of the user's reads may hold text: then only the learners know how to read it.
-        self._learned, self._inference = None if self._inner() is None else (f, e), None
+        self._learned, self._pair = None if self._inner() is None else (f, e), None
         self._store_learner(f, self._f_columns, "", "estimator_")
         self._store_learner(e, self._e_columns, "propensity_", "propensity_estimator_")
         self.n_iter_, self.converged_ = len(result.history) - 1, result.converged
@@ -202,8 +203,10 @@ class PublishedEMClassifier(PairClassifier):
             "log_likelihood": np.array([step.log_likelihood for step in result.history]) * w.sum(),
             "slope": np.array([step.slope for step in result.history]),
         }
-        log_likelihood = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
-        self._store_summary(log_likelihood, float(w @ p_f), float(w @ (p_f * p_e)), float(w.sum()))
+        self.log_likelihood_ = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
+        self.label_frequency_ = float(w @ (p_f * p_e)) / float(w @ p_f)
+        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        self.class_prior_ = float(w @ p_f) / float(w.sum())
         return self
 
     def _learners(self) -> tuple[Learner, Learner]:
@@ -224,19 +227,8 @@ class PublishedEMClassifier(PairClassifier):
             raise ValueError(f"window must be a whole number of at least 2, to have a slope; got {self.window!r}.")
         check_two_estimators(self)
 
-    def predict_propensity(self, X: Any) -> Vector:
-        r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        check_is_fitted(self)
-        return as_given(X, self._model_probability(1, X))
+    def _own_propensity(self, X: Any) -> Vector:
+        return self._model_probability(1, X)
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)

@@ -1,31 +1,60 @@
 """SAR-EM: classifier and labelling propensity learned together."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import check_jobs, check_positive
+from scarless.checks.options import check_jobs, check_positive, check_share
 from scarless.checks.rows import LabelledRows
-from scarless.checks.tables import check_foreign_table, refuse_device
+from scarless.checks.tables import refuse_device, take_rows
 from scarless.checks.vectors import check_random_stream
-from scarless.models._crossed import LooksCrossedClassifier
-from scarless.models._pair import means_all
+from scarless.engines import Engine, attach
 from scarless.models.base import check_solver_options
+from scarless.models.pair import PairClassifier, means_all
 from scarless.models.published_em import check_two_estimators
+from scarless.models.reading import (
+    Given,
+    any_label,
+    design_looks,
+    facts_of,
+    read_looks,
+    read_rows,
+    tells_more,
+)
+from scarless.models.summary import FEW_LABELS, crossed_summary
+from scarless.models.telling import warn_if_all_labelled, warn_if_all_positive
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
-from scarless.pair.facts import check_known
-from scarless.pair.folds import refuse_odd_cv
-from scarless.pair.groups import GROUPS_NEED, as_shares, check_groups
+from scarless.outside.progress import progress_bar
+from scarless.pair.cross_fit import CrossFit, Observed, Tell, held_out
+from scarless.pair.crossed import (
+    CrossOptions,
+    counted,
+    cross_fit,
+    cross_fit_looks,
+    importances_of,
+    model_of,
+    numeric_columns,
+    seen_at_looks,
+    warn_of_collapse,
+    warn_unless_settled,
+)
+from scarless.pair.facts import check_known, in_group, labelling_of
+from scarless.pair.fitted import CrossedSource, FittedPair, digest_of
+from scarless.pair.folds import check_folds, refuse_odd_cv
+from scarless.pair.groups import BY_MEAN, GROUPS_NEED, as_shares, check_groups, warn_of_heavy_rows
+from scarless.pair.inference import pair_inference
+from scarless.pair.logistic import Training, engine_of, labelled_rows
 from scarless.pair.optima import Step, warn_if_exchangeable
-from scarless.pair.problem import PairProblem
 from scarless.pair.solving import narrow_alone
 from scarless.pair.starts import check_starts
 
+CROSS_FIT_AUDITS = 4.0  # imaginary, where nobody says how many
 
-class SAREMClassifier(LooksCrossedClassifier):
+
+class SAREMClassifier(PairClassifier):
     r"""Learn the true class and the labelling propensity from positive and unlabelled rows.
 
     Labels are *selected at random given attributes* (SAR): a positive row is labelled with a probability
@@ -281,40 +310,51 @@ class SAREMClassifier(LooksCrossedClassifier):
         -------
         self
         """
-        logistic, self._n_groups = self._check_parameters(), 0
+        logistic = self._check_parameters()
         group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
-        looks = self._wants_looks(X, y, audit)
+        more = tells_more(self, X, y, audit)
         if group is not None and not logistic:
             raise ValueError(GROUPS_NEED)
-        if looks:
+        if more:
             refuse_device(X, "Several looks, audits, false positives and known facts")
             self._refuse_with_looks(logistic=logistic)
-            if logistic:
-                self._fit_looks(X, y, sample_weight, audit, group, _print_climb if self.verbose else None)
-            else:
-                self._fit_looks_crossed(X, y, sample_weight, audit)
+        if not logistic:
+            (self._fit_crossed_looks if more else self._fit_crossed)(X, y, sample_weight, audit)
             return self
-        self._looks = None
-        if logistic:
-            rows = self._check_rows(X, y, sample_weight)
-            self._fit_on(rows, X)
-            self._account_for(group, rows.engine)
-            return self
-        training = self._check_training(X, y, sample_weight)
-        self._choose_columns(X)
-        self._fit_crossed(training)
+        given = read_rows(self, X, y, sample_weight, audit) if more else self._one_label(X, y, sample_weight)
+        self._fit_given(given)
+        self._account_for(group, given.rows.engine)
+        if more and not self.n_audited_ and given.rows.totals.labelled < FEW_LABELS:
+            self._warn_if_level_is_unknown(float(given.rows.totals.labelled))
         return self
 
-    def _choose_columns(self, X: Any) -> None:
-        self._f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
-        self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+    def _one_label(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        return self._seen(self._check_rows(X, y, sample_weight), X)
+
+    def _seen(self, rows: LabelledRows, X: Any) -> Given:
+        """Return checked rows with one label each, and what each model sees of them."""
+        f_columns = self._columns(X, self.classification_attributes, "classification_attributes")
+        e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         if type(self.estimator) is type(self.propensity_estimator) and not means_all(self.propensity_attributes):
-            f, e, penalties = Design.of(self._f_columns), Design.of(self._e_columns), (self.C, self.propensity_C)
+            f, e, penalties = Design.of(f_columns), Design.of(e_columns), (self.C, self.propensity_C)
             warn_if_exchangeable(f, e, type(self).__name__, penalties=penalties)
-        self._crossed = None
+        return Given(rows, f_columns, e_columns)
 
     def _lives_in_engine(self) -> bool:
-        return self._looks is None and self._check_parameters()
+        return self.fitted_pair_.looks is None and self._check_parameters()
+
+    def _fit_on(self, rows: LabelledRows, X: Any) -> None:
+        self._fit_given(self._seen(rows, X))
+
+    def _fit_given(self, given: Given) -> None:
+        """Fit two logistic models by Newton's method."""
+        problem = given.problem(self.C, self.propensity_C)
+        tol, rng = 1e-10 if self.tol is None else self.tol, check_random_stream(self.random_state)
+        with narrow_alone(problem.n_parameters):  # once for all passes
+            problem = problem.with_audits(max(check_known(self.known).audits, 0.0))
+            progress = _print_climb if self.verbose else None
+            found = self._climb(problem, self.n_starts, tol, rng=rng, progress=progress)
+        self._store_fit(given, problem, found)
 
     def _refuse_with_looks(self, *, logistic: bool) -> None:
         """Refuse what several looks, audits and facts do not go with."""
@@ -324,7 +364,8 @@ class SAREMClassifier(LooksCrossedClassifier):
                 "known facts the propensity is a logistic model. Leave propensity_estimator out; an estimator of your "
                 "own for the class is welcome."
             )
-        if not logistic and (self._said.offset is not None or self._said.bounds is not None):
+        said = labelling_of(self)
+        if not logistic and (said.offset is not None or said.bounds is not None):
             raise ValueError(
                 "offset and bounds of the labelling are for two logistic models; leave them out where an estimator is "
                 "cross-fitted."
@@ -340,18 +381,182 @@ class SAREMClassifier(LooksCrossedClassifier):
                 "shares leave them out."
             )
 
-    def _model_propensity(self, X: Any) -> Vector:
-        if self._crossed is None:
-            return self._linear_probability(X, "propensity_")
-        X = check_foreign_table(self, X, inner=self._reader, reset=False)
-        return np.asarray(expit(self._crossed.propensity_logits(X)))
+    # --- classifiers of the user's, fitted in folds
 
-    def _class_probability(self, X: Any) -> Vector:
-        check_is_fitted(self)
-        if self._crossed is None:
-            return self._linear_probability(X)
-        X = check_foreign_table(self, X, inner=self._reader, reset=False)
-        return np.asarray(expit(self._crossed.logits(X)))
+    def _fit_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
+        everything = self._check_training(X, y, sample_weight)
+        training = counted(everything)
+        f_columns, e_columns = self._seen(
+            labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding), X
+        )[1:3]
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
+        with self._told_of_steps() as tell:
+            propensity = self.propensity_estimator if e_columns.size else None
+            options = self._cross_options()
+            crossed = cross_fit(self.estimator, propensity, training, f_columns, e_columns, folds, options, tell)
+        fit, relaxation = crossed.fit, crossed.relaxation
+        self._store_folds(fit)
+        warn_of_collapse(fit, type(self).__name__)
+        warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
+        source = CrossedSource(crossed)
+        objective, parameters = source.models()
+        levels = (relaxation.levels, *(() if crossed.beside is None else (crossed.beside,)))
+        w = training.weight
+        self._hold(
+            FittedPair(
+                objective=objective,
+                parameters=parameters,
+                e_columns=e_columns,
+                weight=float(w.sum()),
+                labelled=float(w @ training.s),
+                source=source,
+                relaxation=relaxation,
+                levels=levels,
+                judged=float(fit.weight.sum()),
+                digest=digest_of(training.X, training.s),
+            )
+        )
+        if crossed.learned is not None:
+            del self.propensity_coef_, self.propensity_intercept_
+        self.relaxation_ = relaxation
+        self.log_likelihood_, self.label_frequency_ = relaxation.log_likelihood, relaxation.label_frequency
+        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        warn_if_all_positive(relaxation.class_prior, float(w @ training.s) / float(w.sum()), type(self).__name__)
+        self.class_prior_ = relaxation.class_prior
+        self._warn_if_level_is_unknown(float(w @ training.s))
+        self._warn_of_driver(training, [fit.u], fit.weight, e_columns)
+
+    def _fit_crossed_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
+        read = read_looks(self, X, y, audit)
+        checked, codes, doubts = read
+        everything = self._check_training(X, any_label(checked, self.pos_label), sample_weight)
+        self._coding, self.classes_ = checked.coding, checked.coding.classes
+        looks, f_columns, e_columns = design_looks(self, X, read)
+        counts = np.flatnonzero(everything.weight)
+        training = Training(take_rows(everything.X, counts), everything.s[counts], everything.weight[counts])
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", audit=codes[counts])
+        labels, seen = looks.counts(checked.labels[counts])
+        rows: dict[str, Any] = {"s": training.s, "labels": labels, "looks": seen, "audit": codes[counts]}
+
+        def with_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
+            numbers = numeric_columns(training.X, np.array(columns, dtype=np.intp))
+            rows.update(in_group(numbers, rows, name, tuple(range(len(columns))), values))  # type: ignore[arg-type]
+            return attach(engine, **{name: rows[name]})
+
+        engine = engine_of(numeric_columns(training.X, seen_at_looks(looks.objective)), w=training.weight, **rows)
+        engine, facts = facts_of(self, engine, X, looks, with_group)
+        bare = labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding)
+        given = Given(
+            bare._replace(engine=engine),
+            f_columns,
+            e_columns,
+            looks,
+            checked.labels[counts],
+            codes[counts],
+            facts,
+            doubts,
+        )
+        observed = Observed(training.s, *(rows[name].astype(np.float64) for name in ("labels", "looks", "audit")))
+        weights = training.weight, held_out(training.weight, folds)
+        with self._told_of_steps() as tell:
+            found = cross_fit_looks(
+                self.estimator,
+                training.X,
+                given.problem(self.C, self.propensity_C),
+                observed,
+                weights,
+                rows,
+                f_columns,
+                folds,
+                self._cross_options(),
+                tell,
+            )
+        self._store_folds(found.crossed.fit)
+        warn_unless_settled(found.crossed.fit, type(self).__name__, max_iter=self.max_iter)
+        source = CrossedSource(found.crossed)
+        objective, parameters = source.models()
+        inference = pair_inference(found.relaxed, found.relaxation.fit)
+        self._hold(
+            FittedPair(
+                objective=objective,
+                parameters=parameters,
+                e_columns=e_columns,
+                weight=float(training.weight.sum()),
+                labelled=float(training.weight @ training.s),
+                looks=looks,
+                source=source,
+                relaxation=found.crossed,  # type: ignore[arg-type]
+                judged=float(found.crossed.fit.weight.sum()),
+                shares=inference,
+            )
+        )
+        self.log_likelihood_ = inference.log_likelihood
+        self.label_frequency_ = inference.labelled_positives / inference.positives
+        self.class_prior_ = inference.positives / found.relaxed.weight
+        self._store_looks(given, found.relaxed, found.relaxation.fit, inference)
+        warn_of_heavy_rows(float(found.relaxed.totals.n_rows), found.relaxed.weight, type(self).__name__, BY_MEAN)
+
+    def _store_folds(self, fit: CrossFit) -> None:
+        """Store the models of the folds, and how the steps went."""
+        self.estimators_ = [model_of(model) for model in fit.models]
+        self.n_iter_, self.converged_ = len(fit.log_likelihood), fit.converged
+        self.history_ = {
+            "log_likelihood": np.array(fit.log_likelihood) * float(fit.weight.sum()),
+            "mean_propensity": np.array(fit.mean_propensity),
+        }
+
+    def _cross_options(self) -> CrossOptions:
+        return CrossOptions(
+            C=self.C,
+            propensity_C=self.propensity_C,
+            audits=check_known(self.known, audits=CROSS_FIT_AUDITS).audits,
+            tol=1e-4 if self.tol is None else self.tol,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+        )
+
+    @contextmanager
+    def _told_of_steps(self) -> Iterator[Tell]:
+        """Yield what a cross-fit tells its steps to."""
+        with progress_bar("cross-fitting", 0, False if self.verbose else None) as advance:
+
+            def tell(what: str) -> None:
+                advance()
+                if self.verbose:
+                    print(f"SAREMClassifier: {what}", flush=True)
+
+            yield tell
+
+    @property
+    def feature_importances_(self) -> Vector:
+        """Mean of the folds' importances; of LightGBM and XGBoost by gain."""
+        source: Any = None if self._pair is None else self._pair.source
+        found = [] if source is None else [each for each in map(importances_of, source.fit.models) if each is not None]
+        if not found:
+            raise AttributeError(
+                "feature_importances_ are those of a cross-fitted classifier that has them, such as LightGBM, XGBoost "
+                "or a forest. For others: sklearn.inspection.permutation_importance with scoring=scarless.metrics."
+                "make_pu_scorer(...)."
+            )
+        mean = np.mean([each / max(float(each.sum()), 1e-300) for each in found], axis=0)
+        return np.asarray(mean)
+
+    def summary(self, *, level: float = 0.95) -> Any:
+        """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Nominal probability that an interval covers.
+
+        Returns
+        -------
+        Summary or StackSummary
+            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+        """
+        if self.fitted_pair_.source is None:
+            return super().summary(level=level)
+        return crossed_summary(self, check_share(level, "level"), self._remarks())
 
     def _inner(self) -> Any:
         """Return the user's estimator that reads the table, if there is one."""
@@ -379,17 +584,6 @@ class SAREMClassifier(LooksCrossedClassifier):
         check_known(self.known)
         check_starts(self.n_starts, logistic=logistic)
         return logistic
-
-    def _fit_on(self, rows: LabelledRows, X: Any) -> None:
-        self._choose_columns(X)
-        tol = 1e-10 if self.tol is None else self.tol
-        f, e = Design.of(self._f_columns), Design.of(self._e_columns)
-        problem = PairProblem.of(rows.engine, f, e, self.C, self.propensity_C, totals=rows.totals)
-        with narrow_alone(problem.n_parameters):  # once for all passes
-            problem = problem.with_audits(check_known(self.known).audits)
-            rng, progress = check_random_stream(self.random_state), _print_climb if self.verbose else None
-            _, fit, sums = self._climb(problem, self.n_starts, tol, rng=rng, progress=progress)
-        self._store_pair(problem, fit, sums)
 
 
 def _print_climb(step: Step) -> None:

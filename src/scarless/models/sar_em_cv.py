@@ -12,25 +12,33 @@ from scarless.engines import has_own_engine
 from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep
-from scarless.models._answers import LooksAnswers
-from scarless.models._observed import LooksRows, by_name
-from scarless.models._pair import means_all
-from scarless.models.base import check_attribute_sets, warn_unless_converged
+from scarless.models.base import check_attribute_sets
+from scarless.models.pair import PairClassifier, means_all
+from scarless.models.reading import Given, read_rows, tells_more
+from scarless.models.summary import attribute_names
+from scarless.models.telling import (
+    warn_if_all_labelled,
+    warn_if_all_positive,
+    warn_of_units,
+    warn_unless_converged,
+)
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.facts import check_known
 from scarless.pair.fit import PairFit
+from scarless.pair.fitted import FittedPair
 from scarless.pair.folds import FoldedRows, fold_rows, refuse_folds_in_memory
 from scarless.pair.groups import as_shares, check_groups, means_rows
+from scarless.pair.inference import pair_inference
 from scarless.pair.optima import warn_if_exchangeable
-from scarless.pair.problem import PairProblem, imagine_audits
+from scarless.pair.problem import imagine_audits
 from scarless.pair.search import (
-    Candidate,
     FoldFits,
     Grid,
     Path,
+    RelaxedPairFit,
     combine,
     fits_without,
     held_out_sums,
@@ -46,7 +54,7 @@ _PATH_TOL = 1e-8
 SEARCH_AUDITS = 8.0  # imaginary, where nobody says how many
 
 
-class SAREMClassifierCV(LooksAnswers):
+class SAREMClassifierCV(PairClassifier):
     r"""SAR-EM with two logistic models; their penalties and the classifier's attributes by cross-validation.
 
     Each candidate is a pair of penalties together with a set of attributes that the classifier may see. Three things
@@ -266,51 +274,45 @@ class SAREMClassifierCV(LooksAnswers):
             refuse_folds_in_memory(self.cv, "cv")
         group, sample_weight = None if groups is None else check_groups(groups, X), as_shares(sample_weight, groups)
         split = None if means_rows(groups) else group
-        if self._wants_looks(X, y, audit):
+        if tells_more(self, X, y, audit):
             refuse_device(X, "Several looks, audits, false positives and known facts")
-            X, y, audit = by_name(X, y, audit)
-            given = self._check_looks_rows(X, y, sample_weight, audit)
-            self._fit_grid(given.rows, X, grid, split, given)
-            self._account_for(group, given.rows.engine)
-            return self
-        self._looks = None
-        rows = self._check_rows(X, y, sample_weight)
-        self._fit_grid(rows, X, grid, split)
-        self._account_for(group, rows.engine)
+            given = read_rows(self, X, y, sample_weight, audit)
+        else:
+            given = self._one_label(self._check_rows(X, y, sample_weight), X)
+        self._fit_grid(given, X, grid, split)
+        self._account_for(group, given.rows.engine)
         return self
+
+    def _one_label(self, rows: LabelledRows, X: Any) -> Given:
+        e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
+        return Given(rows, np.arange(self.n_features_in_), e_columns)
 
     def _lives_in_engine(self) -> bool:
         return True
 
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:
-        self._fit_grid(rows, X, self._check_parameters())
+        self._fit_grid(self._one_label(rows, X), X, self._check_parameters())
 
-    def _fit_grid(
-        self,
-        rows: LabelledRows,
-        X: Any,
-        grid: Grid,
-        groups: Integers | None = None,
-        given: LooksRows | None = None,
-    ) -> None:
-        """Fit in folds, judge by all that held-out rows showed, choose, and fit the choice to all rows.
-
-        `given` is what was observed beside one label of each row.
-        """
-        e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        sets = self._sets(X, e_columns, given)
-        if given is None and not means_all(self.propensity_attributes):
+    def _fit_grid(self, given: Given, X: Any, grid: Grid, groups: Integers | None = None) -> None:
+        """Fit in folds, judge by all that held-out rows showed, choose, and fit the choice to all rows."""
+        looks, sets = given.looks, self._sets(X, given)
+        if looks is None and not means_all(self.propensity_attributes):
             for columns in sets.values():
-                warn_if_exchangeable(Design.of(columns), Design.of(e_columns), type(self).__name__)
-        audited = given.audit if given is not None and given.looks.n_audited else None
-        folded = fold_rows(self.cv, rows, self.random_state, name="cv", groups=groups, audit=audited)
-        paths = self._paths(rows, list(sets.values()), e_columns, given)
+                warn_if_exchangeable(Design.of(columns), Design.of(given.e_columns), type(self).__name__)
+        audited = given.audit if looks is not None and looks.n_audited else None
+        folded = fold_rows(self.cv, given.rows, self.random_state, name="cv", groups=groups, audit=audited)
+        whole = given.problem(1.0, 1.0)
+        if looks is None:
+            exchangeable = given.e_columns.size == given.rows.engine.n_columns
+            audits = imagine_audits(given.rows.engine, whole.e, self._audits, exchangeable=exchangeable)
+            whole = whole._replace(audits=audits)
+        paths = [Path(i, whole.seeing(Design.of(columns))) for i, columns in enumerate(sets.values())]
         with BLAS.on_one_thread():  # once for all fits: setting it takes as long as a pass over few rows
             self._search(paths, grid, list(sets), folded, given)
 
-    def _sets(self, X: Any, e_columns: Columns, given: LooksRows | None) -> dict[str, Columns]:
+    def _sets(self, X: Any, given: Given) -> dict[str, Columns]:
         """Return the columns of each set; what belongs to single looks is in none of them."""
-        taken = np.arange(0) if given is None else given.looks.taken
+        taken = np.arange(0) if given.looks is None else given.looks.taken
 
         def columns_of(chosen: Any) -> Columns:
             columns = self._columns(X, chosen, "attribute_sets")
@@ -321,13 +323,10 @@ class SAREMClassifierCV(LooksAnswers):
                 )
             return columns
 
-        e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
-        sets = check_attribute_sets(self.attribute_sets, e_columns, self.n_features_in_, columns_of)
+        sets = check_attribute_sets(self.attribute_sets, given.e_columns, self.n_features_in_, columns_of)
         return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
 
-    def _search(
-        self, paths: list[Path], grid: Grid, sets: list[str], folded: FoldedRows, given: LooksRows | None
-    ) -> None:
+    def _search(self, paths: list[Path], grid: Grid, sets: list[str], folded: FoldedRows, given: Given) -> None:
         """Fit in folds, judge, choose, and fit the choice.
 
         What tells optima apart by height tells candidates apart as well: the best score then decides among those tied.
@@ -357,18 +356,6 @@ class SAREMClassifierCV(LooksAnswers):
     def _audits(self) -> float:
         return check_known(self.known, audits=SEARCH_AUDITS).audits
 
-    def _paths(
-        self, rows: LabelledRows, sets: list[Columns], e_columns: Columns, given: LooksRows | None
-    ) -> list[Path]:
-        """Return what is to be walked: each set of attributes."""
-        if given is None:
-            e, exchangeable = Design.of(e_columns), e_columns.size == rows.engine.n_columns
-            audits = imagine_audits(rows.engine, e, self._audits, exchangeable=exchangeable)
-            whole = PairProblem.of(rows.engine, Design.of(sets[0]), e, totals=rows.totals, audits=audits)
-        else:
-            whole = given.problem(1.0, 1.0)
-        return [Path(i, whole.seeing(Design.of(columns))) for i, columns in enumerate(sets)]
-
     def _fold_fits(self, paths: list[Path], grid: Grid, folded: FoldedRows) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
         n_candidates, n_folds = len(paths) * len(grid.pairs()), folded.n_folds
@@ -386,7 +373,7 @@ class SAREMClassifierCV(LooksAnswers):
         return fits
 
     def _store_chosen(
-        self, paths: list[Path], grid: Grid, fits: list[FoldFits], folded: FoldedRows, given: LooksRows | None
+        self, paths: list[Path], grid: Grid, fits: list[FoldFits], folded: FoldedRows, given: Given
     ) -> None:
         tol = 1e-10 if self.tol is None else self.tol
         members = []
@@ -400,29 +387,49 @@ class SAREMClassifierCV(LooksAnswers):
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
-        if self.relax and given is None:
+        if self.relax and given.looks is None:
             chosen = combine(members, fits, folded, self._audits, self.selection_.possible)
             self.classification_attributes_ = chosen.problem.f.indices
-            self._store_relaxed(chosen, [fit for _, fit, _ in members])
+            self._store_relaxed(given, chosen, [fit for _, fit, _ in members])
             self._warn_if_wide()
             return
         ((problem, fit, _),) = members
+        # With one look and audits it does not pay; what is known holds for the fit to all rows.
+        if self.relax and given.looks is not None and given.looks.n_looks > 1 and not problem.facts:
+            models = [each.models[self.best_index_] for each in fits]
+            problem, fit = relax_choice(problem, fit, models, folded)
         self.classification_attributes_ = problem.f.indices
-        if given is None:
-            self._store_pair(problem, fit)
-        else:
-            self._store_given(problem, fit, given, [each.models[self.best_index_] for each in fits], folded)
+        if given.looks is not None:
+            given = given._replace(looks=given.looks._replace(objective=problem.objective))
+        self._store_fit(given, problem, fit)
         self._warn_if_wide()
 
-    def _store_given(
-        self, problem: PairProblem, fit: PairFit, given: LooksRows, models: list[Candidate], folded: FoldedRows
-    ) -> None:
-        # With one look and audits it does not pay; what is known holds for the fit to all rows.
-        if self.relax and given.looks.n_looks > 1 and not problem.facts:
-            problem, fit = relax_choice(problem, fit, models, folded)
-        self._f_columns, self._looks = problem.f.indices, given.looks._replace(objective=problem.objective)
-        self._doubt_looks(problem, fit, given.labels, given.looks)
-        self._store_looks(problem, fit, self._looks)
+    def _store_relaxed(self, given: Given, chosen: RelaxedPairFit, fits: list[PairFit]) -> None:
+        """Store a relaxed pair, found from fits by Newton."""
+        problem, relaxation, name = chosen.problem, chosen.relaxation, type(self).__name__
+        self._store_history(fits[0])
+        self.n_iter_ = max(fit.solution.n_iter for fit in fits)
+        self.converged_ = all(fit.converged for fit in fits) and relaxation.converged
+        parameters = np.concatenate([chosen.f, chosen.e])
+        inference = pair_inference(problem._replace(audits=None), parameters)
+        self._hold(
+            FittedPair(
+                objective=problem.objective,
+                parameters=parameters,
+                e_columns=given.e_columns,
+                weight=problem.weight,
+                labelled=float(problem.totals.labelled),
+                inference=inference,
+                relaxation=relaxation,
+                levels=(relaxation.levels, *(each.levels for each in chosen.possible)),
+            )
+        )
+        warn_of_units(problem.engine.units, attribute_names(self), name)
+        self.relaxation_, self.log_likelihood_ = relaxation, inference.log_likelihood
+        self.label_frequency_, self.class_prior_ = relaxation.label_frequency, relaxation.class_prior
+        warn_if_all_labelled(self.label_frequency_, name)
+        warn_if_all_positive(self.class_prior_, problem.labelled_share, name)
+        self._doubt_pair(problem, chosen.f, chosen.e)
 
     def _warn_if_wide(self) -> None:
         if self.selection_.wide:
@@ -434,17 +441,6 @@ class SAREMClassifierCV(LooksAnswers):
                 "class_prior_interval().",
                 UserWarning,
             )
-
-    def _looks_remarks(self) -> list[str]:
-        return self._with_choice(super()._looks_remarks())
-
-    def _remarks(self) -> list[str]:
-        return self._with_choice(super()._remarks())
-
-    def _with_choice(self, remarks: list[str]) -> list[str]:
-        if self.selection_.n_tied > 1:
-            remarks.append(f"{self.selection_.reason} Standard errors of coefficients do not know of this choice.")
-        return remarks
 
     def _tell(self, what: str) -> None:
         if self.verbose:

@@ -6,32 +6,29 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import (
-    check_flag,
-    check_jobs,
-    check_positive,
-    check_share,
-    check_whole,
-    shown,
+from scarless.checks.options import check_flag, check_jobs, check_positive, check_share, check_whole, shown
+from scarless.models.base import check_attribute_sets
+from scarless.models.pair import PairClassifier
+from scarless.models.summary import (
+    MemberSummary,
+    StackSummary,
+    attribute_names,
+    few_labels_remarks,
+    propensity_parameters,
 )
-from scarless.checks.tables import check_foreign_table, check_table
-from scarless.checks.vectors import check_vector
-from scarless.models._pair import PairClassifier
-from scarless.models.base import check_attribute_sets, warn_if_all_labelled, warn_if_all_positive
-from scarless.models.summary import MemberSummary, StackSummary, attribute_names, few_labels_remarks
-from scarless.models.uncertainty import digest_of, held_out_of_fit
-from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
+from scarless.models.telling import CLAIM_DISAGREES, warn_if_all_labelled, warn_if_all_positive
+from scarless.numerics.arrays import ArrayLike, Columns
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.cross_fit import held_out, logit_of
+from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, numeric_columns
 from scarless.pair.facts import check_known
+from scarless.pair.fitted import FittedPair, StackSource, digest_of
 from scarless.pair.folds import Fold, check_folds
 from scarless.pair.groups import (
     as_shares,
@@ -44,29 +41,20 @@ from scarless.pair.groups import (
 )
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of
-from scarless.pair.relaxed import (
-    FOLLOW,
-    Levels,
-    Relaxation,
-    draw_class_priors,
-    levels_beside,
-    levels_interval,
-    relax,
-)
+from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, levels_interval, relax
 from scarless.pair.stack import (
     MOST_COLUMNS,
     NAIVE,
     Member,
     cross_fit_member,
-    draw_posteriors,
     find_columns,
     judge_by_naive,
     logistic_member,
+    mean_logits,
     naive_member,
     nameless_logistic_member,
     needs_dense,
     refuse_sparse,
-    row_intervals,
     weighted_variance,
 )
 
@@ -75,7 +63,6 @@ MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below 
 NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
 NAMED_AUDITS = 4.0
 LEAST_GAIN = 7.0  # of held-out log-likelihood, for each column that was found to drive the labelling
-_APART = 2.576  # standard errors between labels and a claim that are worth a warning: 1 in 100 by chance
 
 
 class SARStackingClassifier(PairClassifier):
@@ -295,16 +282,21 @@ class SARStackingClassifier(PairClassifier):
             grown = design_effect(f[counts], e[counts], training.s, training.weight, of_rows)
             self._widen(grown, int(np.unique(of_rows).size))
         else:
-            self._n_groups = 0
             warn_of_heavy_rows(training.s.size, float(training.weight.sum()), type(self).__name__)
         return self
 
     def _widen(self, times: float, n_groups: int) -> None:
         """Have intervals of shares and of rows account for groups, which raise variances so many times."""
-        self._n_groups, self._levels = n_groups, widened(self._levels, times)
-        self.relaxation_ = widened_relaxation(self.relaxation_, times)
+        pair, self.relaxation_ = self.fitted_pair_, widened_relaxation(self.relaxation_, times)
         for place, each in enumerate(self.members_):
             self.members_[place] = replace(each, relaxation=widened_relaxation(each.relaxation, times))
+        self._pair = replace(
+            pair,
+            source=StackSource(tuple(self.members_), self.relaxation_, pair.e_columns),
+            relaxation=self.relaxation_,
+            levels=widened(pair.levels, times),
+            n_groups=n_groups,
+        )
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
         """Return the members for this kind of table and so many labels; raise where one of the user's cannot read X."""
@@ -399,7 +391,7 @@ class SARStackingClassifier(PairClassifier):
     ) -> Relaxation:
         """Return scale and level of the members' mean, with a propensity of these columns."""
         X, s, w = training
-        engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=_mean_logits(members))
+        engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=mean_logits(members))
         options = self._options(nameless=not e_columns.size)
         follow, design = options.follow if follow is None else follow, Design.of(np.arange(e_columns.size))
         return relax(engine, design, audits=options.audits, follow=follow, known=options.known, merge=True)
@@ -434,7 +426,7 @@ class SARStackingClassifier(PairClassifier):
             for follow in (0.0, FOLLOW)
         ]
         gain, held = found.relaxation.log_likelihood - max(without), held_out(training.weight, folds)
-        u = found.relaxation(_mean_logits(found.members))
+        u = found.relaxation(mean_logits(found.members))
         v = np.asarray(numeric_columns(training.X, found.e_columns) @ found.relaxation.e[:-1])
         if gain < LEAST_GAIN * found.e_columns.size or weighted_variance(v, held) > weighted_variance(u, held):
             return nameless
@@ -462,110 +454,35 @@ class SARStackingClassifier(PairClassifier):
 
     def _store(self, stack: "_Stack", training: Training, folds: list[Fold]) -> None:
         s, w = training.s, training.weight
-        self.members_, self.relaxation_, self._e_columns = stack
-        self._digest = digest_of(training.X, s)
-        found = self.relaxation_
+        self.members_, self.relaxation_, e_columns = stack
+        found, source = self.relaxation_, StackSource(tuple(stack.members), stack.relaxation, e_columns)
         own = [member.relaxation.levels for member in self.members_ if member.weight]
         self._missing = 0.0
-        self._levels = (found.levels, *own, *self._beside(stack, training, folds))
-        self._inference, self._weight, self._labelled = None, float(w.sum()), float(w @ s)
-        self._judged = float(held_out(w, folds).sum())
-        self._store_linear(found.e, Design.of(self._e_columns), "propensity_")
+        objective, parameters = source.models()
+        self._hold(
+            FittedPair(
+                objective=objective,
+                parameters=parameters,
+                e_columns=e_columns,
+                weight=float(w.sum()),
+                labelled=float(w @ s),
+                source=source,
+                relaxation=found,
+                levels=(found.levels, *own, *self._beside(stack, training, folds)),
+                judged=float(held_out(w, folds).sum()),
+                digest=digest_of(training.X, s),
+            )
+        )
         self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
         self.n_iter_ = max(member.n_iter for member in self.members_)
-        self.converged_ = all(each.converged for each in self._relaxations())
+        self.converged_ = all(each.converged for each in (found, *(member.relaxation for member in self.members_)))
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
-        warn_if_all_positive(found.class_prior, self._labelled / self._weight, type(self).__name__)
+        warn_if_all_positive(found.class_prior, float(w @ s) / float(w.sum()), type(self).__name__)
         self.class_prior_ = found.class_prior
         self._warn_of_facts()
-        self._warn_if_level_is_unknown(self._labelled)
+        self._warn_if_level_is_unknown(float(w @ s))
 
-    def predict_propensity(self, X: Any) -> Vector:
-        r"""Return the labelling propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        check_is_fitted(self)
-        X, found = self._checked(X), self.relaxation_
-        v = np.asarray(numeric_columns(X, self._e_columns) @ found.e[:-1], dtype=np.float64) + found.e[-1]
-        return np.asarray(expit(v + found.follow * self._class_logits(X) if found.follow else v))
-
-    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
-        r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.
-
-        Members in equal shares, each at every level that the labels allow it: what they differ in and what labels
-        cannot tell of the level is in it; the noise of each member's direction is not.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        level : float, default=0.95
-            Nominal probability that each interval covers.
-
-        Returns
-        -------
-        array of shape (n_rows, 2)
-            Lower and upper end.
-        """
-        check_is_fitted(self)
-        level, X = check_share(level, "level"), self._checked(X)
-        logits = [member.logits(X) for member in self.members_]
-        return row_intervals(*self._with_mean(logits), level)
-
-    def _row_intervals(self, X: Any, level: float, *, of: str, s: Any = None) -> Vector:
-        """Return intervals as those of the probability are made; the propensity moves along with each level."""
-        if of != "posterior":
-            return super()._row_intervals(X, level, of=of, s=s)
-        check_is_fitted(self)
-        level, table = check_share(level, "level"), self._checked(X)
-        logits = [member.logits(table) for member in self.members_]
-        ends = row_intervals(*self._with_mean(logits), level, v=logit(self.predict_propensity(X)))
-        ends[self._labelled_rows(X, s, len(ends))] = 1.0
-        return ends
-
-    def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
-        """Return the logits of class and propensity of the rows of the fit, as members without each row have them.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-            The rows of the fit.
-        s : array of shape (n_rows,)
-            Their labels.
-        sample_weight : array of shape (n_rows,), optional
-            Not needed: folds leave out rows with all their weight.
-
-        Returns
-        -------
-        array of shape (n_rows,), array of shape (n_rows,)
-        """
-        v, table = logit_of(self.predict_propensity(X)), self._checked(X)
-        labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
-        return held_out_of_fit(self.relaxation_(_mean_logits(self.members_)), self._digest, table, labels), v
-
-    def _draws(self, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Return draws of members in equal shares; the noise of each member's direction is not in them."""
-        check_is_fitted(self)
-        table = self._checked(X)
-        logits = [member.logits(table) for member in self.members_]
-        priors, v = draw_class_priors(self._levels, n_draws, rng), logit_of(self.predict_propensity(X))
-        drawn = draw_posteriors(*self._with_mean(logits), v, priors, rng)
-        drawn[self._labelled_rows(X, s, len(drawn))] = 1.0
-        return drawn
-
-    def _with_mean(self, logits: list[Vector]) -> tuple[list[Vector], list[Relaxation]]:
-        """Return what each member thinks of rows, and all together, with how each was relaxed."""
-        parts = [(u, each.relaxation) for u, each in zip(logits, self.members_, strict=True) if each.weight]
-        parts.append((_mean_logits(self.members_, logits), self.relaxation_))
-        return [u for u, _ in parts], [each for _, each in parts]
-
-    def summary(self, *, level: float = 0.95) -> StackSummary:  # type: ignore[override]
+    def summary(self, *, level: float = 0.95) -> StackSummary:
         """Return what each member thinks, and what they say together.
 
         Parameters
@@ -585,27 +502,25 @@ class SARStackingClassifier(PairClassifier):
             for member in self.members_
         ]
         together = self._row("all together", "", self.relaxation_, self.class_prior_interval(level=level))
-        names, values = [*attribute_names(self)[self._e_columns], "intercept"], list(map(float, self.relaxation_.e))
-        if self.relaxation_.follow:
-            names, values = ["class logit", *names], [self.relaxation_.follow, *values]
+        follow = [("class logit", self.relaxation_.follow)] if self.relaxation_.follow else []
         return StackSummary(
             title=type(self).__name__,
             level=level,
-            n_rows=self._weight,
-            labelled=self._labelled,
+            n_rows=self.fitted_pair_.weight,
+            labelled=self.fitted_pair_.labelled,
             members=(*rows, together),
-            propensity=tuple(zip(names, values, strict=True)),
+            propensity=(*follow, *propensity_parameters(self)),
             remarks=tuple(self._remarks()),
         )
 
     def _row(self, name: str, attributes: str, found: Relaxation, interval: Interval) -> MemberSummary:
-        value = found.log_likelihood / self._judged
+        value = found.log_likelihood / self.fitted_pair_.judged
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
     def _warn_of_facts(self) -> None:
         """Warn where labels and what is known from elsewhere disagree."""
         apart = self.relaxation_.levels.apart
-        if apart > _APART:
+        if apart > CLAIM_DISAGREES:
             told = " and the ".join(claim.told for claim in check_known(self.known).shares)
             warn_user(
                 f"{type(self).__name__}: what is known of the {told} and the labels disagree: they are {apart:.1f} "
@@ -615,10 +530,11 @@ class SARStackingClassifier(PairClassifier):
             )
 
     def _remarks(self) -> list[str]:
-        remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(self._labelled)]
-        if self._n_groups:
+        pair = self.fitted_pair_
+        remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(pair.labelled)]
+        if pair.n_groups:
             remarks.append(
-                f"Rows belong to {self._n_groups:,} groups: intervals of shares and of rows are wider, by the factor "
+                f"Rows belong to {pair.n_groups:,} groups: intervals of shares and of rows are wider, by the factor "
                 "by which groups raise a variance."
             )
         if self._left_out is not None:
@@ -669,23 +585,12 @@ class SARStackingClassifier(PairClassifier):
             ]
         return []
 
-    def _relaxations(self) -> list[Relaxation]:
-        return [self.relaxation_, *(member.relaxation for member in self.members_)]
-
     def _checked(self, X: Any) -> Any:
         refuse_sparse(X, self._dense)
-        if self._reader is None:
-            return check_table(self, X, reset=False)
-        X = check_foreign_table(self, X, inner=self._reader, reset=False)
-        numeric_columns(X, self._e_columns)  # gaps there are refused, as in the fit
-        return X
-
-    def _class_logits(self, X: Any) -> Vector:
-        return self.relaxation_(_mean_logits(self.members_, [member.logits(X) for member in self.members_]))
-
-    def _class_probability(self, X: Any) -> Vector:
-        check_is_fitted(self)
-        return np.asarray(expit(self._class_logits(self._checked(X))))
+        table = super()._checked(X)
+        if self._reader is not None:
+            numeric_columns(table, self.fitted_pair_.e_columns)  # gaps there are refused, as in the fit
+        return table
 
     def _tell(self, what: str) -> None:
         if self.verbose:
@@ -698,13 +603,6 @@ class _Stack(NamedTuple):
     members: list[Member]
     relaxation: Relaxation
     e_columns: Columns
-
-
-def _mean_logits(members: list[Member], logits: list[Vector] | None = None) -> Vector:
-    """Return the logit of the members' mean probability: of training rows, or of rows with these logits."""
-    logits = [member.u for member in members] if logits is None else logits
-    f = [expit(member.relaxation(u)) for member, u in zip(members, logits, strict=True)]
-    return logit_of(np.average(f, axis=0, weights=[member.weight for member in members]))
 
 
 def _listed(names: list[str]) -> str:

@@ -4,11 +4,11 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
-from scarless.engines.base import known_rows
 from scarless.label_frequency.names import (
     as_label_frequency_estimator,
     fit_label_frequency,
@@ -17,17 +17,15 @@ from scarless.label_frequency.names import (
 )
 from scarless.label_frequency.samples import as_named, draw_sample
 from scarless.labelling.base import check_one_propensity
-from scarless.models._pair import PairClassifier
-from scarless.models.base import as_given, check_solver_options, need_labels
-from scarless.models.propensity_weighted import KnownPropensityClassifier
+from scarless.models.base import PUClassifier, check_solver_options
+from scarless.models.pair import PairClassifier
+from scarless.models.propensity_weighted import fit_known, known_probability, read_for_known
+from scarless.models.reading import Given
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.linear import Design
-from scarless.numerics.namespace import in_numpy
-from scarless.pair.logistic import Training, all_columns, in_memory
-from scarless.pair.problem import PairProblem
+from scarless.pair.logistic import Training, in_memory
 
 
-class SCARClassifier(KnownPropensityClassifier, PairClassifier):
+class SCARClassifier(PairClassifier):
     r"""Learn the true class when every positive is labelled with the same probability `c`.
 
     Labels *selected completely at random* (SCAR): :math:`e(x) = c` for every `x`.
@@ -122,6 +120,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
 
     _none_is_scar = False  # it always is
     _one_propensity = True
+    _propensity_is_fact = True
     _known_where = "label_frequency=None, estimator=None"
 
     def __init__(
@@ -166,11 +165,11 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
                 "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
             )
         frequency = self._check_label_frequency()
-        read = self._read(X, y, sample_weight)
+        read = read_for_known(self, X, y, sample_weight)
         if isinstance(read, LabelledRows) and frequency is None:
             self._fit_jointly(read)
             return self
-        self._inference = None
+        self._pair = None
         if not isinstance(frequency, float):
             self.label_frequency_estimator_ = frequency
             if isinstance(read, LabelledRows) and has_own_engine(X):
@@ -179,7 +178,7 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
                 s, w = read[1:] if isinstance(read, Training) else (in_memory(read.engine, name) for name in ("s", "w"))
                 self.label_frequency_rows_ = int(np.count_nonzero(w))
                 frequency = fit_label_frequency(frequency, X, s, None if sample_weight is None else w)
-        self._fit_known(read, frequency, method)
+        fit_known(self, read, frequency, method)
         self.label_frequency_ = frequency
         return self
 
@@ -211,46 +210,19 @@ class SCARClassifier(KnownPropensityClassifier, PairClassifier):
 
     def _fit_jointly(self, rows: LabelledRows) -> None:
         """Fit as `SAREMClassifier` does where no propensity attributes are named: `e` is an intercept."""
-        f, e = all_columns(rows.engine), Design.of(np.arange(0))
-        problem = PairProblem.of(rows.engine, f, e, self.C, totals=rows.totals)
-        found = self._climb(problem, 1, 1e-10 if self.tol is None else self.tol)
-        self._store_pair(problem, found.fit, sums=found.sums)
+        given = Given(rows, np.arange(self.n_features_in_), np.arange(0))
+        problem = given.problem(self.C, 1.0)
+        self._store_fit(given, problem, self._climb(problem, 1, 1e-10 if self.tol is None else self.tol))
 
-    def predict_propensity(self, X: Any) -> Vector:
-        """Return the label frequency for every row.
+    def _class_probability(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        return known_probability(self, X) if self._pair is None else super()._class_probability(X)
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        return as_given(X, np.full(self._class_probability(X).size, self.label_frequency_))
-
-    def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        s : array of shape (n_rows,)
-            Observed labels, coded as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        need_labels(s, "predict_posterior(X, s)")
-        rows = known_rows(X)
-        return as_given(X, self._posterior(rows, s, self.predict_propensity(rows), known=True))
-
-    def _assumed_propensity(self, X: Any) -> Vector:
-        return in_numpy(self.predict_propensity(X))
+    def _own_propensity(self, X: Any) -> Vector:
+        return np.full(self._class_probability(X).size, self.label_frequency_)
 
 
-class NaiveClassifier(KnownPropensityClassifier):
+class NaiveClassifier(PUClassifier):
     r"""Take every unlabelled row as negative: the baseline that all others must beat.
 
     It estimates :math:`\Pr(s=1|x) = f(x)\,e(x)`, not :math:`\Pr(y=1|x)`: right only when every positive is labelled.
@@ -294,6 +266,8 @@ class NaiveClassifier(KnownPropensityClassifier):
     """
 
     _corrects = False
+    _propensity_is_fact = True
+    _class_probability = known_probability
 
     def __init__(
         self,
@@ -326,5 +300,5 @@ class NaiveClassifier(KnownPropensityClassifier):
         self
         """
         check_solver_options(self)
-        self._fit_known(self._read(X, y, sample_weight), 1.0, "risk")
+        fit_known(self, read_for_known(self, X, y, sample_weight), 1.0, "risk")
         return self

@@ -24,13 +24,14 @@ from scarless.label_frequency.names import (
     narrow_tags,
 )
 from scarless.labelling.base import columns_at
-from scarless.models.base import check_solver_options, need_labels
-from scarless.models.propensity_weighted import KnownPropensityClassifier
+from scarless.models.base import PUClassifier, check_solver_options, need_labels
+from scarless.models.propensity_weighted import fit_known, known_probability
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.form import MIN_LABELLED, REJECTED, check_form
+from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of, fit_known_propensity
 from scarless.pair.problem import PairProblem
 
@@ -147,7 +148,7 @@ class Stratum(NamedTuple):
     fell_back: bool
 
 
-class StratifiedSCARClassifier(KnownPropensityClassifier):
+class StratifiedSCARClassifier(PUClassifier):
     r"""Learn the true class when labels are completely at random inside strata of known attributes.
 
     The propensity attributes :math:`x_e` cut the table into strata, one for each combination of values that occurs.
@@ -245,6 +246,9 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
     0.4 true, 0.4 estimated, 0.2 labelled
     """
 
+    _propensity_is_fact = True
+    _class_probability = known_probability
+
     def __init__(
         self,
         propensity_attributes: Any,
@@ -291,6 +295,8 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
         check_whole(self.min_rows, "min_rows", at_least=1)
         check_whole(self.min_labelled, "min_labelled", at_least=1)
         prototype = self._check_label_frequency()
+        if self.estimator is not None:
+            check_weighted_classifier(self.estimator, "estimator")
         training = self._check_training(X, y, sample_weight)
         self._columns = self._check_columns(X)
         values = self._stratum_values(training.X)
@@ -301,7 +307,7 @@ class StratifiedSCARClassifier(KnownPropensityClassifier):
             counted = Training(*(take_rows(part, rows) for part in counted))
         self._fit_strata(counted, [column[rows] for column in values], prototype, weighted=sample_weight is not None)
         propensity = self._propensity_of(values, training.s.size)
-        self._fit_known(training, propensity, method)
+        fit_known(self, training, propensity, method)
         if self.estimator is None:
             self._compare_with_likelihood(counted, self._combinations.find([c[rows] for c in values], rows.size))
         return self

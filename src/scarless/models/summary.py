@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from scarless.checks.options import check_share
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.extras import need
+from scarless.pair.facts import labelling_of
 
 _LONGEST_NAME = 40
 _SETS_SHOWN, _NAMES_SHOWN = 5, 12  # in a remark
@@ -31,6 +31,11 @@ REACHES_ONE = (
     "1/m, and no label shows it: check the class of some of the surest rows."
 )
 INTERCEPT = "intercept"
+NOT_CONVERGED = "The solver did not converge: neither estimates nor standard errors are those of the optimum."
+EXCHANGEABLE = (
+    "Both models see the same attributes: the labels alone do not say which model is the classifier, and an "
+    "attribute's place in one or the other is a matter of form. Name what drives the labelling, or audit."
+)
 ONE_PROPENSITY = (
     "Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum likelihood. If the "
     "labelling depends on attributes, name them: SAREMClassifier(propensity_attributes=[...])."
@@ -433,33 +438,150 @@ class StackSummary:
         )
 
 
-def crossed_summary(model: Any, name: str, level: float) -> StackSummary:
-    """Return what a cross-fitted classifier can say of itself."""
-    found, level = model.relaxation_, check_share(level, "level")
-    row = MemberSummary(
-        name,
-        "",
-        found.log_likelihood / model._judged,
-        found.slope,
-        found.class_prior,
-        model.class_prior_interval(level=level),
-        found.label_frequency,
+def pair_summary(model: Any, level: float, remarks: Sequence[str]) -> Summary:
+    """Return the table of two logistic models, of one label of each row or of several looks."""
+    pair = model.fitted_pair_
+    inference, looks, names = pair.inference, pair.looks, parameter_names(model)
+    objective, beta, errors = inference.objective, inference.parameters, inference.parameter_errors()
+    z, own = inference.quantile(level), len(objective.models)
+    titles = ["Classifier: Pr(y=1|x)"]
+    titles += [f"Propensity: Pr(s=1|y=1,x){'' if own == 1 else f', {looks.names[k]}'}" for k in range(own)]
+    blocks = [
+        Block.of(title, _bare(names_of, looks, k), beta[place], errors[place], z)
+        for k, (title, names_of, place) in enumerate(zip(titles, names, objective.places, strict=False))
+    ]
+    return Summary(
+        title=type(model).__name__,
+        level=level,
+        n_rows=inference.n_rows,
+        weight=pair.weight,
+        labelled=pair.labelled,
+        log_likelihood=inference.log_likelihood,
+        converged=bool(model.converged_),
+        C=inference.C,
+        propensity_C=inference.propensity_C,
+        class_prior=model.class_prior_,
+        class_prior_interval=model.class_prior_interval(level=level),
+        label_frequency=model.label_frequency_,
+        label_frequency_interval=model.label_frequency_interval(level=level),
+        blocks=tuple(blocks),
+        remarks=(*_remarks_on_columns(inference, names), *remarks),
+        relaxed=bool(pair.levels),
+        extra=() if looks is None else tuple(_facts_of_looks(model, pair, looks, level)),
     )
-    columns = model._e_columns
-    names = [*attribute_names(model)[columns], "intercept"] if found.e.size == columns.size + 1 else ["intercept"]
-    remarks = ["The classifier's own parameters have no standard errors; bootstrap_intervals refits it on resamples."]
-    remarks += [*found.levels.remarks(), *few_labels_remarks(model._labelled)]
-    remarks += filter(None, [model._told_of_driver()])
-    if columns.size == 0:
-        remarks.append(ONE_PROPENSITY)
+
+
+def parameter_names(model: Any) -> list[list[str]]:
+    """Return the names of the parameters of a model of two logistic models: of the classifier, then of each other.
+
+    Of several propensity models each name says which look it is of.
+    """
+    pair, names = model.fitted_pair_, attribute_names(model)
+    objective, looks = pair.inference.objective, pair.looks
+    of_f = [*map(str, names[objective.f.indices]), INTERCEPT]
+    own = [*map(str, names[pair.e_columns]), *(() if looks is None else looks.visits), INTERCEPT]
+    shared = len(objective.models) == 1
+    told = [own if shared else [f"{name} ({looks.names[k]})" for name in own] for k in range(len(objective.models))]
+    numbers = [""] if objective.n_rates == 1 else [f" {k + 1}" for k in range(objective.n_rates)]
+    return [of_f, *told, *([f"rate of false positives{number}"] for number in numbers[: objective.n_rates])]
+
+
+def _bare(names: list[str], looks: Any, k: int) -> list[str]:
+    """Return names of parameters without the look that they are of: a block's title says that."""
+    suffix = "" if k == 0 or looks is None else f" ({looks.names[k - 1]})"
+    return [name.removesuffix(suffix) for name in names]
+
+
+def _remarks_on_columns(inference: Any, names: list[list[str]]) -> list[str]:
+    """Name columns whose single coefficients mean nothing: those that a linear combination makes constant."""
+    of_models = dict[tuple[str, ...], list[str]]()
+    for model, own, sets in zip(("classifier", "propensity model"), names, inference.collinear(), strict=False):
+        for members in sets:
+            of_models.setdefault(tuple(own[j] for j in members), []).append(model)
+    return collinear_remarks(of_models, penalised=max(inference.C, inference.propensity_C) < np.inf)
+
+
+def _facts_of_looks(model: Any, pair: Any, looks: Any, level: float) -> list[tuple[str, str]]:
+    """Return what stands above the table of a fit to several looks, audits or facts."""
+    inference, said = pair.inference, labelling_of(model)
+    objective, sums = inference.objective, inference.sums
+    audited = f"{float(sums.audits.sum()):,.0f} ({float(sums.audits[0]):,.0f} positive)"
+    facts = [
+        ("Naive share", f"{float(sums.labelled / sums.weight):.3f}"),
+        ("Looks", f"{looks.n_looks} ({float(sums.looks.sum()):,.0f} took place)"),
+        ("Audited rows", audited if sums.audits.sum() else "none"),
+    ]
+    if said.audit_labels != "keep":
+        facts.append(("Their labels", "dropped" if said.audit_labels == "drop" else "undone"))
+    for kind in range(objective.n_kinds):
+        name = "Every look" if objective.n_kinds == 1 else _titled(looks.names[kind])
+        frequency = inference.label_frequency_of(kind)
+        facts.append((name, _share(frequency.value, inference.interval_of(frequency, level))))
+    if objective.false_positives is None:
+        facts.append(("False positives", "none, by assumption"))
+    elif not objective.n_rates:
+        facts.append(("False positives", f"{said.false_positive_rate} (given)"))
+    facts += [("False positives", _share(*found)) for found in pair.rate_intervals(level)]
+    if objective.bounds is not None:
+        facts.append(("Propensity bounds", f"{objective.bounds[0]:g} to {objective.bounds[1]:g} (given)"))
+    return facts
+
+
+def _share(value: float, interval: Interval) -> str:
+    return f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _titled(name: str) -> str:
+    return name[0].upper() + name[1:] if name.startswith("look ") else f"Look {name}"
+
+
+def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSummary:
+    """Return what a cross-fitted classifier can say of itself."""
+    pair = model.fitted_pair_
+    row = MemberSummary(
+        type(model.estimator).__name__,
+        "",
+        model.log_likelihood_ / pair.judged,
+        pair.relaxation.slope,
+        model.class_prior_,
+        model.class_prior_interval(level=level),
+        model.label_frequency_,
+    )
+    first = "The classifier's own parameters have no standard errors; bootstrap_intervals refits it on resamples."
     return StackSummary(
         title=type(model).__name__,
         level=level,
-        n_rows=model._weight,
-        labelled=model._labelled,
+        n_rows=pair.weight,
+        labelled=pair.labelled,
         members=(row,),
-        propensity=tuple(zip(names, map(float, found.e), strict=True)),
-        remarks=tuple(remarks),
+        propensity=tuple(propensity_parameters(model)),
+        remarks=(first, *(() if pair.looks is None else [_told_of_shares(model, pair.looks)]), *remarks),
+    )
+
+
+def propensity_parameters(model: Any) -> list[tuple[str, float]]:
+    """Return names and values of a logistic propensity's parameters; of several looks, which one each is of."""
+    pair = model.fitted_pair_
+    looks, names = pair.looks, [*map(str, attribute_names(model)[pair.e_columns])]
+    names = [*names, *(() if looks is None else looks.visits), INTERCEPT]
+    own = [pair.parameters[place] for place in pair.objective.places[1 : 1 + len(pair.objective.models)]]
+    if own and own[0].size < len(names):
+        names = names[-own[0].size :]
+    shared = len(own) == 1
+    return [
+        (name if shared else f"{name} ({looks.names[k]})", float(value))
+        for k, beta in enumerate(own)
+        for name, value in zip(names, beta[-len(names) :], strict=True)
+    ]
+
+
+def _told_of_shares(model: Any, looks: Any) -> str:
+    """Return the numbers of looks and audits, label frequencies and rates in a sentence."""
+    frequencies = ", ".join(f"{share:.3f}" for share in np.unique(model.label_frequencies_.round(3)))
+    rates = ", ".join(f"{rate:.3f}" for rate in np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)))
+    return (
+        f"Looks: {looks.n_looks}; audited rows: {looks.n_audited}; label frequency of a look: {frequencies}; "
+        f"false-positive rate: {rates}."
     )
 
 

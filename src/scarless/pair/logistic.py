@@ -8,6 +8,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.special import logit
 
 from scarless.checks.labels import LabelCoding
@@ -132,6 +133,12 @@ class Training(NamedTuple):
     X: Any
     s: Vector
     weight: Vector
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the table holds finite numbers only."""
+        values = self.X.data if sparse.issparse(self.X) else self.X
+        return isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and bool(np.isfinite(values).all())
 
 
 def all_columns(engine: Engine) -> Design:

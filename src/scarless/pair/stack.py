@@ -4,7 +4,7 @@ Beside them, the spread of what they think of a row, and the search for columns 
 named any.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, LogisticPair
 from scarless.numerics.scores import RankingGap, ranking_gap
 from scarless.numerics.sigmoid import softplus
-from scarless.pair.cross_fit import Tell, held_out, judged
+from scarless.pair.cross_fit import Tell, held_out, judged, logit_of
 from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
 from scarless.pair.folds import Fold, FoldedRows
 from scarless.pair.logistic import Training, as_targets, block_logits, constant_model, engine_of, fit_targets, ridge_of
@@ -85,6 +85,13 @@ class Linear:
     def __call__(self, X: Any) -> Vector:
         """Return the logits of rows."""
         return np.asarray(numeric_columns(X, self.columns) @ self.beta[:-1], dtype=np.float64) + self.beta[-1]
+
+
+def mean_logits(members: Sequence[Member], logits: list[Vector] | None = None) -> Vector:
+    """Return the logit of the members' mean probability: of training rows, or of rows with these logits."""
+    logits = [member.u for member in members] if logits is None else logits
+    f = [expit(member.relaxation(u)) for member, u in zip(members, logits, strict=True)]
+    return logit_of(np.average(f, axis=0, weights=[member.weight for member in members]))
 
 
 def needs_dense(classifier: Any) -> bool:

@@ -12,8 +12,8 @@ from scarless.checks.options import shown
 from scarless.checks.rows import named_values, warn_of_row_order
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
+from scarless.models.pair import refuse_wrapped
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
-from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics.arrays import Vector
 from scarless.pair.facts import labelling_of
 

@@ -8,7 +8,7 @@ from scarless.checks.rows import check_rows
 from scarless.diagnostics.audits._designs import Drawn
 from scarless.diagnostics.audits._reading import Judged
 from scarless.engines import Engine, attach
-from scarless.models.uncertainty import known_inference
+from scarless.models.pair import known_inference
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.audits import lost_information
@@ -34,11 +34,11 @@ class ModelWidths(NamedTuple):
     def of(cls, judged: Judged, drawn: Drawn, level: float) -> "ModelWidths | None":
         """Return what the model's own interval needs; None for a fit that has no information matrix."""
         model = judged.estimator
-        if getattr(model, "_inference", None) is None or hasattr(model, "relaxation_"):
+        if getattr(getattr(model, "fitted_pair_", None), "inference", None) is None or hasattr(model, "relaxation_"):
             return None
         inference = known_inference(model)
         if inference.told_by_height:
-            objective, shape = inference.objective, model._looks.counts(judged.labels)
+            objective, shape = inference.objective, model.fitted_pair_.looks.counts(judged.labels)
         else:
             objective = LooksLikelihood(inference.f, ((inference.e,),))
             shape = (judged.labels == 1).astype(np.int8), np.ones_like(judged.labels)

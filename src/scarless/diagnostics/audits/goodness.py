@@ -8,11 +8,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import ndtr
 
+from scarless.checks.looks import looks_of
 from scarless.checks.options import check_choice, check_jobs, check_whole
 from scarless.checks.rows import check_rows, row_totals
 from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.diagnostics.audits._resampling import Refits, Statistics, counted_pooled, with_labels
+from scarless.models.pair import known_inference
+from scarless.models.reading import facts_of
 from scarless.numerics import histories
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.histories import Histories
@@ -233,7 +236,7 @@ def _check_resamples(n_resamples: int, statistic: str) -> None:
 
 def _refits(judged: Judged) -> Refits:
     model = judged.estimator
-    looks = getattr(model, "_looks", None)
+    looks = looks_of(model)
     if looks is None or looks.n_looks < 2:
         raise ValueError(
             f"goodness_of_fit needs a SAREMClassifier fitted to at least two looks of each row; this "
@@ -242,8 +245,8 @@ def _refits(judged: Judged) -> Refits:
         )
     _check_same_audits(model, judged)
     engine = with_labels(check_rows(model, judged.X), looks, judged.labels, judged.audit)
-    engine, facts = model._facts(engine, judged.X, looks)
-    inference = model._inference
+    engine, facts = facts_of(model, engine, judged.X, looks)
+    inference = known_inference(model)
     _check_same_rows(float(inference.sums.weight), engine.n_rows)
     penalties, seen = (inference.C, inference.propensity_C), what_is_seen(engine, looks.objective)
     problem = PairProblem(engine, row_totals(engine), looks.objective, *penalties, None, facts, seen)

@@ -12,10 +12,10 @@ from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.models import SARStackingClassifier
-from scarless.models.uncertainty import NoLeftOutLogits
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Matrix, Vector
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.cross_fit import logit_of
+from scarless.pair.fitted import NoLeftOutLogits
 from scarless.pair.logistic import all_labelled
 
 

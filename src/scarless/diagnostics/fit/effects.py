@@ -16,7 +16,7 @@ from scarless.diagnostics.fit.subject import Subject
 from scarless.models import SCARClassifier
 from scarless.models.base import fit_quietly
 from scarless.models.explaining import dense, has_coefficients
-from scarless.models.uncertainty import known_inference
+from scarless.models.pair import known_inference
 from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.interval import quantile
 from scarless.numerics.label_tests import ROWS_PER_COLUMN, holm, second_factor_test

@@ -17,7 +17,7 @@ from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityReport, identifiability_report
 from scarless.diagnostics.uncertainty.profile import profile_class_prior
 from scarless.models import NaiveClassifier
-from scarless.models.uncertainty import known_inference
+from scarless.models.pair import known_inference
 from scarless.numerics import histories
 from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories

@@ -204,7 +204,7 @@ class Subject:
     @property
     def grouped(self) -> bool:
         """Whether rows belong to groups of several, which tests of rows do not know of."""
-        return 0 < getattr(self.inner, "_n_groups", 0) < self.n_rows
+        return 0 < getattr(getattr(self.inner, "fitted_pair_", None), "n_groups", 0) < self.n_rows
 
     @cached_property
     def row_weight(self) -> Vector:

@@ -19,7 +19,7 @@ from scarless.checks.vectors import check_indicator, check_propensity, check_vec
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
-from scarless.models.uncertainty import refuse_wrapped
+from scarless.models.pair import refuse_wrapped
 from scarless.numerics import sharp_bounds
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval

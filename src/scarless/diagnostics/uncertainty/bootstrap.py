@@ -11,7 +11,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -26,9 +25,9 @@ from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
 from scarless.engines.lockstep import go_in_lockstep, in_lockstep
-from scarless.models.base import fit_again
+from scarless.models.base import class_probability, clone_unshown, fit_again, lives_in_engine
+from scarless.models.pair import refuse_wrapped
 from scarless.models.summary import attribute_names
-from scarless.models.uncertainty import refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.namespace import in_numpy
 from scarless.numerics.resampling import poisson_counts
@@ -306,9 +305,7 @@ class _InMemory(NamedTuple):
         drawn = np.arange(self.weight.size) if self.group is None else self.group
         mean = self.weight if self.group is None else np.ones(self.weight.size)
         counts = poisson_counts(drawn, mean, seed) * (1.0 if self.group is None else self.weight)
-        again = clone(self.model)
-        again._looks_elsewhere = False  # the fit itself has looked; its resamples need not
-        return again.fit(self.X, self.s, sample_weight=counts, **self.fit_params)
+        return clone_unshown(self.model).fit(self.X, self.s, sample_weight=counts, **self.fit_params)
 
 
 def _drawn(X: Any, rows: Rows, seed: int) -> dict[str, Any]:
@@ -332,7 +329,7 @@ def _job(
             if np.ndim(values) > 0 and np.shape(values)[0] != n:
                 raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
     refuse_other_looks(model, s, params)
-    if not params and group is None and getattr(model, "_lives_in_engine", bool)():
+    if not params and group is None and lives_in_engine(model):
         X = known_rows(X)
         rows = check_rows_again(model, X, s, sample_weight)
         _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
@@ -407,7 +404,7 @@ def _answers(model: Any, rows: Any) -> dict[str, Any]:
     """Return what a fitted classifier says: its numbers, its coefficients, and the rows' probabilities."""
     answers = {name: np.asarray(getattr(model, name), dtype=np.float64) for name in _NAMES if hasattr(model, name)}
     if rows is not None:
-        answers["f"] = model._class_probability(rows)
+        answers["f"] = class_probability(model, rows)
         if hasattr(model, "predict_propensity"):
             answers["e"] = model.predict_propensity(rows)
     return answers

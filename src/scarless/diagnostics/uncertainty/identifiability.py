@@ -21,8 +21,9 @@ from scarless.diagnostics.uncertainty.directions import (
     of_all,
     two_effects,
 )
-from scarless.models.summary import INTERCEPT, REACHES_ONE
-from scarless.models.uncertainty import known_inference, parameter_names, remarks_of
+from scarless.models.pair import known_inference
+from scarless.models.summary import INTERCEPT, REACHES_ONE, parameter_names
+from scarless.models.uncertainty import remarks_of
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile

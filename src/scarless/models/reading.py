@@ -1,0 +1,534 @@
+"""From labels as a user has them to the problem of a fit: looks, audits, what each model sees, and facts.
+
+Values are in memory, or columns of rows that live elsewhere. One label of each row is the plain case: no `Looks`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from scarless.checks.labels import LabelCoding
+from scarless.checks.looks import (
+    AUDIT_LABELS,
+    CheckedLooks,
+    Codes,
+    LookColumns,
+    audit_columns,
+    check_audit,
+    check_looks,
+    doubts_of_audits,
+    doubts_of_looks,
+    has_several_looks,
+    is_names,
+    labels_that_count,
+    look_columns,
+    read_columns,
+    refuse_contradictions,
+    with_any_label,
+    with_counts,
+    with_labels_that_count,
+)
+from scarless.checks.options import check_choice, check_flag, real_number, shown
+from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_of_row_order
+from scarless.checks.vectors import check_counts, check_vector
+from scarless.engines import Engine, attach, has_own_engine, open_rows
+from scarless.engines.base import known_rows
+from scarless.engines.blocks import Reading, Units, how_to_read
+from scarless.numerics.arrays import Array, Columns
+from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, Labelling, check_known, in_group, labelling_of
+from scarless.pair.fitted import Looks
+from scarless.pair.problem import PairProblem, what_is_seen
+
+LARGEST_FALSE_POSITIVE_RATE = 0.5  # from there on a look would label negatives as often as chance labels positives
+# What a look without false positives counts as beside others that have some: less than one in 10^9 labels.
+_NO_FALSE_POSITIVES = 1e-9
+
+WithGroup = Callable[[Engine, str, tuple[int, ...], tuple[Any, ...]], Engine]
+
+
+class Given(NamedTuple):
+    """Checked rows, what each model sees of them, and all that was observed and is known beside one label each."""
+
+    rows: LabelledRows
+    f_columns: Columns
+    e_columns: Columns
+    looks: Looks | None = None
+    labels: Codes = np.empty((0, 0), dtype=np.int8)
+    audit: Codes = np.empty(0, dtype=np.int8)
+    facts: tuple[Fact, ...] = ()
+    doubts: tuple[str, ...] = ()  # of labels and audits, before any fit
+
+    def problem(self, C: float, propensity_C: float) -> PairProblem:
+        """Return what is to be fitted."""
+        engine, _, totals = self.rows
+        if self.looks is None:
+            f, e = Design.of(self.f_columns), Design.of(self.e_columns)
+            return PairProblem.of(engine, f, e, C, propensity_C, totals=totals)
+        objective = self.looks.objective
+        seen = what_is_seen(engine, objective)
+        return PairProblem(engine, totals, objective, C, propensity_C, None, self.facts, seen)
+
+
+class ReadLooks(NamedTuple):
+    """Labels that count, and audits, as codes, with what is odd about them."""
+
+    checked: CheckedLooks
+    audit: Codes
+    doubts: tuple[str, ...]
+
+
+def tells_more(model: Any, X: Any, y: Any, audit: Any) -> bool:
+    """Whether a fit has more to go by than one label of each row."""
+    said, known = labelling_of(model), check_known(model.known)
+    # What is not "keep" is refused where there is no audit.
+    kept = isinstance(said.audit_labels, str) and said.audit_labels == "keep"
+    more = audit is not None or not kept or names_several(X, y) or bool(known.shares) or bool(said.visit_attributes)
+    more = more or any(each is not None for each in (said.offset, said.bounds))
+    rate = said.false_positive_rate
+    return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
+
+
+def read_rows(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> Given:
+    """Check everything that a fit of logistic models to looks, audits and facts gets, wherever its rows live."""
+    X, y, audit = by_name(X, y, audit)
+    X = attributes_only(X, y, sample_weight, audit)
+    read, opened = _read_anywhere(model, X, y, sample_weight, audit)
+    checked, codes, doubts = read
+    rows = model._check_rows(X, opened, sample_weight)
+    model._coding, model.classes_ = checked.coding, checked.coding.classes
+    looks, f_columns, e_columns = design_looks(model, X, read)
+    _refuse_units(rows.engine.units, looks)
+    # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
+    reading = Reading(np.dtype(np.float64), rows.engine.units)
+    engine = rows.engine.read_as(reading) if check_known(model.known).shares else rows.engine
+    if isinstance(opened, ReadLabels):
+        labels, seen = looks.counts(checked.labels)
+        engine = attach(engine, labels=labels, looks=seen, audit=codes)
+    else:
+        engine = with_counts(engine, looks.objective.n_kinds)
+    doubts += tuple(audit_columns(engine, codes, getattr(model, "feature_names_in_", None)))
+    engine, facts = facts_of(model, engine, X, looks)
+    return Given(rows._replace(engine=engine), f_columns, e_columns, looks, checked.labels, codes, facts, doubts)
+
+
+def _read_anywhere(
+    model: Any, X: Any, y: Any, sample_weight: Any, audit: Any
+) -> tuple[ReadLooks, ReadLabels | OpenedRows]:
+    """Return labels and audits as codes, and what to open the rows with: whether each has any label."""
+    columns, pos_label, said = look_columns(X, y, audit), model.pos_label, labelling_of(model)
+    if columns is None:
+        read = read_looks(model, X, y, audit)
+        return read, ReadLabels(any_label(read.checked, pos_label))  # words are told of once
+    engine, checked, codes = read_columns(open_rows(X, columns.all, sample_weight), columns, pos_label=pos_label)
+    read = _that_count(said, checked, codes)
+    any_label(read.checked, pos_label)
+    engine = with_labels_that_count(engine, said.audit_labels)
+    return read, OpenedRows(with_any_label(engine, _two_values(checked.coding, pos_label)))
+
+
+def read_looks(model: Any, X: Any, y: Any, audit: Any) -> ReadLooks:
+    """Return labels and audits as codes; of a table in files, by the names of their columns."""
+    if names_several(X, y):
+        names = tuple(y)
+        y = np.stack([named_values(X, name, labels=True, gaps=True) for name in names], axis=1)
+        checked = check_looks(y, pos_label=model.pos_label)._replace(names=names)
+    else:
+        checked = check_looks(named_values(X, y, labels=True, gaps=True), pos_label=model.pos_label)
+        warn_of_row_order(X, y=y)
+    codes = check_audit(
+        named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
+    )
+    warn_of_row_order(X, audit=audit)
+    return _that_count(labelling_of(model), checked, codes)
+
+
+def _that_count(said: Labelling, checked: CheckedLooks, audit: Codes) -> ReadLooks:
+    """Return the labels that count, not those that audits set, and what is odd, and may be, in words.
+
+    Raise where labels and audits contradict each other, or nothing tells false positives from true ones.
+    """
+    labels, how = checked.labels, said.audit_labels
+    check_choice(how, "audit_labels", AUDIT_LABELS)
+    if how != "keep" and not (audit >= 0).any():
+        raise ValueError(
+            f"audit_labels={how!r} says what the labels of audited rows mean, and no row was "
+            "audited: pass fit(X, s, audit=audit), or leave audit_labels at 'keep'."
+        )
+    rates = each_rate(said.false_positive_rate)
+    if not any(isinstance(each, str) or each != 0 for each in rates):
+        refuse_contradictions(labels, audit)
+    labels = labels_that_count(labels, audit, how)
+    if not (labels == 1).any() and (checked.labels == 1).any():
+        raise ValueError(
+            f"audit_labels={how!r} leaves no label: all labelled rows were audited. The labelling "
+            "cannot be learned without labels of other rows."
+        )
+    estimated = any(isinstance(each, str) for each in rates)
+    if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
+        raise ValueError(
+            "false_positive_rate='estimate' with one look of each row: only audits of labelled rows tell false "
+            "positives from true ones, and there are none. Audit some labelled rows, add a second look, or give "
+            "the rate as a number."
+        )
+    doubts = (*doubts_of_looks(labels, checked.names), *doubts_of_audits(labels, audit))
+    return ReadLooks(checked._replace(labels=labels), audit, doubts)
+
+
+# --- the models of several looks
+
+
+def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[Looks, Columns, Columns]:
+    """Return what looks are like, with the models of each, and the columns of classifier and propensity."""
+    said, n_looks = labelling_of(model), read.checked.labels.shape[1]
+    check_flag(said.shared, "shared")
+    visits, offsets = _visit_columns(model, said, X, n_looks), _offset_columns(model, said, X, n_looks)
+    taken = np.concatenate([np.arange(0), *visits.values(), offsets])
+    f_chosen = getattr(model, "classification_attributes", None)  # a search has sets of them
+    f_columns = model._columns(X, f_chosen, "classification_attributes")
+    e_columns = model._columns(X, model.propensity_attributes, "propensity_attributes")
+    for chosen, columns, parameter in (
+        (f_chosen, f_columns, "classification_attributes"),
+        (model.propensity_attributes, e_columns, "propensity_attributes"),
+    ):
+        named = chosen is not None and not isinstance(chosen, str)
+        if named and np.isin(columns, taken).any():
+            raise ValueError(
+                f"{parameter} names columns that are visit_attributes, or offset, of the labelling too; these "
+                "belong to single looks, and are seen by the propensity of their look only."
+            )
+    f = Design.of(np.setdiff1d(f_columns, taken) if taken.size else f_columns)
+    e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
+    per_look = [np.concatenate([e_columns, [columns[k] for columns in visits.values()]]) for k in range(n_looks)]
+    designs = [Design.of(columns.astype(np.intp)) for columns in per_look]
+    one_kind = said.shared and not visits and np.unique(offsets).size <= 1
+    if one_kind:
+        models: tuple[tuple[Design, ...], ...] = ((designs[0],),)
+    else:
+        models = (tuple(designs),) if said.shared else tuple((design,) for design in designs)
+    kinds = np.zeros(n_looks, dtype=np.intp) if one_kind else np.arange(n_looks)
+    rates = _false_positives(said, 1 if one_kind else n_looks, n_looks)
+    added = tuple(int(column) for column in offsets[: 1 if one_kind else n_looks]) or None
+    objective = LooksLikelihood(f, models, rates, added, check_bounds(said.bounds))
+    n_audited = int(np.count_nonzero(read.audit >= 0))
+    return Looks(n_looks, read.checked.names, kinds, visits, objective, n_audited), f.indices, e_columns
+
+
+def _visit_columns(model: Any, said: Labelling, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
+    given = said.visit_attributes
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise ValueError(
+            f"visit_attributes must be a dict of names and columns, one column for each look, as "
+            f"{{'effort': ['effort_1', 'effort_2']}}; got {shown(given)}."
+        )
+    found = {}
+    for name, columns in given.items():
+        if isinstance(columns, str) or not np.iterable(columns):
+            raise ValueError(
+                f"visit_attributes[{name!r}] must be a list of columns, one for each look; got {shown(columns)}."
+            )
+        places = [model._columns(X, [column], "visit_attributes") for column in columns]
+        if len(places) != n_looks or any(place.size != 1 for place in places):
+            raise ValueError(
+                f"visit_attributes[{name!r}] has {_columns(len(places))}, and labels have {n_looks} looks: give "
+                "one column for each look, in their order."
+            )
+        found[str(name)] = np.concatenate(places).astype(np.intp)
+        if n_looks > 1 and np.unique(found[str(name)]).size == 1:
+            raise ValueError(
+                f"visit_attributes[{name!r}] names one column for all {n_looks} looks: what is the same at every "
+                "look is an attribute of the row. Name it among propensity_attributes; the classifier may see it "
+                "then too."
+            )
+    return found
+
+
+def _offset_columns(model: Any, said: Labelling, X: Any, n_looks: int) -> NDArray[np.intp]:
+    """Return the column that is added to the logit of each look's propensity; none where there is none."""
+    given = said.offset
+    if given is None:
+        return np.arange(0)
+    several = np.iterable(given) and not isinstance(given, str)
+    columns = [model._columns(X, [column], "offset") for column in (given if several else [given])]
+    if len(columns) not in (1, n_looks) or any(column.size != 1 for column in columns):
+        raise ValueError(
+            f"offset has {_columns(len(columns))}, and labels have {n_looks} looks: give one column, or "
+            "one for each look."
+        )
+    return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
+
+
+def _refuse_units(units: Units | None, looks: Looks) -> None:
+    """Raise where columns of one visit attribute would be centred and scaled apart: they share a coefficient."""
+    offsets = list(looks.objective.offsets or ())
+    if units is not None and (units.shift[offsets].any() or (units.scale[offsets] != 1).any()):
+        raise ValueError(
+            "offset is a column that lies farther from 0 than 1e5 times its spread, or has entries "
+            "below 1e-100 only: as a part of a logit that cannot be meant."
+        )
+    if units is None or len(looks.objective.models) > 1:
+        return
+    for name, columns in looks.visits.items():
+        if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:
+            raise ValueError(
+                f"visit_attributes[{name!r}] holds a column that lies farther from 0 than 1e5 times its spread, or "
+                "has entries below 1e-100 only. Centre and scale all of its columns by the same numbers first."
+            )
+
+
+def _false_positives(said: Labelling, n_kinds: int, n_looks: int) -> Any:
+    rate = said.false_positive_rate
+    if isinstance(rate, str):
+        if rate != "estimate":
+            raise ValueError(f"false_positive_rate must be a number, one for each look, or 'estimate'; got {rate!r}.")
+        return "shared" if said.shared else "own"
+    open_ones = [isinstance(each, str) and each == "estimate" for each in each_rate(rate)]
+    rates = np.array(
+        [0.0 if unknown else real_number(each) for each, unknown in zip(each_rate(rate), open_ones, strict=True)]
+    )
+    if not ((rates >= 0) & (rates < LARGEST_FALSE_POSITIVE_RATE)).all():
+        raise ValueError(
+            f"false_positive_rate must lie in [0, {LARGEST_FALSE_POSITIVE_RATE}): the share of negatives that a look "
+            f"labels; got {shown(rate)}."
+        )
+    if rates.size not in (1, n_looks):
+        raise ValueError(
+            f"false_positive_rate has {rates.size} numbers, and labels have {n_looks} looks: give one, or one for each."
+        )
+    if not rates.any() and not any(open_ones):
+        return None
+    if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(open_ones) < len(open_ones)):
+        raise ValueError(
+            "false_positive_rate differs between looks that share one propensity and no visit attribute. Use "
+            "Labelling(shared=False)."
+        )
+    known = np.where(open_ones, np.nan, logit(np.maximum(rates, _NO_FALSE_POSITIVES)))
+    return np.asarray(np.resize(known, n_kinds))
+
+
+def check_bounds(bounds: Any) -> tuple[float, float] | None:
+    """Return the bounds of propensities as numbers; None where there are none.
+
+    Examples
+    --------
+    >>> check_bounds((0.2, 1)), check_bounds((0, 1))
+    ((0.2, 1.0), None)
+    """
+    if bounds is None:
+        return None
+    ends = [real_number(each) for each in bounds] if np.iterable(bounds) and not isinstance(bounds, str) else []
+    if len(ends) != 2 or not 0.0 <= ends[0] < ends[1] <= 1.0:
+        raise ValueError(
+            f"bounds must be the least and the largest propensity there may be, as (0.2, 1); got {shown(bounds)}."
+        )
+    return None if ends == [0.0, 1.0] else (ends[0], ends[1])
+
+
+def each_rate(rate: Any) -> list[Any]:
+    """Return rates of false positives one by one; a single one stands for all."""
+    return list(rate) if np.iterable(rate) and not isinstance(rate, str) else [rate]
+
+
+# --- what is known from elsewhere
+
+
+def facts_of(
+    model: Any, engine: Engine, X: Any, looks: Looks, with_group: WithGroup | None = None
+) -> tuple[Engine, tuple[Fact, ...]]:
+    """Return rows that know their groups, and what is known from elsewhere as parts of the objective.
+
+    `with_group` finds a group where the engine does not hold the table itself.
+    """
+    with_group = _derived_group if with_group is None else with_group
+    found = []
+    for number, claim in enumerate(check_known(model.known).shares):
+        kind, group = None, None
+        if isinstance(claim, LabelFrequency):
+            if claim.look >= looks.n_looks:
+                raise ValueError(f"known says {claim.told}, and labels have {looks.n_looks} looks; the first is 0.")
+            kind = int(looks.kinds[claim.look])
+        elif isinstance(claim, ClassPrior) and claim.where is not None:
+            group = f"group {number}"
+            columns = tuple(int(model._columns(X, [name], "known")[0]) for name in claim.where)
+            engine = with_group(engine, group, columns, tuple(claim.where.values()))
+            if not float(engine.total(_block_group, group)[0]) > 0:
+                raise ValueError(f"known says the {claim.told}, and no row is there.")
+        found.append((claim, kind, group))
+    return engine, tuple(
+        Fact(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.told)
+        for claim, kind, group in found
+    )
+
+
+def _derived_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
+    return engine.derive(in_group, name, columns, values, keep=True)
+
+
+def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:
+    return (np.asarray(rows["w"] @ rows[group]),)
+
+
+# --- labels as text, names of columns, frames elsewhere
+
+
+def any_label(checked: CheckedLooks, pos_label: Any) -> Array:
+    """Return, 0 or 1 or in the user's own coding, whether a row has a label at any of its looks."""
+    labelled = (checked.labels == 1).any(axis=1)
+    if labelled.all():
+        raise ValueError(
+            f"Each of the {labelled.size} rows has a label at some look. What an unlabelled row is like cannot be "
+            "learned then: give rows without any label too, or fewer looks."
+        )
+    return labelled.astype(np.int64) if pos_label is None else checked.coding.decode(labelled)
+
+
+def attributes_only(X: Any, *others: Any) -> Any:
+    """Return a table whose rows live elsewhere without the columns that are labels, weights or audits."""
+    if not has_own_engine(X) or not hasattr(X, "select"):
+        return X
+    taken = {name for each in others for name in ([each] if isinstance(each, str) else each if is_names(each) else [])}
+    return X.select([name for name in X.column_names if name not in taken])
+
+
+def names_several(X: Any, y: Any) -> bool:
+    """Whether labels are named columns of a table whose rows live elsewhere."""
+    return has_own_engine(X) and is_names(y)
+
+
+def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
+    """Return rows that are known, with labels and audits by name; frames of Dask are put beside their table.
+
+    Anything else is returned as it came.
+    """
+    X = known_rows(X)
+    if not hasattr(X, "and_columns") or not any(hasattr(each, "__dask_graph__") for each in (y, audit)):
+        return X, y, audit
+    added: dict[str, Any] = {}
+    for each, role in ((y, "label"), (audit, "audit")):
+        if not hasattr(each, "__dask_graph__"):
+            continue
+        if each.ndim == 2 and hasattr(each, "columns"):
+            added |= {str(column): each[column] for column in each.columns}
+        else:
+            name = str(getattr(each, "name", None) or role)
+            added[f"{name} ({role})" if name in added else name] = each
+    names = list(added)
+    if hasattr(audit, "__dask_graph__"):
+        audit = names.pop()
+    if hasattr(y, "__dask_graph__"):
+        y = names if y.ndim == 2 else names[0]
+    return X.and_columns(added), y, audit
+
+
+def _columns(n: int) -> str:
+    return "1 column" if n == 1 else f"{n} columns"
+
+
+def _two_values(coding: LabelCoding, pos_label: Any) -> tuple[Any, Any]:
+    """Return the values of rows without and with a label, as `any_label` gives them."""
+    if pos_label is None:
+        return 0, 1
+    return coding.classes[1 - coding.positive], coding.classes[coding.positive]
+
+
+# --- rows that a fitted model is asked about
+
+
+def with_observed(
+    rows: Engine, X: Any, s: Any, audit: Any, *, coding: LabelCoding, looks: Looks | None, name: str = "s"
+) -> Engine:
+    """Return rows with all that was observed of them."""
+    if looks is None:
+        return attach(rows, s=one_label(X, s, coding, rows.n_rows, name))
+    labels, codes = codes_again(X, s, audit, rows.n_rows, coding=coding, looks=looks, name=name)
+    counts, seen = looks.counts(labels)
+    return attach(rows, labels=counts, looks=seen, audit=codes, w=np.ones(rows.n_rows))
+
+
+def open_observed(model: Any, X: Any, s: Any, audit: Any, looks: Looks | None, name: str = "s") -> Engine:
+    """Return the rows of a table, wherever they live, with all that was observed of them."""
+    if looks is not None:
+        X, s, audit = by_name(X, s, audit)
+        if (columns := look_columns(X, s, audit)) is not None:
+            rows = check_rows(model, X, columns.all)
+            return _named_looks(rows, columns, name, coding=model.label_coding_, looks=looks)
+    return with_observed(check_rows(model, X), X, s, audit, coding=model.label_coding_, looks=looks, name=name)
+
+
+def one_label(X: Any, s: Any, coding: LabelCoding, n_rows: int, name: str = "s") -> Array:
+    """Return one label of each row as 0 and 1."""
+    labels = check_vector(coding.encode(named_values(X, s, labels=True), name), name, n_rows=n_rows)
+    warn_of_row_order(X, **{name: s})
+    return labels
+
+
+def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: LabelCoding, looks: Looks) -> Engine:
+    if len(columns.looks) != looks.n_looks:
+        raise ValueError(
+            f"{name} names {len(columns.looks)} columns; the model was fitted to {looks.n_looks} looks: name one "
+            "for each of them."
+        )
+    refuse_other_order(tuple(columns.looks), looks.names, name)
+    engine, checked, codes = read_columns(engine, columns, coding=coding, name=name)
+    if looks.objective.false_positives is None:
+        refuse_contradictions(checked.labels, codes)
+    return with_counts(engine, looks.objective.n_kinds).derive(_weights_of_one)
+
+
+def codes_again(
+    X: Any, s: Any, audit: Any, n_rows: int, *, coding: LabelCoding, looks: Looks, name: str = "s"
+) -> tuple[Codes, Codes]:
+    """Return labels at looks, and audits, of rows as codes, for a fitted model."""
+    if names_several(X, s):
+        s = np.stack([named_values(X, each, labels=True, gaps=True) for each in s], axis=1)
+    checked = check_looks(named_values(X, s, labels=True, gaps=True), coding=coding, name=name)
+    if checked.labels.shape != (n_rows, looks.n_looks):
+        raise ValueError(
+            f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
+            f"has {n_rows} rows: give one line for each row, one column for each look."
+        )
+    refuse_other_order(checked.names, looks.names, name)
+    warn_of_row_order(X, **{name: s})
+    codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=coding)
+    if looks.objective.false_positives is None:
+        refuse_contradictions(checked.labels, codes)
+    return checked.labels, codes
+
+
+def fitted_rows(
+    model: Any, X: Any, s: Any, sample_weight: Any, audit: Any, looks: Looks
+) -> tuple[Engine, tuple[Fact, ...]]:
+    """Return the rows of a fit with all that was observed of them, and what is known, for a second look."""
+    engine, said = check_rows(model, X), labelling_of(model)
+    reading = how_to_read(engine)
+    exact = reading._replace(dtype=np.dtype(np.float64)) if check_known(model.known).shares else reading
+    checked, codes = codes_again(X, s, audit, engine.n_rows, coding=model.label_coding_, looks=looks)
+    if int(np.count_nonzero(codes >= 0)) != looks.n_audited:
+        raise ValueError(
+            f"audit has {np.count_nonzero(codes >= 0)} classes, and the model was fitted with {looks.n_audited}: "
+            "give the audits of fit as audit=."
+        )
+    labels = labels_that_count(checked, codes, said.audit_labels)
+    counts, seen = looks.counts(labels)
+    any_found, w = (labels == 1).any(axis=1).astype(np.float64), check_counts(sample_weight, n_rows=len(labels))
+    rows = {"s": any_found, "labels": counts, "looks": seen, "audit": codes, "codes": labels, "w": w}
+    return facts_of(model, attach(engine.read_as(exact), **rows), X, looks)
+
+
+def refuse_other_order(names: tuple[str, ...], known: tuple[str, ...], name: str) -> None:
+    """Raise where looks have the names of the fit in another order: they are taken by position."""
+    if sorted(names) == sorted(known) and names != known:
+        raise ValueError(
+            f"{name} has the looks {', '.join(names)}, and the fit had them in the order {', '.join(known)}: looks are "
+            f"taken by position. Pass {name}[{list(known)}]."
+        )
+
+
+def _weights_of_one(X: Any, rows: Any) -> dict[str, Array]:
+    return {"w": np.ones(rows.size)}
