@@ -191,7 +191,7 @@ def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets
         assert [each for each in columns if each in ("age", "visits")] == seen[name]
     if not sets:
         assert used.attribute_sets == "auto" or len(used.attribute_sets) == 1
-    assert found.model.estimator_._inference.n_rows == 1200
+    assert found.model.estimator_.fitted_pair_.inference.n_rows == 1200
 
 
 def test_frames_of_polars_and_other_things(patients):

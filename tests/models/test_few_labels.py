@@ -23,8 +23,8 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
-from scarless.models.base import warn_if_level_is_unknown
 from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING, _mean_logits
+from scarless.models.telling import warn_if_level_is_unknown
 from scarless.pair.crossed import CrossOptions
 from scarless.pair.logistic import Training
 from scarless.pair.relaxed import levels_interval
@@ -345,7 +345,7 @@ def test_intervals_of_named_stacks_allow_for_an_attribute_that_was_forgotten():
     y = rng.random(3_000) < expit(4.0 * X[:, 0])
     s = (y & (rng.random(3_000) < expit(1.5 * X[:, 1] + 3.0 * X[:, 0] - 2.0))).astype(int)  # column 0 is not named
     model = logistic_stack(propensity_attributes=[1]).fit(X, s)
-    without = levels_interval(model._levels[:-1], "class_prior", 0.95)
+    without = levels_interval(model.fitted_pair_.levels[:-1], "class_prior", 0.95)
     low, high = model.class_prior_interval()
     assert without.high < y.mean() < high
     assert low <= without.low + 0.01

@@ -55,7 +55,7 @@ def test_expectation_maximisation_ends_where_newtons_method_does(seen, said):
     more = {"labelling": Labelling(**said)}
     em = crossed(EXACT, **settled, **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
     newton = SAREMClassifier(propensity_attributes=[2], **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
-    found = em._crossed.fit  # before it was relaxed, with weak penalties of its own
+    found = em.fitted_pair_.source.crossed.fit  # before it was relaxed, with weak penalties of its own
     assert found.log_likelihood[found.best] * len(rows) == pytest.approx(newton.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(expit(found.u), newton.predict_proba(seen.X)[:, 1], atol=1e-3)
     assert em.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
@@ -71,9 +71,9 @@ def test_at_the_optimum_there_is_nothing_to_relax(seen):
     rows = np.arange(len(seen.X))
     settled = {"cv": [(rows, rows)], "tol": 1e-13, "max_iter": 500, "C": 1e4, "propensity_C": 1e4}
     model = crossed(EXACT, **settled).fit(seen.X, seen.S, audit=seen.audit)
-    assert model._crossed.slope == pytest.approx(1.0, abs=0.01)
-    assert model._crossed.shift == pytest.approx(0.0, abs=0.01)
-    np.testing.assert_allclose(model._crossed.added, 0.0, atol=0.01)
+    assert model.fitted_pair_.source.crossed.slope == pytest.approx(1.0, abs=0.01)
+    assert model.fitted_pair_.source.crossed.shift == pytest.approx(0.0, abs=0.01)
+    np.testing.assert_allclose(model.fitted_pair_.source.crossed.added, 0.0, atol=0.01)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
@@ -85,7 +85,7 @@ def test_audits_of_all_rows_are_supervised_learning(seen):
     u = np.empty(len(seen.X))
     for train, test in folds:
         u[test] = logit(clone(LOGISTIC).fit(seen.X[train], seen.y[train]).predict_proba(seen.X[test])[:, 1])
-    np.testing.assert_allclose(model._crossed.fit.u, u, atol=1e-4)
+    np.testing.assert_allclose(model.fitted_pair_.source.crossed.fit.u, u, atol=1e-4)
     labelling = LogisticRegression(tol=1e-10).fit(seen.X[seen.y][:, [2]], labels[seen.y])
     np.testing.assert_allclose(model.propensity_coef_[0, 2], labelling.coef_[0, 0], atol=1e-3)
     assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=1e-3)  # a shift without a penalty: means agree
@@ -95,7 +95,7 @@ def test_audits_of_all_rows_are_supervised_learning(seen):
 @pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
 def test_answers_follow_from_the_parameters(seen, classifier):
     model = crossed(classifier, labelling=Labelling(shared=False)).fit(seen.X, seen.S, audit=seen.audit)
-    found = model._crossed
+    found = model.fitted_pair_.source.crossed
     u = np.mean([each.logits(seen.X) for each in found.fit.models], axis=0)
     f = expit(found.shift + found.slope * u + seen.X[:, [2]] @ found.added)
     np.testing.assert_allclose(model.predict_proba(seen.X)[:, 1], f, atol=1e-12)
@@ -148,7 +148,7 @@ def test_facts_are_kept_to_for_all_rows_and_for_a_group(seen):
     assert model.class_prior_ == pytest.approx(0.55, abs=1e-5)
     model = crossed(LOGISTIC, known=[ClassPrior(0.4, where={4: 1})], propensity_attributes=[2, 4])
     model.fit(X, np.nan_to_num(seen.S[:, 0]))
-    found = model._crossed
+    found = model.fitted_pair_.source.crossed
     f = expit(found.shift + found.slope * found.fit.u + X[:, found.shared] @ found.added)
     assert f[X[:, 4] == 1].mean() == pytest.approx(0.4, abs=1e-5)
     assert abs(f[X[:, 4] == 0].mean() - 0.4) > 0.01
@@ -170,7 +170,7 @@ def test_visit_attributes_belong_to_their_look(seen):
     effort = np.random.default_rng(1).normal(size=(len(seen.X), 2))
     X = np.column_stack([seen.X, effort])
     model = crossed(LOGISTIC, labelling=Labelling(visit_attributes={"effort": [4, 5]})).fit(X, seen.S)
-    assert 4 not in model._f_columns
+    assert 4 not in model.fitted_pair_.source.crossed.f_columns
     v = X[:, 2] * model.propensity_coef_[0, 2] + effort[:, 1] * model.visit_coef_[0, 0] + model.propensity_intercept_[0]
     np.testing.assert_allclose(model.predict_propensity(X, look=1), expit(v), atol=1e-12)
 
@@ -215,7 +215,7 @@ def test_a_saved_model_says_the_same_and_damaged_numbers_are_refused(seen, tmp_p
     np.testing.assert_array_equal(again.predict_posterior(seen.X, seen.S), model.predict_posterior(seen.X, seen.S))
     assert again.class_prior_interval() == model.class_prior_interval()
     assert str(again.summary()) == str(model.summary())
-    again._crossed.others[0] = np.nan
+    again.fitted_pair_.source.crossed.others[0] = np.nan
     with pytest.raises(ValueError, match=r"LooksCrossed\.others holds NaN"):
         check_values(again)
 

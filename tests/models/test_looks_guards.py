@@ -66,7 +66,7 @@ def test_diagnostics_of_the_pair_go_with_whatever_was_observed(models, data, nam
     given = {"audit": data["audit"]} if name == "audits" else {}
     report = identifiability_report(model)
     assert report.class_prior == model.class_prior_
-    assert len(report.parameters) == model._inference.parameters.size
+    assert len(report.parameters) == model.fitted_pair_.inference.parameters.size
     profile = profile_class_prior(model, X, s, **given)
     assert profile.interval.low < model.class_prior_ < profile.interval.high
     low, high = model.class_prior_interval()  # of the population, by the delta method

@@ -72,13 +72,13 @@ def test_no_audit_and_one_look_is_the_optimum_of_one_label(data, shape):
     got = _model().fit(X, s.reshape(shape), audit=np.full(N, np.nan))
     _assert_same(got, want, atol=1e-6)  # as far as steps are seen in the objective; the next one would end there:
     at, pair, rows = (
-        got._inference.parameters,
+        got.fitted_pair_.inference.parameters,
         LogisticPair(Design.of(np.arange(4)), Design.of(np.array([2]))),
         {"s": s, "w": s**0},
     )
     sums, ridge = pair.sums(X, rows, at, Curvature.OBSERVED), np.array([1, 1, 1, 1, 0, 1, 0])
     step = np.linalg.solve(sums.curvature + np.diag(ridge), sums.gradient + ridge * at)
-    np.testing.assert_allclose(at - step, want._inference.parameters, atol=1e-8)
+    np.testing.assert_allclose(at - step, want.fitted_pair_.inference.parameters, atol=1e-8)
     np.testing.assert_allclose(got.standard_errors().class_prior, want.standard_errors().class_prior, rtol=1e-5)
     np.testing.assert_allclose(got.predict_posterior(X, s), want.predict_posterior(X, s), atol=1e-7)
     np.testing.assert_allclose(got.score(X, s), want.score(X, s), rtol=1e-9)

@@ -19,7 +19,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import SAREMClassifierCV, SARStackingClassifier, TableClassifier
-from scarless.models.base import WITHOUT, warn_if_all_positive
+from scarless.models.base import WITHOUT
+from scarless.models.telling import warn_if_all_positive
 from scarless.pair.stack import needs_dense
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, max_bins=16)

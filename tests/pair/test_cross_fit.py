@@ -51,7 +51,7 @@ def test_held_out_logits_of_noise_do_not_know_the_labels(classifier):
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(600, 4)), (rng.random(600) < 0.3).astype(int)
     model = crossed(classifier, propensity_attributes=None, max_iter=12).fit(X, s)
-    u = model._crossed.fit.u
+    u = model.fitted_pair_.source.crossed.fit.u
     gap = u[s == 1].mean() - u[s == 0].mean()
     assert abs(gap) < 3 * u.std() / np.sqrt(0.3 * 0.7 * 600)
     # The same tree, asked about rows that it has seen, knows every label.
@@ -141,9 +141,9 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
     test = rows[rows % 4 > 0]
     folds = [(np.setdiff1d(rows, part), part) for part in (test[::2], test[1::2])]
     model = crossed(classifier, cv=folds).fit(pu.X, pu.s)
-    fit = model._crossed.fit
+    fit = model.fitted_pair_.source.crossed.fit
     np.testing.assert_array_equal(fit.weight > 0, rows % 4 > 0)
-    f = expit(model._crossed.relaxed_logits)
+    f = expit(model.fitted_pair_.source.crossed.relaxed_logits)
     assert model.class_prior_ == pytest.approx(f[test].mean(), rel=1e-6)
     # Their labels could be anything, as far as the propensity goes that is fitted to judgements of the others.
     v = np.log(model.predict_propensity(pu.X[test]) / (1 - model.predict_propensity(pu.X[test])))
@@ -156,7 +156,9 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
 def test_folds_given_twice_change_no_judgement(pu):
     folds = list(StratifiedKFold(3).split(pu.X, pu.s))
     once, twice = (crossed(TREE, cv=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
-    np.testing.assert_allclose(twice._crossed.fit.u, once._crossed.fit.u, atol=1e-9)
+    np.testing.assert_allclose(
+        twice.fitted_pair_.source.crossed.fit.u, once.fitted_pair_.source.crossed.fit.u, atol=1e-9
+    )
     np.testing.assert_allclose(twice.predict_proba(pu.X), once.predict_proba(pu.X), atol=1e-9)
 
 
@@ -165,7 +167,7 @@ def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
     rows = np.arange(pu.s.size)
     folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
     model = crossed(LOGISTIC, propensity_estimator=TREE, cv=folds).fit(pu.X, pu.s)
-    v = model._crossed.fit.v
+    v = model.fitted_pair_.source.crossed.fit.v
     held = rows % 3 < 2
     np.testing.assert_allclose(v[~held], v[held].mean())
     e = model.predict_propensity(pu.X)
@@ -179,9 +181,12 @@ def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
     model = crossed(classifier).fit(pu.X, pu.s)
     logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
     np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
-    mean, tilt = np.mean([each.logits(pu.X) for each in model._crossed.fit.models], axis=0), model._crossed.tilt
-    plain = mean if tilt is None else mean + pu.X[:, model._e_columns] @ tilt[:-1] + tilt[-1]
-    np.testing.assert_allclose(model._crossed.plain_logits(pu.X), plain, rtol=1e-9)
+    mean, tilt = (
+        np.mean([each.logits(pu.X) for each in model.fitted_pair_.source.crossed.fit.models], axis=0),
+        model.fitted_pair_.source.crossed.tilt,
+    )
+    plain = mean if tilt is None else mean + pu.X[:, model.fitted_pair_.e_columns] @ tilt[:-1] + tilt[-1]
+    np.testing.assert_allclose(model.fitted_pair_.source.crossed.plain_logits(pu.X), plain, rtol=1e-9)
     np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expit(model.relaxation_(plain)), rtol=1e-9)
 
 
@@ -384,10 +389,10 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, s)
-    crossed = model._crossed
+    crossed = model.fitted_pair_.source.crossed
     assert crossed.tilt[0] == pytest.approx(-0.6, abs=0.2)
     assert 0 < crossed.beside.share < 1
-    assert model._levels == (model.relaxation_.levels, crossed.beside)
+    assert model.fitted_pair_.levels == (model.relaxation_.levels, crossed.beside)
     low, high = model.class_prior_interval()
     assert low < y.mean() < high
     plain = crossed.fit.logits(X)

@@ -125,7 +125,7 @@ def test_a_relaxed_fit_adds_what_it_does_not_know_of_its_level(data):
     )
     mean = levels.doubtful_weight @ by_hand
     spread = np.sqrt(levels.doubtful_weight @ (by_hand - mean) ** 2)
-    alone = model._inference.row_intervals(check_rows(model, X), 0.95, of="class")
+    alone = model.fitted_pair_.inference.row_intervals(check_rows(model, X), 0.95, of="class")
     half, half_alone = (np.diff(logit(ends), axis=1)[:, 0] / 2 for ends in (model.predict_proba_interval(X), alone))
     np.testing.assert_allclose(half**2, half_alone**2 + (1.959964 * spread) ** 2, rtol=1e-4)
     for ends in (model.predict_propensity_interval(X), model.predict_posterior_interval(X, s)):
@@ -271,7 +271,7 @@ def test_rows_are_taken_in_blocks(data, model, monkeypatch):
 
 def test_the_solvers_information_is_the_one_that_would_be_computed(data, model):
     X, s = data
-    given = model._inference
+    given = model.fitted_pair_.inference
     problem = PairProblem.of(engine_of(X, s=s.astype(float), w=np.ones(len(s))), given.f, given.e)
     again = pair_inference(problem, given.parameters)
     np.testing.assert_allclose(given.information, again.information, rtol=1e-6, atol=1e-6)
@@ -289,9 +289,9 @@ def test_away_from_an_optimum_the_expected_information_stands_in(data):
 
 
 def test_a_pickle_holds_what_was_given_and_not_what_was_computed(model):
-    fresh = len(pickle.dumps(model._inference))
+    fresh = len(pickle.dumps(model.fitted_pair_.inference))
     model.summary()
-    assert len(pickle.dumps(model._inference)) == fresh < 5000
+    assert len(pickle.dumps(model.fitted_pair_.inference)) == fresh < 5000
     copy = pickle.loads(pickle.dumps(model))
     assert copy.class_prior_interval() == model.class_prior_interval()
 

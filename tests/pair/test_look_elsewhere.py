@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals, identifiability_report, profile_class_prior
-from scarless.models import _pair
+from scarless.models import pair
 from scarless.pair import optima
 
 LOWER = "SAREMClassifier: the paper's start led to a local optimum.* leads higher"
@@ -57,7 +57,7 @@ def test_the_answer_stays_that_of_the_papers_start(monkeypatch):
     X, s = trap()
     fitted, told = fit_and_hear(X, s)
     again, told_again = fit_and_hear(X, s, n_starts=["paper"], random_state=3)
-    monkeypatch.setattr(SAREMClassifier, "_looks_elsewhere", False)
+    monkeypatch.setattr(SAREMClassifier, "_is_shown", False)
     alone = model().fit(X, s)
     assert alone.higher_basin_ is None
     assert told == told_again
@@ -121,7 +121,7 @@ def test_models_that_see_the_same_are_not_told_of_their_mirror_image(simulated, 
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_looks_after_the_papers_start_by_newton_only(options, monkeypatch):
-    monkeypatch.setattr(_pair, "seen_higher", refuse)
+    monkeypatch.setattr(pair, "seen_higher", refuse)
     fitted = model(**options).fit(*trap(400))
     assert getattr(fitted, "higher_basin_", None) is None
 
@@ -129,7 +129,7 @@ def test_looks_after_the_papers_start_by_newton_only(options, monkeypatch):
 def test_no_look_in_searches_and_resamples(monkeypatch):
     X, s = trap()
     fitted, _ = fit_and_hear(X, s)
-    monkeypatch.setattr(_pair, "seen_higher", refuse)
+    monkeypatch.setattr(pair, "seen_higher", refuse)
     SAREMClassifierCV(propensity_attributes=[4], Cs=[1.0], cv=3, random_state=0).fit(X, s)
     assert bootstrap_intervals(fitted, X, s, n_resamples=20, random_state=0).n_failed == 0
 

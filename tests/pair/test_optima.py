@@ -265,10 +265,10 @@ def test_a_mirrored_optimum_is_turned_round(pu):
     options = {"propensity_attributes": [0, 2], "classification_attributes": [2, 0], "tol": 1e-13}
     with pytest.warns(UserWarning, match=MIRROR):
         plain = SAREMClassifier(**options).fit(pu.X, pu.s)
-    turned = Start("turned", plain._inference.exchanged)
+    turned = Start("turned", plain.fitted_pair_.inference.exchanged)
     (climb,) = climb_all(problem_of(pu, [0, 2], [0, 2]), [turned], tol=1e-13, max_iter=100)
     assert climb.basin.starts == ("turned",)
-    np.testing.assert_allclose(climb.fit.solution.parameters, plain._inference.parameters, atol=1e-4)
+    np.testing.assert_allclose(climb.fit.solution.parameters, plain.fitted_pair_.inference.parameters, atol=1e-4)
 
 
 def small_problem(seed, *, same=False):

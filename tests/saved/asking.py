@@ -2,12 +2,15 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.pipeline import Pipeline
 
 from scarless import TableClassifier
+from scarless.numerics.linear import Design
+from scarless.numerics.objectives import LogisticPair
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is of the extra `test`")
 pytest.importorskip("onnx", reason="onnx is an extra")
@@ -86,7 +89,7 @@ def fitted(model, X, seed=0):
         warnings.simplefilter("ignore")  # of labels that follow no model
         model.fit(X, rng.random(len(X)) < 0.3)
     inner = getattr(model, "estimator_", None) or model[-1]
-    for prefix in ("", "propensity_"):
-        setattr(inner, f"{prefix}coef_", rng.normal(0, 0.5, (1, inner.n_features_in_)))
-        setattr(inner, f"{prefix}intercept_", rng.normal(size=1))
+    every = Design.of(np.arange(inner.n_features_in_))
+    drawn = [np.append(rng.normal(0, 0.5, inner.n_features_in_), rng.normal()) for _ in range(2)]
+    inner._pair = replace(inner._pair, objective=LogisticPair(every, every), parameters=np.concatenate(drawn))
     return model

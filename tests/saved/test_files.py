@@ -829,7 +829,7 @@ def test_nan_in_files_without_a_list_of_such_arrays_is_refused(name, sentence, t
         ("newton", "coef_", r"SAREMClassifier\.coef_ has shape \(1, 3\), and \(1, 4\) belongs"),
         ("newton", "propensity_intercept_", r"propensity_intercept_ has shape \(2,\), and \(1,\)"),
         ("newton", "information", r"PairInference\.information has shape"),
-        ("newton", "parameters", r"PairInference\.parameters has shape"),
+        ("newton", "parameters", r"FittedPair\.parameters has shape"),
     ],
 )
 def test_wrong_shapes_are_refused_by_the_attribute(name, attribute, sentence, tmp_path):

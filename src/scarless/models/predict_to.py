@@ -31,7 +31,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import posterior, posterior_known
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.numerics.objectives import PairObjective
 from scarless.numerics.sigmoid import at_least_one, sigmoid
 from scarless.scale.columns import PartitionError, labels
 from scarless.scale.partitions import Plan
@@ -392,20 +392,16 @@ def _logistic_models(model: Any, largest: float, *, looked: bool) -> LogisticMod
 
     `looked`: one label of each row would not say what the model knows of it.
     """
-    if looked:
-        inference = getattr(getattr(model, "fitted_pair_", None), "inference", None)
-        return None if inference is None else LogisticModels(inference.objective, inference.parameters, largest)
-    if hasattr(model, "preparation_") or model._inner() is not None or not hasattr(model, "coef_"):
+    pair = getattr(model, "fitted_pair_", None)
+    if pair is not None and pair.source is None:
+        return LogisticModels(pair.objective, pair.parameters, largest)
+    if looked or hasattr(model, "preparation_") or model._inner() is not None or not hasattr(model, "coef_"):
         return None
-    of_propensity = hasattr(model, "predict_propensity") and not model._one_propensity
-    prefixes = ("", "propensity_") if of_propensity else ("",)
-    if not all(hasattr(model, f"{prefix}coef_") for prefix in prefixes):
+    if hasattr(model, "predict_propensity") and not model._one_propensity:
         return None
-    given = [getattr(model, f"{prefix}{name}") for prefix in prefixes for name in ("coef_", "intercept_")]
-    parameters = np.concatenate([np.ravel(np.asarray(each, dtype=np.float64)) for each in given])
+    parameters = np.append(np.asarray(model.coef_, dtype=np.float64).ravel(), float(model.intercept_[0]))
     design = Design.of(np.arange(model.n_features_in_))
-    objective = LogisticPair(design, design) if of_propensity else LooksLikelihood(design, ())
-    return LogisticModels(objective, parameters, largest)
+    return LogisticModels(LooksLikelihood(design, ()), parameters, largest)
 
 
 def with_columns(model: Any, X: Any, label: str | None) -> tuple[Any, Plan]:

@@ -16,7 +16,9 @@ from scarless.models.telling import warn_if_all_labelled, warn_unless_converged
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
+from scarless.numerics.objectives import LogisticPair
 from scarless.outside.notices import warn_user
+from scarless.pair.fitted import FittedPair
 from scarless.pair.learners import (
     ConstantLearner,
     EMStep,
@@ -198,6 +200,16 @@ class PublishedEMClassifier(PairClassifier):
         self._learned, self._pair = None if self._inner() is None else (f, e), None
         self._store_learner(f, self._f_columns, "", "estimator_")
         self._store_learner(e, self._e_columns, "propensity_", "propensity_estimator_")
+        if self._learned is None:
+            self._hold(
+                FittedPair(
+                    objective=LogisticPair(Design.of(self._f_columns), Design.of(self._e_columns)),
+                    parameters=np.concatenate([_parameters(f), _parameters(e)]),
+                    e_columns=self._e_columns,
+                    weight=float(w.sum()),
+                    labelled=float(w @ s),
+                )
+            )
         self.n_iter_, self.converged_ = len(result.history) - 1, result.converged
         self.history_ = {
             "log_likelihood": np.array([step.log_likelihood for step in result.history]) * w.sum(),
@@ -231,13 +243,12 @@ class PublishedEMClassifier(PairClassifier):
         return self._model_probability(1, X)
 
     def _class_probability(self, X: Any) -> Vector:
-        check_is_fitted(self)
-        return self._model_probability(0, X)
+        return super()._class_probability(X) if self._pair is not None else self._model_probability(0, X)
 
     def _model_probability(self, place: int, X: Any) -> Vector:
         """Return the probabilities of the classifier (0) or the propensity model (1)."""
-        if self._learned is None:
-            return self._linear_probability(X, ("", "propensity_")[place])
+        check_is_fitted(self)
+        assert self._learned is not None
         learner, columns = self._learned[place], (self._f_columns, self._e_columns)[place]
         X = check_foreign_table(self, X, inner=self._reader, reset=False)
         return learner.probability(_seen_by(learner, X, columns))
@@ -253,12 +264,16 @@ class PublishedEMClassifier(PairClassifier):
         return tags
 
     def _store_learner(self, learner: Learner, columns: Columns, prefix: str, name: str) -> None:
-        if isinstance(learner, LogisticLearner) and learner.beta is not None:
-            self._store_linear(learner.beta, Design.of(columns), prefix)
-        elif isinstance(learner, ConstantLearner):
-            self._store_linear(np.array([logit(learner.value)]), Design.of(columns), prefix)
+        if isinstance(learner, LogisticLearner | ConstantLearner):
+            self._store_linear(_parameters(learner), Design.of(columns), prefix)
         else:
             setattr(self, name, learner.model)
+
+
+def _parameters(learner: Any) -> Vector:
+    """Return the parameters of a logistic learner, or of a constant one."""
+    constant = isinstance(learner, ConstantLearner)
+    return np.array([logit(learner.value)]) if constant else np.asarray(learner.beta)
 
 
 def check_two_estimators(model: Any) -> None:

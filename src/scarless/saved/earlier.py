@@ -10,10 +10,13 @@ from scarless.models.published_em import PublishedEMClassifier
 from scarless.models.sar_em import SAREMClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.sar_stacking import SARStackingClassifier
+from scarless.models.scar import SCARClassifier
+from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import LogisticPair
 from scarless.pair.crossed import Crossed, LooksCrossed
 from scarless.pair.facts import ImaginaryAudits, Labelling
+from scarless.pair.fitted import CrossedSource, FittedPair, StackSource
 from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem, see_the_same
 
@@ -25,6 +28,7 @@ _CLASSES: dict[str, type] = {
         SAREMClassifier,
         SAREMClassifierCV,
         SARStackingClassifier,
+        SCARClassifier,
     )
 }
 # What `Labelling` holds today, by its earlier name, with its earlier default.
@@ -38,6 +42,21 @@ _LABELLING: dict[str, tuple[str, Any]] = {
 }
 _AUDITS = {"SAREMClassifier": "auto", "SAREMClassifierCV": 8.0, "SARStackingClassifier": "auto"}
 _EM_TOL = 1e-4
+# What a fitted pair holds today, and an estimator held before.
+_PARTS = (
+    "_inference",
+    "_levels",
+    "_looks",
+    "_crossed",
+    "_looks_found",
+    "_n_groups",
+    "_weight",
+    "_labelled",
+    "_judged",
+    "_digest",
+    "_e_columns",
+    "_f_columns",
+)
 _GROUPS: dict[str, Any] = {"audits": None, "meat": None, "row_variances": (), "n_groups": 0}
 # Parameters of the earlier SAREMClassifier, and of its fits, that nothing reads any more.
 _GONE = ("solver", "relax", "refit", "slope_tol", "window", "start", "_f_learner", "_e_learner")
@@ -94,7 +113,7 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
     if name == "SAREMClassifier" and "solver" in state and _was_published_em(state):
         return "PublishedEMClassifier", _with_defaults(PublishedEMClassifier, _published(state))
     if name == "SAREMClassifier":
-        if state.get("_crossed") is not None and not state.get("relax", True):
+        if _is_crossed(state) and not state.get("relax", True):
             raise NoLongerFitted(
                 "holds a cross-fit with relax=False, which scarless no longer makes: its predictions cannot be "
                 "computed. Fit anew; a cross-fit is relaxed now."
@@ -110,7 +129,49 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
         audits = state.pop("imaginary_audits")
         if audits != _AUDITS[name]:
             state["known"] = [*(state.get("known") or ()), ImaginaryAudits(audits)]
+    state = _with_coefficients(state) if name == "PublishedEMClassifier" else _with_pair(name, state)
     return name, _with_defaults(_CLASSES[name], state)
+
+
+def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state that holds a fitted pair in place of its parts."""
+    held = {key: state.pop(key) for key in _PARTS if key in state}
+    if "_remembered" in state:
+        state["_told"] = state.pop("_remembered")
+    if name == "PropensityWeightedClassifier" or "class_prior_" not in state or "_pair" in state or not held:
+        return state
+    inference, crossed, looks = (held.get(key) for key in ("_inference", "_crossed", "_looks"))
+    for part in (inference, crossed, held.get("_looks_found")):
+        renew(part)
+    common: dict[str, Any] = {"levels": held.get("_levels", ()), "n_groups": held.get("_n_groups", 0), "looks": looks}
+    common["relaxation"] = state.get("relaxation_")
+    if inference is not None:
+        e_columns = held.get("_e_columns", inference.e.indices)
+        sums = inference.sums
+        state["_pair"] = FittedPair(
+            objective=inference.objective,
+            parameters=inference.parameters,
+            e_columns=e_columns,
+            weight=float(sums.weight),
+            labelled=float(sums.labelled),
+            inference=inference,
+            **common,
+        )
+        return state
+    source: Any = None
+    if crossed is not None:
+        source = CrossedSource(crossed)
+    elif "members_" in state:
+        source = StackSource(tuple(state["members_"]), state["relaxation_"], held["_e_columns"])
+    if source is not None:
+        objective, parameters = source.models()
+        names = ("_weight", "weight"), ("_labelled", "labelled"), ("_judged", "judged"), ("_digest", "digest")
+        common |= {new: held[old] for old, new in (*names, ("_looks_found", "shares")) if old in held}
+        common["relaxation"] = common["relaxation"] if looks is None else crossed
+        state["_pair"] = FittedPair(
+            objective=objective, parameters=parameters, e_columns=held["_e_columns"], source=source, **common
+        )
+    return state
 
 
 def _inference(held: dict[str, Any]) -> dict[str, Any]:
@@ -134,6 +195,10 @@ def _inference(held: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _is_crossed(state: dict[str, Any]) -> bool:
+    return state.get("_crossed") is not None or getattr(state.get("_pair"), "source", None) is not None
+
+
 def _was_published_em(state: dict[str, Any]) -> bool:
     """Whether the model was, or would have been, fitted by plain EM, or its classifier once more at the end."""
     logistic = state.get("estimator") is None and state.get("propensity_estimator") is None
@@ -151,7 +216,26 @@ def _published(state: dict[str, Any]) -> dict[str, Any]:
         kept["tol"] = _EM_TOL
     if "class_prior_" in state:
         kept["_learned"] = None if learners[0] is None else learners
-    return kept
+    return _with_coefficients(kept)
+
+
+def _with_coefficients(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state with the pair that coefficients say, where it has no other."""
+    names = ("coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
+    for part in _PARTS:
+        if part not in ("_e_columns", "_f_columns"):
+            state.pop(part, None)
+    if "_pair" in state or any(name not in state for name in names) or state.get("_learned") is not None:
+        return state
+    every = Design.of(np.arange(state["n_features_in_"]))
+    state["_pair"] = FittedPair(
+        objective=LogisticPair(every, every),
+        parameters=np.concatenate([np.ravel(state[name]) for name in names]),
+        e_columns=every.indices,
+        weight=0.0,
+        labelled=0.0,
+    )
+    return state
 
 
 def _starts(start: Any, n_starts: Any) -> Any:

@@ -170,18 +170,22 @@ def read_classifier(model: Any) -> Linear:
                 f"{kind.__name__} with {parameter}={type(foreign).__name__} is not written as ONNX: only its logistic "
                 f"models are. Leave {parameter} out and fit again, or keep this model with scarless.save."
             )
-    return Linear(_line(model), _propensity(model), _classes(model), kind.__name__)
+    classifier, *propensity = _lines(model)
+    frequency = float(model.label_frequency_) if isinstance(model, SCARClassifier) else None
+    return Linear(classifier, propensity[0] if propensity else frequency, _classes(model), kind.__name__)
 
 
-def _line(model: Any, prefix: str = "") -> Line:
-    coef, intercept = getattr(model, f"{prefix}coef_")[0], getattr(model, f"{prefix}intercept_")[0]
-    return Line(np.asarray(coef, dtype=np.float64), float(intercept))
-
-
-def _propensity(model: Any) -> Line | float | None:
-    if isinstance(model, PAIRS):
-        return _line(model, "propensity_")
-    return float(model.label_frequency_) if isinstance(model, SCARClassifier) else None
+def _lines(model: Any) -> list[Line]:
+    """Return the logistic models of class and propensity, or of the class alone."""
+    pair = getattr(model, "fitted_pair_", None)
+    if pair is None:
+        return [Line(np.asarray(model.coef_[0], dtype=np.float64), float(model.intercept_[0]))]
+    found = []
+    for design, place in zip(pair.objective.designs[:2], pair.objective.places[:2], strict=True):
+        coef = np.zeros(model.n_features_in_)
+        coef[design.columns] = pair.parameters[place][:-1]
+        found.append(Line(coef, float(pair.parameters[place][-1])))
+    return found
 
 
 def _classes(model: Any) -> NDArray[Any]:
@@ -194,44 +198,52 @@ def add_answers(graph: Graph, X: str, model: Linear, largest: float) -> None:
     # A number that ours refuses must not end as a probability: it becomes NaN, which every product keeps.
     refused = graph.add("Greater", graph.add("Abs", X), np.float64(largest))
     X = graph.add("Where", refused, np.float64("nan"), X)
-    f = _probability(graph, X, model.classifier)
+    u = _logit(graph, X, model.classifier)
+    f = _sigmoid(graph, u)
     _add_label(graph, f, model.classes)
     positive = model.classes[1]
     graph.output(f, "probability", "double", f"Pr(y=1|x): that the true class is {positive!s}, by attributes alone.")
     if model.propensity is None:
         return
-    known = isinstance(model.propensity, float)
-    e = _propensity_of(graph, X, f, model.propensity)
+    if isinstance(model.propensity, Line):
+        v = _logit(graph, X, model.propensity)
+        e, q = _sigmoid(graph, v), _sigmoid(graph, graph.add("Sub", u, _softplus(graph, v)))
+    else:
+        e = graph.add("Expand", np.float64(model.propensity), graph.add("Shape", f))
+        q = _posterior_known(graph, f, e)
     graph.output(e, "propensity", "double", "e(x) = Pr(s=1|y=1,x): that a positive row like this one is labelled.")
     graph.output(
-        _posterior(graph, f, e, known=known),
+        q,
         "posterior_unlabelled",
         "double",
         "Pr(y=1|x,s=0): that the row is positive, given that it was not labelled; of a labelled row it is 1.",
     )
 
 
-def _propensity_of(graph: Graph, X: str, f: str, propensity: Line | float) -> str:
-    if isinstance(propensity, Line):
-        return _probability(graph, X, propensity)
-    return graph.add("Expand", np.float64(propensity), graph.add("Shape", f))
-
-
-def _probability(graph: Graph, X: str, line: Line) -> str:
-    """Return 1/(1+exp(-z)): exact to the last digits in both tails; exp may overflow, which makes it 0."""
+def _logit(graph: Graph, X: str, line: Line) -> str:
     column = graph.add("MatMul", X, line.coef[:, None])  # by a vector, ONNX Runtime refuses a table without rows
-    z = graph.add("Add", graph.add("Squeeze", column, np.array([1])), np.float64(line.intercept))
+    return graph.add("Add", graph.add("Squeeze", column, np.array([1])), np.float64(line.intercept))
+
+
+def _sigmoid(graph: Graph, z: str) -> str:
+    """Return 1/(1+exp(-z)): exact to the last digits in both tails; exp may overflow, which makes it 0."""
     return graph.add("Div", np.float64(1.0), graph.add("Add", graph.add("Exp", graph.add("Neg", z)), np.float64(1.0)))
 
 
-def _posterior(graph: Graph, f: str, e: str, *, known: bool) -> str:
-    """Return f(1-e)/(1-fe), as `scarless.numerics.likelihood.posterior` and `posterior_known` do."""
+def _softplus(graph: Graph, z: str) -> str:
+    """Return log(1+exp(z)), by which missing a label lowers the class's logit."""
+    small = graph.add("Exp", graph.add("Neg", graph.add("Abs", z)))
+    return graph.add("Add", graph.add("Relu", z), graph.add("Log", graph.add("Add", small, np.float64(1.0))))
+
+
+def _posterior_known(graph: Graph, f: str, e: str) -> str:
+    """Return f(1-e)/(1-fe), as `scarless.numerics.likelihood.posterior_known` does."""
     one = np.float64(1.0)
     missed = graph.add("Mul", f, graph.add("Sub", one, e))
     unlabelled = graph.add("Add", graph.add("Sub", one, f), missed)
     q = graph.add("Where", graph.add("Equal", unlabelled, np.float64(0.0)), one, graph.add("Div", missed, unlabelled))
     # Where a known e is 1 there is no missed positive: 0, or NaN where f is.
-    return graph.add("Where", graph.add("Equal", e, one), missed, q) if known else q
+    return graph.add("Where", graph.add("Equal", e, one), missed, q)
 
 
 def _add_label(graph: Graph, f: str, classes: NDArray[Any]) -> None:

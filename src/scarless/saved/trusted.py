@@ -65,6 +65,9 @@ _OURS = {
         "scarless.pair.facts.ClassPrior",
         "scarless.pair.facts.ImaginaryAudits",
         "scarless.pair.facts.LabelFrequency",
+        "scarless.pair.fitted.CrossedSource",
+        "scarless.pair.fitted.FittedPair",
+        "scarless.pair.fitted.StackSource",
         "scarless.pair.inference.PairInference",
         "scarless.pair.facts.Labelling",
         "scarless.pair.learners.ConstantLearner",
@@ -87,7 +90,7 @@ _OURS = {
         "scarless.raw.origins.Origin",
         "scarless.label_frequency._base.Halves",
         "scarless.label_frequency.tice.BoundingSubset",
-        "scarless.models._observed.Looks",
+        "scarless.pair.fitted.Looks",
         "scarless.raw.visits.VisitColumns",
         "scarless.models.stratified_scar.Combinations",
         "scarless.models.stratified_scar.Stratum",
@@ -183,7 +186,8 @@ _DATA = {
 
 # Old name -> name today, of classes that moved: files that were written before are read with the names of today.
 MOVED = {
-    "scarless.models._looks_design.Looks": "scarless.models._observed.Looks",
+    "scarless.models._looks_design.Looks": "scarless.pair.fitted.Looks",
+    "scarless.models._observed.Looks": "scarless.pair.fitted.Looks",
     "scarless.models._strata.Combinations": "scarless.models.stratified_scar.Combinations",
     "scarless.pair.members.Member": "scarless.pair.stack.Member",
     "scarless.pair.members.Linear": "scarless.pair.stack.Linear",

@@ -26,6 +26,7 @@ from sklearn.tree import BaseDecisionTree
 
 from scarless.numerics.arrays import Integers, Mask, Vector
 from scarless.pair.crossed import Crossed, LooksCrossed
+from scarless.pair.fitted import FittedPair
 from scarless.pair.inference import PairInference
 from scarless.pair.stack import Linear
 
@@ -77,8 +78,9 @@ def _check_shapes(value: Any, held: dict[str, Any]) -> None:
         if shape != expected:
             raise ValueError(f"{type(value).__name__}.{name} has shape {shape}, and {expected} belongs there")
     if "n_features_in_" in held:
-        for name in _COLUMN_ATTRIBUTES:
-            columns = np.asarray(held.get(name, ()))
+        named = {name: held.get(name, ()) for name in _COLUMN_ATTRIBUTES}
+        for name, given in (named | {"e_columns": getattr(held.get("_pair"), "e_columns", ())}).items():
+            columns = np.asarray(given)
             if columns.size and (columns.ndim != 1 or columns.min() < 0 or columns.max() >= held["n_features_in_"]):
                 raise ValueError(f"{type(value).__name__}.{name} names a column that is not there")
 
@@ -89,13 +91,14 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         for prefix in ("", "propensity_"):
             coef, intercept = held.get(f"{prefix}coef_"), held.get(f"{prefix}intercept_")
             if coef is not None and intercept is not None:
-                n_models = np.size(intercept) if prefix and held.get("_looks") is not None else 1
+                several = prefix and getattr(held.get("_pair"), "looks", None) is not None
+                n_models = np.size(intercept) if several else 1
                 yield f"{prefix}coef_", np.shape(coef), (n_models, held["n_features_in_"])
                 yield f"{prefix}intercept_", np.shape(intercept), (n_models,)
-    if isinstance(value, PairInference):
+    if isinstance(value, PairInference | FittedPair):
         size = value.objective.n_parameters
         yield "parameters", np.shape(value.parameters), (size,)
-        if value.information is not None:
+        if isinstance(value, PairInference) and value.information is not None:
             yield "information", np.shape(value.information), (size, size)
     if isinstance(value, Linear):
         yield "beta", np.shape(value.beta), (np.size(value.columns) + 1,)

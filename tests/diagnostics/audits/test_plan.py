@@ -60,7 +60,9 @@ def test_what_a_check_adds_is_its_expected_information_minus_the_rows_own(n_look
     chance[rows] = 1.0
     gained = np.zeros((beta.size, beta.size))
     labels, looks = (
-        model._looks.counts(judged.labels) if model._looks else ((judged.labels == 1) * 1, np.ones((400, 1)))
+        model.fitted_pair_.looks.counts(judged.labels)
+        if model.fitted_pair_.looks
+        else ((judged.labels == 1) * 1, np.ones((400, 1)))
     )
     for i in rows:
         if judged.audit[i] >= 0:
@@ -100,7 +102,7 @@ def test_checks_of_all_rows_leave_complete_information():
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     judged = read_judged(model, X, s, None)
     widths = ModelWidths.of(judged, Drawn.of(judged, "random"), 0.95)
-    information = model._inference.needed_information() + widths.gain(np.ones(400))
+    information = model.fitted_pair_.inference.needed_information() + widths.gain(np.ones(400))
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     ones = np.column_stack([X, np.ones(400)])
     of_f = (ones * (f * (1 - f))[:, None]).T @ ones

@@ -51,7 +51,9 @@ def test_directions_add_up_to_the_class_priors_variance(data):
     model = SAREMClassifier(propensity_attributes=["visits"], **FREE).fit(*data)
     report = identifiability_report(model)
     (worst,) = report.directions
-    parameters_only = model._inference.precision.errors(model._inference.class_prior.gradient[None])[0]
+    parameters_only = model.fitted_pair_.inference.precision.errors(
+        model.fitted_pair_.inference.class_prior.gradient[None]
+    )[0]
     assert 0.9 * parameters_only < worst.class_prior_error <= parameters_only * (1 + 1e-9)
     assert worst.penalised_error == pytest.approx(worst.class_prior_error)
     assert sum(weight**2 for _, weight in worst.weights) == pytest.approx(1)

@@ -61,7 +61,7 @@ def test_the_interval_ends_at_the_cut(profile):
 
 def test_every_point_satisfies_the_first_order_conditions(model, data):
     X, s = data
-    path = _class_prior_path.ProfilePath(model._inference, problem_again(model, X, s))
+    path = _class_prior_path.ProfilePath(model.fitted_pair_.inference, problem_again(model, X, s))
     path.walk(-1, 2.0)
     path.walk(1, 2.0)
     assert len(path.points) > 8
@@ -75,7 +75,7 @@ def test_every_point_satisfies_the_first_order_conditions(model, data):
 
 
 def test_near_the_fit_the_profile_is_the_parabola_of_the_standard_error(model, data):
-    error = model._inference.precision.errors(model._inference.class_prior.gradient[None])[0]
+    error = model.fitted_pair_.inference.precision.errors(model.fitted_pair_.inference.class_prior.gradient[None])[0]
     at = model.class_prior_ + 0.05 * error
     profile = profile_class_prior(model, *data, grid=[at])
     assert profile.difference[profile.class_prior > model.class_prior_][0] == pytest.approx(-(0.05**2) / 2, rel=0.02)
@@ -286,7 +286,7 @@ def test_one_start_is_enough_to_know_the_other_way_round(exchangeable):
     model, X, s = exchangeable
     with pytest.warns(UserWarning, match="can be exchanged"):
         once = SAREMClassifier(propensity_attributes=[1, 0], classification_attributes=[0, 1], tol=1e-13).fit(X, s)
-    a, b = once._inference, model._inference
+    a, b = once.fitted_pair_.inference, model.fitted_pair_.inference
     np.testing.assert_allclose(a.exchanged, np.concatenate([b.beta_e, b.beta_f]), atol=1e-4)
     (one,), (other,) = (profile_class_prior(m, X, s).elsewhere for m in (once, model))
     assert one.interval == pytest.approx(other.interval, abs=1e-4)

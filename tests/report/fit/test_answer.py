@@ -200,7 +200,8 @@ def test_every_row_labelled(small):
 def test_a_model_that_is_too_sure(small):
     model, X, s = small
     sure = copy(model)
-    sure.intercept_ = model.intercept_ + 12.0
+    at = np.eye(model._pair.parameters.size)[model._pair.objective.f.n_parameters - 1]
+    sure._pair = replace(model._pair, parameters=model._pair.parameters + 12.0 * at)
     f = sure.predict_proba(X)[:, 1]
     n = np.count_nonzero((f > 0.999) & (s == 0))
     assert n > 100
