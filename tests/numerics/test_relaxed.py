@@ -10,7 +10,8 @@ from scipy.special import expit
 
 from scarless.engines import InMemoryEngine
 from scarless.numerics.linear import Design
-from scarless.numerics.objectives import Curvature
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.numerics.relaxed import RelaxedPair, centre_sums
 
 N = 60
@@ -26,7 +27,9 @@ def case(kind, *, hold_level=False, follow=0.0, seed=0):
     X = rng.normal(size=(N, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 1]
     columns, is_sparse = np.array([1, 2]), kind is sparse.csr_array
     shift = np.zeros(2) if is_sparse else X[:, columns].mean(axis=0)
-    pair = RelaxedPair(Design.of(columns), 0.4, shift, X[:, columns].std(axis=0), hold_level, follow)
+    template, unit = LogisticPair(Design.of(np.arange(4)), Design.of(columns)), X[:, columns].std(axis=0)
+    held = (1,) if hold_level else ()
+    pair = RelaxedPair.of(template, 0.4, shift, unit, given=True, held=held, follow=follow)
     rows = {
         "u": 2.0 * rng.normal(size=N),
         "v": 0.5 * rng.normal(size=N),
@@ -42,9 +45,13 @@ def differences(function, beta, h=1e-5):
     return np.array([(function(beta + step) - function(beta - step)) / (2 * h) for step in steps])
 
 
+def logits_of(pair, X, rows, beta):
+    return pair.inner.logit_values(pair.table(X, rows, beta), pair.inside(beta))
+
+
 def free_parts(pair):
     """Return the parameters that the solver moves."""
-    return np.delete(np.arange(pair.n_parameters), [1] if pair.hold_level else [])
+    return np.delete(np.arange(pair.n_parameters), pair.held)
 
 
 @KINDS
@@ -89,7 +96,7 @@ def test_the_observed_information_is_the_derivative_of_the_gradient(kind, hold_l
 def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind, follow):
     """The mean over both labels of each row, by their probability: enumeration, not simulation."""
     pair, X, rows, beta = case(kind, follow=follow)
-    _, _, u, v = pair.logits(X, rows, beta)
+    u, v = logits_of(pair, X, rows, beta)
     p = expit(u) * expit(v)
     mean = sum(
         pair.sums(X, {**rows, "s": np.full(N, s), "w": rows["w"] * weight}, beta, Curvature.OBSERVED).curvature
@@ -105,7 +112,7 @@ def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind,
 @CURVATURES
 def test_a_level_that_is_held_is_one_that_nothing_depends_on(kind, curvature):
     pair, X, rows, beta = case(kind, hold_level=True)
-    held, free = (each.sums(X, rows, beta, curvature).curvature for each in (pair, replace(pair, hold_level=False)))
+    held, free = (each.sums(X, rows, beta, curvature).curvature for each in (pair, replace(pair, held=())))
     expected = free.copy()
     if curvature is not Curvature.DIAGONAL:
         expected[1, :] = expected[:, 1] = 0.0
@@ -138,8 +145,8 @@ def test_reach_is_how_far_the_logits_move_from_a_slope_of_1(kind, hold_level):
     direction = np.random.default_rng(2).normal(size=pair.n_parameters)
     moves = direction * np.where(np.arange(direction.size) == 1, 0.0 if hold_level else 1.0, 1.0)
     h = 1e-6
-    _, _, *up = pair.logits(X, rows, h * moves)
-    _, _, *down = pair.logits(X, rows, -h * moves)
+    up = logits_of(pair, X, rows, h * moves)
+    down = logits_of(pair, X, rows, -h * moves)
     expected = [rows["w"] @ ((a - b) / (2 * h)) ** 2 for a, b in zip(up, down, strict=True)]
     np.testing.assert_allclose(pair.reach(X, rows, direction)[0], expected, rtol=1e-6)
 

@@ -44,6 +44,7 @@ from scarless.pair.groups import (
 )
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import (
     FOLLOW,
     Levels,
@@ -402,7 +403,8 @@ class SARStackingClassifier(PairClassifier):
         engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=_mean_logits(members))
         options = self._options(nameless=not e_columns.size)
         follow, design = options.follow if follow is None else follow, Design.of(np.arange(e_columns.size))
-        return relax(engine, design, audits=options.audits, follow=follow, known=options.known, merge=True)
+        problem = PairProblem.of(engine, design, design)
+        return relax(problem, audits=options.audits, follow=follow, known=options.known, merge=True)
 
     def _beside(self, stack: "_Stack", training: Training, folds: list[Fold]) -> tuple[Levels, ...]:
         """Return the levels of a propensity that follows the class too, as where an attribute was not named."""

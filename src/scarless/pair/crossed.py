@@ -124,7 +124,8 @@ def cross_fit(
     fit = fit._replace(v=propensity.v)
     if isinstance(propensity, LearnedPropensity):
         engine = engine_of(np.empty((s.size, 0)), s=s, w=fit.weight, u=fit.u, v=fit.v)
-        relaxation = relax(engine, Design.of(np.arange(0)), audits=options.audits)
+        nothing = Design.of(np.arange(0))
+        relaxation = relax(PairProblem.of(engine, nothing, nothing), audits=options.audits, given=True)
         propensity.forget()
         return Crossed(fit, propensity, relaxation, f_columns, e_columns)
     hold, tilt = propensity.beta if guard else None, None
@@ -135,10 +136,11 @@ def cross_fit(
         fit = fit._replace(v=propensity.v)
     rows = attach(propensity.engine, u=fit.u, w=fit.weight)
     settings: dict[str, Any] = {"audits": options.audits, "follow": options.follow, "known": options.known}
-    relaxation = relax(rows, propensity.design, hold=hold, merge=True, **settings)
+    rows = PairProblem.of(rows, propensity.design, propensity.design)
+    relaxation = relax(rows, hold=hold, merge=True, **settings)
     beside = None
     if e_columns.size and hold is None and not options.follow:
-        other = relax(rows, propensity.design, merge=True, **{**settings, "follow": FOLLOW})
+        other = relax(rows, merge=True, **{**settings, "follow": FOLLOW})
         beside = levels_beside(relaxation, other)
     return Crossed(fit, None, relaxation, f_columns, e_columns, beside, tilt)
 

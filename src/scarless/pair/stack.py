@@ -129,9 +129,8 @@ def logistic_member(
     C, propensity_C = grid.pairs()[chosen]
     fit = walk_to(path, grid, C, propensity_C, **settings)
     judged = held_out_rows(fits, folded, chosen)
-    relaxation = relax(
-        judged, problem.e, audits=options.audits, hold=fit.e if exchangeable else None, known=options.known
-    )
+    hold = fit.e if exchangeable else None
+    relaxation = relax(problem._replace(engine=judged), audits=options.audits, hold=hold, known=options.known)
     linear, u = Linear(f_columns, fit.f, C), judged.collect(_logits)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 
@@ -280,8 +279,9 @@ def _relaxed_linear(
     name: str, attributes: str, rows: _FoldedTraining, u: Vector, linear: Linear, options: CrossOptions
 ) -> Member:
     engine = engine_of(np.empty((u.size, 0)), s=rows.s, w=held_out(rows.w, rows.folds), u=u)
-    settings: dict[str, Any] = {"audits": options.audits, "follow": options.follow, "known": options.known}
-    relaxation = relax(engine, Design.of(np.arange(0)), merge=True, **settings)
+    nothing, settings = Design.of(np.arange(0)), {"audits": options.audits, "known": options.known}
+    problem = PairProblem.of(engine, nothing, nothing)
+    relaxation = relax(problem, merge=True, follow=options.follow, **settings)
     return Member(name, attributes, u, relaxation, linear, linear, 1)
 
 
