@@ -30,6 +30,7 @@ from scarless.pair.boosting import HistogramBooster
 from scarless.pair.cross_fit import CrossFit, held_out, judged
 from scarless.pair.crossed import warn_of_collapse
 from scarless.pair.logistic import engine_of
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import relax
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
@@ -394,7 +395,7 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     np.testing.assert_allclose(crossed.plain_logits(X), plain + X[:, 5] * crossed.tilt[0] + crossed.tilt[1])
     before = crossed.fit.u - X[:, 5] * crossed.tilt[0] - crossed.tilt[1]
     rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=before)
-    as_before = relax(rows, Design.of(np.arange(1)), audits=4.0)
+    as_before = relax(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), audits=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
 
 

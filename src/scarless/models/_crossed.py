@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.looks import Codes
-from scarless.checks.options import check_choice, check_share
+from scarless.checks.options import check_share
 from scarless.checks.rows import warn_of_row_order
 from scarless.checks.tables import check_foreign_table, take_rows
 from scarless.checks.vectors import check_vector, check_weight
@@ -26,23 +26,22 @@ from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
 from scarless.numerics.looks import LookTerms
 from scarless.outside.progress import progress_bar
-from scarless.pair.cross_fit import Observed, Tell, held_out, logit_of
+from scarless.pair.cross_fit import Observed, Tell, logit_of
 from scarless.pair.crossed import (
     Crossed,
-    CrossedLooks,
     CrossOptions,
-    LooksCrossed,
     counted,
     cross_fit,
-    cross_fit_looks,
     importances_of,
     model_of,
     numeric_columns,
-    seen_at_looks,
+    one_label_problem,
+    problem_on_table,
     warn_of_collapse,
     warn_unless_settled,
 )
 from scarless.pair.facts import check_known, in_group
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import check_folds
 from scarless.pair.groups import BY_MEAN, warn_of_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
@@ -68,7 +67,7 @@ class CrossedClassifier(PairClassifier):
     random_state: Any
     n_jobs: int | None
     verbose: bool
-    _crossed: Any  # Crossed, LooksCrossed, or None
+    _crossed: Any  # Crossed, or None
     _f_columns: NDArray[np.intp]
     _e_columns: NDArray[np.intp]
 
@@ -113,15 +112,16 @@ class CrossedClassifier(PairClassifier):
         training = counted(everything)
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
         with self._told_of_steps() as tell:
+            options = self._cross_options()
             crossed = cross_fit(
                 self.estimator,
-                self.propensity_estimator if self._e_columns.size else None,
                 training,
+                one_label_problem(training, self._e_columns, options),
                 self._f_columns,
-                self._e_columns,
                 folds,
-                self._cross_options(),
+                options,
                 tell,
+                propensity_model=self.propensity_estimator if self._e_columns.size else None,
             )
         self._store_crossed(crossed, training)
         self._warn_of_driver(training, [crossed.fit.u], crossed.fit.weight, self._e_columns)
@@ -139,8 +139,7 @@ class CrossedClassifier(PairClassifier):
         }
         if crossed.learned is None:
             self._store_linear(relaxation.e, Design.of(self._e_columns), "propensity_")
-        beside = () if crossed.beside is None else (crossed.beside,)
-        self.relaxation_, self._levels = relaxation, (relaxation.levels, *beside)
+        self.relaxation_, self._levels = relaxation, crossed.levels
         prior, frequency = relaxation.class_prior, relaxation.label_frequency
         warn_of_collapse(fit, type(self).__name__)
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
@@ -172,7 +171,7 @@ class CrossedClassifier(PairClassifier):
 
         See `InferenceMixin.left_out_logits`.
         """
-        if not isinstance(getattr(self, "_crossed", None), Crossed):
+        if getattr(self, "_crossed", None) is None or self._looks is not None:
             return super().left_out_logits(X, s, sample_weight=sample_weight)
         v, table = logit_of(self.predict_propensity(X)), check_foreign_table(self, X, inner=self._reader, reset=False)
         labels = check_vector(self._coding.encode(s, "s"), "s", n_rows=v.size)
@@ -180,7 +179,7 @@ class CrossedClassifier(PairClassifier):
 
     def _draws(self, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Return draws of the level; the noise of the classifier's direction is not in them."""
-        if not isinstance(getattr(self, "_crossed", None), Crossed) or not self._levels:
+        if getattr(self, "_crossed", None) is None or self._looks is not None or not self._levels:
             return super()._draws(X, s, n_draws, rng)
         u, v = logit_of(self._class_probability(X)), logit_of(self.predict_propensity(X))
         priors = draw_class_priors(self._levels, n_draws, rng)
@@ -206,23 +205,13 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         labels, seen = looks.counts(checked.labels[counts])
         rows: dict[str, Any] = {"s": training.s, "labels": labels, "looks": seen, "audit": codes[counts]}
         problem = self._looks_template(X, training, looks, rows)
-        observed = Observed(training.s, *(rows[name].astype(np.float64) for name in ("labels", "looks", "audit")))
-        weights = training.weight, held_out(training.weight, folds)
         with self._told_of_steps() as tell:
-            found = cross_fit_looks(
-                self.estimator,
-                training.X,
-                problem,
-                observed,
-                weights,
-                rows,
-                self._f_columns,
-                folds,
-                self._cross_options(),
-                tell,
-            )
-        self._doubt_looks(found.relaxed, found.relaxation.fit, checked.labels[counts], looks)
-        self._store_looks_crossed(found, training, looks)
+            options = self._cross_options()
+            crossed = cross_fit(self.estimator, training, problem, self._f_columns, folds, options, tell)
+        relaxed = problem_on_table(crossed, training, problem)
+        taken = fit_pair(relaxed, crossed.parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
+        self._doubt_looks(relaxed, taken, checked.labels[counts], looks)
+        self._store_looks_crossed(crossed, relaxed, taken.at(crossed.parameters), training, looks)
 
     def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> PairProblem:
         """Return what looks are like, in the table's own columns, with facts; groups are added to the rows' values."""
@@ -232,15 +221,17 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             rows.update(in_group(numbers, rows, name, tuple(range(len(columns))), values))  # type: ignore[arg-type]
             return attach(engine, **{name: rows[name]})
 
-        engine = engine_of(numeric_columns(training.X, seen_at_looks(looks.objective)), w=training.weight, **rows)
+        engine = engine_of(np.empty((training.s.size, 0)), w=training.weight, **rows)
         engine, facts = self._facts(engine, X, looks, with_group)
         totals = labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding).totals
         seen = what_is_seen(engine, looks.objective)
         return PairProblem(engine, totals, looks.objective, self.C, self.propensity_C, None, facts, seen)
 
-    def _store_looks_crossed(self, found: CrossedLooks, training: Training, looks: Looks) -> None:
-        fit, problem, taken = found.crossed.fit, found.relaxed, found.relaxation.fit
-        self._crossed, self._inference = found.crossed, None
+    def _store_looks_crossed(
+        self, crossed: Crossed, problem: PairProblem, taken: PairFit, training: Training, looks: Looks
+    ) -> None:
+        fit = crossed.fit
+        self._crossed, self._inference = crossed, None
         w = training.weight
         self._weight, self._labelled, self._judged = float(w.sum()), float(w @ training.s), float(fit.weight.sum())
         self.estimators_ = [model_of(model) for model in fit.models]
@@ -252,12 +243,12 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         self._looks_found = inference = pair_inference(problem, taken)
         warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
         self._store_looks_found(problem, taken, looks, inference)
+        self.relaxation_, self._levels = crossed.relaxation, crossed.levels
         warn_of_heavy_rows(float(problem.totals.n_rows), problem.weight, type(self).__name__, BY_MEAN)
 
-    def _looks_crossed(self) -> LooksCrossed | None:
+    def _looks_crossed(self) -> Crossed | None:
         """Return a cross-fit to several looks, where there is one."""
-        crossed: Any = getattr(self, "_crossed", None)
-        return crossed if isinstance(crossed, LooksCrossed) else None
+        return None if self._looks is None else getattr(self, "_crossed", None)
 
     def _probability_of(self, X: Any, coef: Vector, intercept: float) -> Vector:
         if self._looks_crossed() is None:
@@ -276,7 +267,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         labels, seen, codes = (each.astype(np.float64) for each in given)
         u = crossed.logits(table)
         found = (labels.sum(axis=1) > 0).astype(np.float64)
-        return Observed(found, labels, seen, codes).terms(u, crossed.look_logits(table))
+        return Observed(found, labels, seen, codes, crossed.objective.bounds).terms(u, crossed.look_logits(table))
 
     def _looks_posterior(self, X: Any, y: Any, audit: Any) -> Vector:
         if self._looks_crossed() is None:
@@ -298,7 +289,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         f = self._class_probability(X)
         crossed: Any = self._crossed
         table = check_foreign_table(self, X, inner=self._reader, reset=False)
-        missed = np.cumprod(expit(-crossed.look_logits(table)[:, order]), axis=1)
+        missed = np.cumprod(1.0 - crossed.objective.propensity(crossed.look_logits(table)[:, order]), axis=1)
         return np.asarray(f @ (1.0 - missed) / f.sum())
 
     def class_prior_interval(self, *, level: float = 0.95, kind: str = "auto") -> Interval:
@@ -310,9 +301,9 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             Nominal probability that the interval covers.
         kind : {"auto", "levels", "model"}, default="auto"
             "model": by the delta method, as if both models were of the right form and not chosen. "levels", for
-            relaxed fits to one label of each row: from the likelihood of every class prior. "auto": "levels" where
-            there are any, else "model". After a cross-fit to several looks or audits, "model" is by slope and shift of
-            the held-out logits and the propensities; what the classifier's own direction may be wrong by is not in it.
+            relaxed fits: from the likelihood of every class prior, a nat of log-likelihood counting for a third.
+            "auto": "levels" where there are any, else "model". After a cross-fit to several looks or audits, "model" is
+            by slope and shift of the held-out logits and the propensities.
 
         Returns
         -------
@@ -345,14 +336,8 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         return found.interval_of(found.label_frequency, check_share(level, "level"))
 
     def _shares_of_looks(self, kind: str) -> PairInference | None:
-        """Return what is known of the shares after a cross-fit to several looks; None after any other fit."""
-        check_is_fitted(self)
-        if self._looks_crossed() is None:
-            return None
-        check_choice(kind, "kind", ("auto", "levels", "model"))
-        if kind == "levels":
-            raise ValueError("kind='levels' is for fits to one label of each row; with looks or audits use 'model'.")
-        return self._looks_found
+        """Return what the delta method knows of the shares after a cross-fit to several looks; None elsewhere."""
+        return self._looks_found if self._kind(kind) == "model" and self._looks_crossed() is not None else None
 
     def summary(self, *, level: float = 0.95) -> Any:
         """Return a table of what was found: both models' parameters, or what a cross-fitted classifier can say.
@@ -376,7 +361,7 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             type(self.estimator).__name__,
             "",
             self.log_likelihood_ / self._judged,
-            crossed.slope,
+            crossed.relaxation.slope,
             self.class_prior_,
             self.class_prior_interval(level=level),
             self.label_frequency_,
@@ -388,7 +373,6 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
             labelled=self._labelled,
             members=(row,),
             propensity=tuple(self._propensity_parameters(looks)),
-            intervals="by the delta method, for slope and level of held-out logits and the propensities",
             remarks=(self._told_of_shares(looks), *few_labels_remarks(self._labelled), *self._looks_remarks()),
         )
 

@@ -12,6 +12,7 @@ surer positives are labelled more often. Nothing here depends on what was observ
 `PairObjective` on the table :math:`[e^g(u - m), v, z]`, and its derivatives follow by the chain rule.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -59,7 +60,7 @@ class RelaxedPair:
         """
         columns = columns_of_propensities(template)
         before = [0] * (options.get("follow", 0.0) != 0) + [1] * given
-        inner = on_table_of_logits(template, columns, 1 + given, before)
+        inner = moved_to_logits(template, columns, 1 + given, before)
         return cls(inner, Design.of(columns), centre, shift, unit, given=given, **options)
 
     @property
@@ -278,16 +279,20 @@ def columns_of_propensities(objective: PairObjective) -> Columns:
     return np.unique(np.concatenate([*seen, np.asarray(objective.offsets or (), dtype=np.intp)])).astype(np.intp)
 
 
-def on_table_of_logits(objective: PairObjective, columns: Columns, n_first: int, before: list[int]) -> PairObjective:
-    """Return a likelihood for a table that has class logits first, and the old `columns` behind `n_first` others.
+def moved_to_logits(
+    objective: PairObjective, columns: Columns, n_first: int, before: Sequence[int] = ()
+) -> PairObjective:
+    """Return a likelihood for a table that has the old `columns` behind `n_first` others, class logits first.
 
-    The class model sees the first column; propensities see the columns `before` in addition.
+    The class model sees the first column, or nothing where nothing is put before the old ones. Propensities see those
+    of the old columns that they saw, and the columns `before` in addition.
     """
 
     def moved(design: Design) -> Design:
-        return Design.of(np.append(before, n_first + np.searchsorted(columns, design.indices)).astype(np.intp))
+        kept = design.indices[np.isin(design.indices, columns)]
+        return Design.of(np.append(before, n_first + np.searchsorted(columns, kept)).astype(np.intp))
 
-    changed: dict[str, Any] = {"f": Design.of(np.arange(1))}
+    changed: dict[str, Any] = {"f": Design.of(np.arange(min(n_first, 1)))}
     if objective.offsets is not None:
         changed["offsets"] = tuple(int(n_first + np.searchsorted(columns, column)) for column in objective.offsets)
     made: Any = objective

@@ -23,7 +23,7 @@ from scarless.numerics.linear import Design, squared_sums, transposed_product
 from scarless.numerics.namespace import at_least, at_most, namespace_of
 from scarless.numerics.newton import Solution, Status, solve_positive
 from scarless.numerics.objectives import Curvature, PairObjective
-from scarless.numerics.relaxed import LEVEL, SLOPE, RelaxedPair, centre_sums, columns_of_propensities
+from scarless.numerics.relaxed import LEVEL, SLOPE, RelaxedPair, centre_sums, columns_of_propensities, moved_to_logits
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.facts import ClassPrior, Fact, KnownShare
 from scarless.pair.fit import GAIN_WITH_FACTS, keep_to_facts
@@ -204,6 +204,24 @@ class Relaxation:
         centred = values - (values @ weight)[:, None]
         return np.asarray(np.sqrt(np.square(centred) @ weight))
 
+    def on_table_of_logits(self, template: PairObjective, *, given: bool = False) -> tuple[PairObjective, Vector]:
+        """Return likelihood and parameters for a table of held-out logits and what the propensities see of another.
+
+        `template` is a likelihood of that other table's own columns. With `given`, the second column is the logit that
+        a learner gave.
+        """
+        columns, follow = columns_of_propensities(template), self.follow
+        objective = moved_to_logits(template, columns, 1 + given, [0] * (follow != 0) + [1] * given)
+        level, start = float(self(np.zeros(1))[0]), 0
+        parts = [np.array([self.slope, level])]
+        for place in objective.places[1 : 1 + len(objective.models)]:
+            first = np.array([follow * self.slope] * (follow != 0) + [1.0] * given)
+            own = self.e[start : start + place.stop - place.start - first.size].copy()
+            own[-1] += follow * level
+            start += own.size
+            parts += [first, own]
+        return objective, np.concatenate([*parts, self.e[start:]])
+
     def of_linear(self, beta: Vector) -> Vector:
         """Return the parameters of a relaxed linear model; the intercept is last."""
         return np.append(self.slope * beta[:-1], self(beta[-1:]))
@@ -223,7 +241,8 @@ def relax(
     """Estimate scale and level of held-out logits, and the propensities, together. Rows of weight 0 do not count.
 
     The problem's rows have the held-out logit ``u``, and ``v`` where a learner has `given` the propensity's. Its
-    classifier, totals and imaginary audits are not read. `start` are parameters of the propensities, and rates, to begin with.
+    classifier, totals and imaginary audits are not read. `start` are parameters of the propensities, and rates, to
+    begin with.
 
     With one label of each row, `audits` imaginary positives, half of them labelled, keep the label frequency off 0 and
     1: a Beta distribution for it, before the labels are seen.

@@ -25,7 +25,7 @@ from scarless.numerics.objectives import KnownPropensity, LogisticPair
 from scarless.numerics.scores import RankingGap, ranking_gap
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.cross_fit import Tell, held_out, judged
-from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
+from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns, one_label_problem
 from scarless.pair.folds import Fold, FoldedRows
 from scarless.pair.logistic import Training, as_targets, block_logits, constant_model, engine_of, fit_targets, ridge_of
 from scarless.pair.problem import PairProblem, imagine_audits
@@ -307,7 +307,8 @@ def cross_fit_member(
     tell: Tell,
 ) -> Member:
     """Cross-fit any classifier together with a logistic propensity."""
-    crossed = cross_fit(classifier, None, training, f_columns, e_columns, folds, options, tell)
+    problem = one_label_problem(training, e_columns, options)
+    crossed = cross_fit(classifier, training, problem, f_columns, folds, options, tell)
     fit, steps = crossed.fit, len(crossed.fit.log_likelihood)
     return Member(name, attributes, fit.u, crossed.relaxation, crossed.plain_logits, crossed, steps)
 
