@@ -771,7 +771,7 @@ def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
     X, _ = fitted(name)
     refused = 0
     for _, other, members in edited_files(
-        stored(name), every={"newton": 1, "SCAR": 1, "strata, risk": 4}.get(name, 11)
+        stored(name), every={"newton": 1, "SCAR": 1, "strata, risk": 4}.get(name, 5)
     ):
         path = written(tmp_path, members)
         if other.dtype.kind == "f" and not np.isfinite(other).all():
