@@ -55,7 +55,7 @@ def test_expectation_maximisation_ends_where_newtons_method_does(seen, said):
     more = {"labelling": Labelling(**said)}
     em = crossed(EXACT, **settled, **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
     newton = SAREMClassifier(propensity_attributes=[2], **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
-    found = em.fitted_pair_.source.crossed.fit  # before it was relaxed, with weak penalties of its own
+    found = em.fitted_pair_.source.fit  # before it was relaxed, with weak penalties of its own
     assert found.log_likelihood[found.best] * len(rows) == pytest.approx(newton.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(expit(found.u), newton.predict_proba(seen.X)[:, 1], atol=1e-3)
     assert em.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
@@ -71,9 +71,9 @@ def test_at_the_optimum_there_is_nothing_to_relax(seen):
     rows = np.arange(len(seen.X))
     settled = {"cv": [(rows, rows)], "tol": 1e-13, "max_iter": 500, "C": 1e4, "propensity_C": 1e4}
     model = crossed(EXACT, **settled).fit(seen.X, seen.S, audit=seen.audit)
-    assert model.fitted_pair_.source.crossed.slope == pytest.approx(1.0, abs=0.01)
-    assert model.fitted_pair_.source.crossed.shift == pytest.approx(0.0, abs=0.01)
-    np.testing.assert_allclose(model.fitted_pair_.source.crossed.added, 0.0, atol=0.01)
+    assert model.relaxation_.slope == pytest.approx(1.0, abs=0.01)
+    assert model.relaxation_.shift == pytest.approx(0.0, abs=0.01)
+    np.testing.assert_allclose(model.fitted_pair_.source.tilt, 0.0, atol=0.01)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
@@ -85,7 +85,8 @@ def test_audits_of_all_rows_are_supervised_learning(seen):
     u = np.empty(len(seen.X))
     for train, test in folds:
         u[test] = logit(clone(LOGISTIC).fit(seen.X[train], seen.y[train]).predict_proba(seen.X[test])[:, 1])
-    np.testing.assert_allclose(model.fitted_pair_.source.crossed.fit.u, u, atol=1e-4)
+    found, (slope, level) = model.fitted_pair_.source, model.fitted_pair_.source.tilt
+    np.testing.assert_allclose(found.fit.u, u + slope * seen.X[:, 2] + level, atol=1e-4)
     labelling = LogisticRegression(tol=1e-10).fit(seen.X[seen.y][:, [2]], labels[seen.y])
     np.testing.assert_allclose(model.propensity_coef_[0, 2], labelling.coef_[0, 0], atol=1e-3)
     assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=1e-3)  # a shift without a penalty: means agree
@@ -95,9 +96,9 @@ def test_audits_of_all_rows_are_supervised_learning(seen):
 @pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
 def test_answers_follow_from_the_parameters(seen, classifier):
     model = crossed(classifier, labelling=Labelling(shared=False)).fit(seen.X, seen.S, audit=seen.audit)
-    found = model.fitted_pair_.source.crossed
+    found = model.fitted_pair_.source
     u = np.mean([each.logits(seen.X) for each in found.fit.models], axis=0)
-    f = expit(found.shift + found.slope * u + seen.X[:, [2]] @ found.added)
+    f = expit(model.relaxation_(u + seen.X[:, 2] * found.tilt[0] + found.tilt[1]))
     np.testing.assert_allclose(model.predict_proba(seen.X)[:, 1], f, atol=1e-12)
     e = expit(seen.X @ model.propensity_coef_.T + model.propensity_intercept_)
     for k in range(2):
@@ -109,7 +110,7 @@ def test_answers_follow_from_the_parameters(seen, classifier):
     assert model.score(seen.X, seen.S) == pytest.approx(np.log(f * A + (1 - f) * B).mean(), abs=1e-10)
     curve = [f @ e[:, 0] / f.sum(), f @ (1 - (1 - e[:, 0]) * (1 - e[:, 1])) / f.sum()]
     np.testing.assert_allclose(model.detection_curve(seen.X), curve, atol=1e-10)
-    held = expit(found.fit.u * found.slope + found.shift + seen.X[:, [2]] @ found.added)
+    held = expit(model.relaxation_(found.fit.u))  # these are tilted
     assert model.class_prior_ == pytest.approx(held.mean(), abs=1e-10)
     np.testing.assert_allclose(model.label_frequencies_, held @ e / held.sum(), atol=1e-10)
 
@@ -148,8 +149,7 @@ def test_facts_are_kept_to_for_all_rows_and_for_a_group(seen):
     assert model.class_prior_ == pytest.approx(0.55, abs=1e-5)
     model = crossed(LOGISTIC, known=[ClassPrior(0.4, where={4: 1})], propensity_attributes=[2, 4])
     model.fit(X, np.nan_to_num(seen.S[:, 0]))
-    found = model.fitted_pair_.source.crossed
-    f = expit(found.shift + found.slope * found.fit.u + X[:, found.shared] @ found.added)
+    f = expit(model.fitted_pair_.source.held_out())
     assert f[X[:, 4] == 1].mean() == pytest.approx(0.4, abs=1e-5)
     assert abs(f[X[:, 4] == 0].mean() - 0.4) > 0.01
 
@@ -170,7 +170,7 @@ def test_visit_attributes_belong_to_their_look(seen):
     effort = np.random.default_rng(1).normal(size=(len(seen.X), 2))
     X = np.column_stack([seen.X, effort])
     model = crossed(LOGISTIC, labelling=Labelling(visit_attributes={"effort": [4, 5]})).fit(X, seen.S)
-    assert 4 not in model.fitted_pair_.source.crossed.f_columns
+    assert 4 not in model.fitted_pair_.source.f_columns
     v = X[:, 2] * model.propensity_coef_[0, 2] + effort[:, 1] * model.visit_coef_[0, 0] + model.propensity_intercept_[0]
     np.testing.assert_allclose(model.predict_propensity(X, look=1), expit(v), atol=1e-12)
 
@@ -194,7 +194,7 @@ def test_the_summary_has_shares_slope_and_the_traps(seen):
     text = " ".join(str(model.summary()).split())
     audited = np.count_nonzero(seen.audit >= 0)
     assert f"Looks: 2; audited rows: {audited}; label frequency of a look:" in text
-    assert "Brackets: 0.95 intervals by the delta method, for slope and level of held-out logits" in text
+    assert "Brackets: 0.95 intervals from the likelihood of every class prior" in text
     assert "Audits count as chosen by attributes, labels or chance" in text
     assert f"x2 (look 1) {model.propensity_coef_[1, 2]:.3g}" in text
     low, high = model.class_prior_interval()
@@ -215,8 +215,8 @@ def test_a_saved_model_says_the_same_and_damaged_numbers_are_refused(seen, tmp_p
     np.testing.assert_array_equal(again.predict_posterior(seen.X, seen.S), model.predict_posterior(seen.X, seen.S))
     assert again.class_prior_interval() == model.class_prior_interval()
     assert str(again.summary()) == str(model.summary())
-    again.fitted_pair_.source.crossed.others[0] = np.nan
-    with pytest.raises(ValueError, match=r"LooksCrossed\.others holds NaN"):
+    again.fitted_pair_.source.parameters[2] = np.nan
+    with pytest.raises(ValueError, match=r"Crossed\.parameters holds NaN"):
         check_values(again)
 
 
@@ -251,10 +251,11 @@ def test_what_does_not_go_together_is_said(seen):
 
 
 @quietly
-def test_intervals_that_are_not_known_are_refused(seen):
+def test_intervals_are_those_of_levels_unless_asked_otherwise_and_others_are_refused(seen):
     model = crossed(LOGISTIC).fit(seen.X, seen.S)
-    with pytest.raises(ValueError, match="kind='levels' is for fits to one label of each row"):
-        model.class_prior_interval(kind="levels")
+    by_levels, by_model = (model.class_prior_interval(kind=kind) for kind in ("levels", "model"))
+    assert model.class_prior_interval() == by_levels
+    assert by_levels.low < by_model.low < model.class_prior_ < by_model.high < by_levels.high
     with pytest.raises(ValueError, match="kind must be"):
         model.label_frequency_interval(kind="wide")
     for ask in (model.standard_errors, lambda: model.predict_proba_interval(seen.X)):

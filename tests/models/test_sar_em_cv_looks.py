@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -9,6 +10,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling, SAREMClassifier, SAREMClassifierCV
 from scarless.models import sar_em_cv as module
+from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import Curvature
 
 ALONE = {"relax": False, "attribute_sets": [None], "Cs": [0.7], "propensity_Cs": [2.0], "cv": 3, "random_state": 0}
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
@@ -163,15 +167,23 @@ def test_a_relaxed_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
             seen.X[train], seen.S[train], audit=seen.audit[train]
         )
         u[test] = seen.X[test] @ one.coef_[0] + one.intercept_[0]
-    # A logistic model of one column, held-out logits, beside the same propensity: that is all there is to it.
-    table = np.column_stack([u, seen.X])
-    once = SAREMClassifier(propensity_attributes=[3], classification_attributes=[0], C=10.0)
-    once.fit(table, seen.S, audit=seen.audit)
-    slope, shift = once.coef_[0, 0], once.intercept_[0]
+    # A logistic model of one column, held-out logits, beside the same propensity, with a ridge of 1 on the logarithm of
+    # its slope: that is all there is to it.
+    table, seen_at = np.column_stack([u, seen.X[:, 2]]), seen.S >= 0
+    counts = {"labels": np.nansum(seen.S, axis=1)[:, None], "looks": seen_at.sum(axis=1)[:, None].astype(float)}
+    rows = {**counts, "audit": seen.audit.astype(float), "w": np.ones(len(u))}
+    likelihood = LooksLikelihood(Design.of(np.arange(1)), ((Design.of(np.array([1])),),))
+
+    def penalised(theta):
+        at = np.append(np.exp(theta[0]), theta[1:])
+        return float(likelihood.sums(table, rows, at, Curvature.NONE).value) + 0.5 * (theta[0] ** 2 + theta[2] ** 2)
+
+    log_slope, shift, e_slope, _ = minimize(penalised, np.zeros(4), method="BFGS", options={"gtol": 1e-6}).x
+    slope = np.exp(log_slope)
     assert slope > 1.1  # a strong penalty made the logits too flat
     np.testing.assert_allclose(relaxed.coef_, slope * plain.coef_, atol=1e-4)
     np.testing.assert_allclose(relaxed.intercept_, shift + slope * plain.intercept_, atol=1e-4)
-    np.testing.assert_allclose(relaxed.propensity_coef_[0, 2], once.propensity_coef_[0, 3], atol=1e-4)
+    np.testing.assert_allclose(relaxed.propensity_coef_[0, 2], e_slope, atol=1e-4)
     np.testing.assert_allclose(relaxed.class_prior_, relaxed.predict_proba(seen.X)[:, 1].mean(), atol=1e-9)
     low, high = relaxed.class_prior_interval()
     assert low < relaxed.class_prior_ < high

@@ -27,13 +27,21 @@ EPS = {np.float64: 1e-12, np.float32: 1e-5}
 FEW = settings(max_examples=5)  # each is many comparisons
 # A slice and a view; a choice of columns; all columns, which is the block itself.
 COLUMNS = [np.arange(1, 3), np.array([0, 2, 3]), np.arange(4)]
+
+
+def relaxed_pair(columns, centre, shift, unit, **options):
+    template = LogisticPair(Design.of(np.arange(4)), Design.of(columns))
+    return RelaxedPair.of(template, centre, np.array(shift), np.array(unit), given=True, **options)
+
+
 OBJECTIVES = {
     "target": TargetLogistic(Design.of(COLUMNS[1])),
     "known": KnownPropensity(Design.of(COLUMNS[0])),
     "pair": LogisticPair(Design.of(COLUMNS[2]), Design.of(COLUMNS[1])),
     "pair of the same": LogisticPair(Design.of(COLUMNS[0]), Design.of(COLUMNS[0])),
-    "relaxed": RelaxedPair(Design.of(COLUMNS[1]), 0.4, np.array([0.1, -0.2, 0.3]), np.array([1.0, 2.0, 0.5])),
-    "level held": RelaxedPair(Design.of(COLUMNS[0]), -1.0, np.array([0.1, 0.5]), np.array([1.5, 0.5]), hold_level=True),
+    "relaxed": relaxed_pair(COLUMNS[1], 0.4, [0.1, -0.2, 0.3], [1.0, 2.0, 0.5]),
+    "level held": relaxed_pair(COLUMNS[0], -1.0, [0.1, 0.5], [1.5, 0.5], held=(1,)),
+    "follows the class": relaxed_pair(COLUMNS[0], 0.2, [0.1, 0.5], [1.5, 0.5], follow=0.5),
 }
 MODERATE = st.floats(-4.0, 4.0, width=32, allow_subnormal=False)
 LOGIT = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -700.0, 700.0, 40.0]))

@@ -10,7 +10,8 @@ from scipy.special import expit
 
 from scarless.engines import InMemoryEngine
 from scarless.numerics.linear import Design
-from scarless.numerics.objectives import Curvature
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.numerics.relaxed import RelaxedPair, centre_sums
 
 N = 60
@@ -26,7 +27,9 @@ def case(kind, *, hold_level=False, follow=0.0, seed=0):
     X = rng.normal(size=(N, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 1]
     columns, is_sparse = np.array([1, 2]), kind is sparse.csr_array
     shift = np.zeros(2) if is_sparse else X[:, columns].mean(axis=0)
-    pair = RelaxedPair(Design.of(columns), 0.4, shift, X[:, columns].std(axis=0), hold_level, follow)
+    template, unit = LogisticPair(Design.of(np.arange(4)), Design.of(columns)), X[:, columns].std(axis=0)
+    held = (1,) if hold_level else ()
+    pair = RelaxedPair.of(template, 0.4, shift, unit, given=True, held=held, follow=follow)
     rows = {
         "u": 2.0 * rng.normal(size=N),
         "v": 0.5 * rng.normal(size=N),
@@ -42,9 +45,13 @@ def differences(function, beta, h=1e-5):
     return np.array([(function(beta + step) - function(beta - step)) / (2 * h) for step in steps])
 
 
+def logits_of(pair, X, rows, beta):
+    return pair.inner.logit_values(pair.table(X, rows, beta), pair.inside(beta))
+
+
 def free_parts(pair):
     """Return the parameters that the solver moves."""
-    return np.delete(np.arange(pair.n_parameters), [1] if pair.hold_level else [])
+    return np.delete(np.arange(pair.n_parameters), pair.held)
 
 
 @KINDS
@@ -89,7 +96,7 @@ def test_the_observed_information_is_the_derivative_of_the_gradient(kind, hold_l
 def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind, follow):
     """The mean over both labels of each row, by their probability: enumeration, not simulation."""
     pair, X, rows, beta = case(kind, follow=follow)
-    _, _, u, v = pair.logits(X, rows, beta)
+    u, v = logits_of(pair, X, rows, beta)
     p = expit(u) * expit(v)
     mean = sum(
         pair.sums(X, {**rows, "s": np.full(N, s), "w": rows["w"] * weight}, beta, Curvature.OBSERVED).curvature
@@ -105,7 +112,7 @@ def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind,
 @CURVATURES
 def test_a_level_that_is_held_is_one_that_nothing_depends_on(kind, curvature):
     pair, X, rows, beta = case(kind, hold_level=True)
-    held, free = (each.sums(X, rows, beta, curvature).curvature for each in (pair, replace(pair, hold_level=False)))
+    held, free = (each.sums(X, rows, beta, curvature).curvature for each in (pair, replace(pair, held=())))
     expected = free.copy()
     if curvature is not Curvature.DIAGONAL:
         expected[1, :] = expected[:, 1] = 0.0
@@ -138,8 +145,8 @@ def test_reach_is_how_far_the_logits_move_from_a_slope_of_1(kind, hold_level):
     direction = np.random.default_rng(2).normal(size=pair.n_parameters)
     moves = direction * np.where(np.arange(direction.size) == 1, 0.0 if hold_level else 1.0, 1.0)
     h = 1e-6
-    _, _, *up = pair.logits(X, rows, h * moves)
-    _, _, *down = pair.logits(X, rows, -h * moves)
+    up = logits_of(pair, X, rows, h * moves)
+    down = logits_of(pair, X, rows, -h * moves)
     expected = [rows["w"] @ ((a - b) / (2 * h)) ** 2 for a, b in zip(up, down, strict=True)]
     np.testing.assert_allclose(pair.reach(X, rows, direction)[0], expected, rtol=1e-6)
 
@@ -167,6 +174,114 @@ def test_no_slope_overflows():
     beta[0] = 1e4
     sums = pair.sums(X, rows, beta, Curvature.OBSERVED)
     assert all(np.isfinite(field).all() for field in sums)
+
+
+# --- whatever was observed
+
+KINDS_OF_LOOKS = {
+    "one look": {"models": ((Design.of(np.array([2, 1])),),)},
+    "a visit attribute": {"models": ((Design.of(np.array([1, 2])), Design.of(np.array([1, 3]))),)},
+    "models of their own": {"models": ((Design.of(np.array([1])),), (Design.of(np.array([3])),))},
+    "rates": {"models": ((Design.of(np.array([1])),),), "false_positives": "shared"},
+    "offset and bounds": {"models": ((Design.of(np.array([1])),),), "offsets": (3,), "bounds": (0.1, 0.8)},
+}
+EVIDENCE = pytest.mark.parametrize("name", KINDS_OF_LOOKS)
+RELAXED = pytest.mark.parametrize("options", [{}, {"follow": 0.5}, {"held": (1,)}, {"held": (0, 1), "given": True}])
+
+
+def looks_case(name, options, kind=np.asarray):
+    rng = np.random.default_rng(3)
+    template = LooksLikelihood(Design.of(np.arange(4)), **KINDS_OF_LOOKS[name])
+    X, n_kinds = rng.normal(size=(N, 4)), template.n_kinds
+    n_seen = np.unique(np.concatenate([*(d.indices for m in template.models for d in m), template.offsets or ()])).size
+    looks = rng.integers(0, 3, size=(N, n_kinds)).astype(float)
+    rows = {
+        "u": 2.0 * rng.normal(size=N),
+        "v": 0.5 * rng.normal(size=N),
+        "w": rng.random(N) + 0.1,
+        "labels": np.minimum(looks, rng.integers(0, 2, size=(N, n_kinds))),
+        "looks": looks,
+        "audit": np.full(N, -1.0),
+    }
+    checked = rng.random(N) < 0.3
+    rows["audit"][checked] = np.where(rows["labels"][checked].any(axis=1), 1.0, rng.integers(0, 2, checked.sum()))
+    unit = np.full(n_seen, 1.5)
+    if template.offsets is not None:
+        unit[-1] = 1.0
+    pair = RelaxedPair.of(template, 0.4, np.zeros(n_seen), unit, **options)
+    return pair, kind(X), rows, 0.5 * rng.normal(size=pair.n_parameters)
+
+
+@EVIDENCE
+@RELAXED
+def test_derivatives_are_derivatives_whatever_was_observed(name, options):
+    pair, X, rows, beta = looks_case(name, options)
+    free = np.delete(np.arange(pair.n_parameters), pair.held)
+    sums = pair.sums(X, rows, beta, Curvature.OBSERVED)
+    slopes = differences(lambda at: float(pair.sums(X, rows, at, Curvature.NONE).value), beta)
+    np.testing.assert_allclose(sums.gradient[free], slopes[free], atol=1e-7)
+    bends = differences(lambda at: pair.sums(X, rows, at, Curvature.NONE).gradient, beta)
+    np.testing.assert_allclose(sums.curvature[np.ix_(free, free)], bends[np.ix_(free, free)], atol=1e-6)
+    assert not sums.gradient[list(pair.held)].any()
+
+
+@EVIDENCE
+@RELAXED
+def test_products_and_diagonals_are_those_of_the_matrix_whatever_was_observed(name, options):
+    pair, X, rows, beta = looks_case(name, options)
+    matrix = pair.sums(X, rows, beta, Curvature.EXPECTED).curvature
+    of_rows = {**rows, "curvature": pair.row_curvature(X, rows, beta, Curvature.EXPECTED)}
+    direction = np.random.default_rng(1).normal(size=pair.n_parameters)
+    direction[list(pair.held)] = 0.0
+    np.testing.assert_allclose(pair.product(X, of_rows, direction)[0], matrix @ direction, atol=1e-10)
+    reach, grams = pair.reach(X, rows, direction)[0], pair.grams(X, rows)
+    ends = np.cumsum([0, *(len(gram) for gram in grams)])
+    assert ends[-1] == pair.n_parameters
+    for i, gram in enumerate(grams):
+        along = direction[ends[i] : ends[i + 1]]
+        assert along @ gram @ along == pytest.approx(reach[i], rel=1e-10)
+
+
+@EVIDENCE
+def test_the_likelihood_is_that_of_moved_and_stretched_logits_whatever_was_observed(name):
+    pair, X, rows, beta = looks_case(name, {})
+    others = pair.in_table_units(beta[2:])
+    np.testing.assert_allclose(pair.standardised(others), beta[2:], atol=1e-14)
+    template = LooksLikelihood(Design.of(np.array([4])), **KINDS_OF_LOOKS[name])
+    table = np.column_stack([X, pair.centre + rows["u"]])
+    slope = np.exp(beta[0])
+    at = np.concatenate([[slope, pair.centre + beta[1] - slope * pair.centre], others])
+    value = template.sums(table, rows, at, Curvature.NONE).value
+    assert float(pair.sums(X, rows, beta, Curvature.NONE).value) == pytest.approx(float(value), rel=1e-12)
+
+
+def test_what_a_propensity_is_held_at_is_where_its_parameters_are_counted_from():
+    pair, X, rows, beta = looks_case("a visit attribute", {})
+    hold = np.array([0.3, -0.2, 0.5])
+    held = replace(pair, hold=hold)
+    moved = np.append(beta[:2], beta[2:] + hold)
+    for got, want in zip(
+        held.sums(X, rows, beta, Curvature.OBSERVED), pair.sums(X, rows, moved, Curvature.OBSERVED), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_many_sparse_attributes_are_dense_ones():
+    rng = np.random.default_rng(0)
+    X, n = sparse.random_array((N, 40), density=0.2, rng=rng, format="csr"), 40
+    rows = {"u": rng.normal(size=N), "v": rng.normal(size=N), "w": np.ones(N), "audit": np.full(N, -1.0)}
+    rows["s"] = (rng.random(N) < 0.4).astype(float)
+    rows |= {"labels": np.column_stack([rows["s"], 0 * rows["s"]]), "looks": np.ones((N, 2))}
+    design = Design.of(np.arange(n))
+    for template in (LogisticPair(design, design), LooksLikelihood(design, ((design,), (design,)))):
+        for options in ({}, {"follow": 0.5}, {"given": True}):
+            pair = RelaxedPair.of(template, 0.1, np.zeros(n), np.full(n, 2.0), **options)
+            beta = 0.3 * rng.normal(size=pair.n_parameters)
+            for curvature in Curvature:
+                for got, want in zip(
+                    pair.sums(X, rows, beta, curvature), pair.sums(X.toarray(), rows, beta, curvature), strict=True
+                ):
+                    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-11)
 
 
 # --- the centre

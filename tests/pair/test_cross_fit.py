@@ -30,6 +30,7 @@ from scarless.pair.boosting import HistogramBooster
 from scarless.pair.cross_fit import CrossFit, held_out, judged
 from scarless.pair.crossed import warn_of_collapse
 from scarless.pair.logistic import engine_of
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import relax
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
@@ -51,7 +52,7 @@ def test_held_out_logits_of_noise_do_not_know_the_labels(classifier):
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(600, 4)), (rng.random(600) < 0.3).astype(int)
     model = crossed(classifier, propensity_attributes=None, max_iter=12).fit(X, s)
-    u = model.fitted_pair_.source.crossed.fit.u
+    u = model.fitted_pair_.source.fit.u
     gap = u[s == 1].mean() - u[s == 0].mean()
     assert abs(gap) < 3 * u.std() / np.sqrt(0.3 * 0.7 * 600)
     # The same tree, asked about rows that it has seen, knows every label.
@@ -141,9 +142,9 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
     test = rows[rows % 4 > 0]
     folds = [(np.setdiff1d(rows, part), part) for part in (test[::2], test[1::2])]
     model = crossed(classifier, cv=folds).fit(pu.X, pu.s)
-    fit = model.fitted_pair_.source.crossed.fit
+    fit = model.fitted_pair_.source.fit
     np.testing.assert_array_equal(fit.weight > 0, rows % 4 > 0)
-    f = expit(model.fitted_pair_.source.crossed.relaxed_logits)
+    f = expit(model.fitted_pair_.source.held_out())
     assert model.class_prior_ == pytest.approx(f[test].mean(), rel=1e-6)
     # Their labels could be anything, as far as the propensity goes that is fitted to judgements of the others.
     v = np.log(model.predict_propensity(pu.X[test]) / (1 - model.predict_propensity(pu.X[test])))
@@ -156,9 +157,7 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
 def test_folds_given_twice_change_no_judgement(pu):
     folds = list(StratifiedKFold(3).split(pu.X, pu.s))
     once, twice = (crossed(TREE, cv=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
-    np.testing.assert_allclose(
-        twice.fitted_pair_.source.crossed.fit.u, once.fitted_pair_.source.crossed.fit.u, atol=1e-9
-    )
+    np.testing.assert_allclose(twice.fitted_pair_.source.fit.u, once.fitted_pair_.source.fit.u, atol=1e-9)
     np.testing.assert_allclose(twice.predict_proba(pu.X), once.predict_proba(pu.X), atol=1e-9)
 
 
@@ -167,7 +166,7 @@ def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
     rows = np.arange(pu.s.size)
     folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
     model = crossed(LOGISTIC, propensity_estimator=TREE, cv=folds).fit(pu.X, pu.s)
-    v = model.fitted_pair_.source.crossed.fit.v
+    v = model.fitted_pair_.source.fit.v
     held = rows % 3 < 2
     np.testing.assert_allclose(v[~held], v[held].mean())
     e = model.predict_propensity(pu.X)
@@ -182,11 +181,11 @@ def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
     logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
     np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
     mean, tilt = (
-        np.mean([each.logits(pu.X) for each in model.fitted_pair_.source.crossed.fit.models], axis=0),
-        model.fitted_pair_.source.crossed.tilt,
+        np.mean([each.logits(pu.X) for each in model.fitted_pair_.source.fit.models], axis=0),
+        model.fitted_pair_.source.tilt,
     )
     plain = mean if tilt is None else mean + pu.X[:, model.fitted_pair_.e_columns] @ tilt[:-1] + tilt[-1]
-    np.testing.assert_allclose(model.fitted_pair_.source.crossed.plain_logits(pu.X), plain, rtol=1e-9)
+    np.testing.assert_allclose(model.fitted_pair_.source.plain_logits(pu.X), plain, rtol=1e-9)
     np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expit(model.relaxation_(plain)), rtol=1e-9)
 
 
@@ -389,7 +388,7 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, s)
-    crossed = model.fitted_pair_.source.crossed
+    crossed = model.fitted_pair_.source
     assert crossed.tilt[0] == pytest.approx(-0.6, abs=0.2)
     assert 0 < crossed.beside.share < 1
     assert model.fitted_pair_.levels == (model.relaxation_.levels, crossed.beside)
@@ -399,7 +398,7 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     np.testing.assert_allclose(crossed.plain_logits(X), plain + X[:, 5] * crossed.tilt[0] + crossed.tilt[1])
     before = crossed.fit.u - X[:, 5] * crossed.tilt[0] - crossed.tilt[1]
     rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=before)
-    as_before = relax(rows, Design.of(np.arange(1)), audits=4.0)
+    as_before = relax(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), audits=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
 
 

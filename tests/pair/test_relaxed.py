@@ -12,6 +12,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.relaxed import centre_sums
 from scarless.pair import relaxed as relaxed_module
 from scarless.pair.logistic import engine_of
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Levels, Relaxation, _Fits, levels_interval, mixed_interval, relax, relax_roughly
 
 
@@ -29,8 +30,14 @@ E_COLUMNS = np.array([1, 2])
 
 def relaxed(X, u, s, w=None, *, v=None, rough=False, columns=E_COLUMNS, **options):
     w = np.ones(s.size) if w is None else np.asarray(w, dtype=float)
-    known = {} if v is None else {"v": v}
-    return (relax_roughly if rough else relax)(engine_of(X, u=u, s=s, w=w, **known), Design.of(columns), **options)
+    given = {} if v is None else {"v": v}
+    options |= {"given": True} if given else {}
+    return (relax_roughly if rough else relax)(problem_of(X, columns, u=u, s=s, w=w, **given), **options)
+
+
+def problem_of(X, columns, **rows):
+    """Return the problem of one label of each row; relaxing does not ask what the classifier sees."""
+    return PairProblem.of(engine_of(X, **rows), Design.of(np.arange(0)), Design.of(columns))
 
 
 def assert_same(one, other, *, atol=1e-8, e=True):
@@ -136,7 +143,8 @@ def test_every_level_is_an_optimum_with_its_log_density(data, audits, weighted):
     levels = relaxed(X, 0.5 * u, s, w, v=v, audits=audits).levels
     own = Objective(X, 0.5 * u, s, w, v)
     # Not where the walks begin, which was found with the audits' pull, and so is a little off the profile.
-    first = _Fits.of(engine_of(X, u=0.5 * u, s=s, w=w, v=v), Design.of(E_COLUMNS), audits, None).at_top().theta[1]
+    top, _ = _Fits.of(problem_of(X, E_COLUMNS, u=0.5 * u, s=s, w=w, v=v), audits, None, given=True).at_top()
+    first = top.theta[1]
     likely = np.flatnonzero((levels.log_density > levels.log_density.max() - 5) & (levels.shift != first))
     assert likely.size > 4
     for i in likely[:: max(1, likely.size // 4)]:
@@ -278,12 +286,12 @@ def test_rows_of_nearly_the_same_logit_are_merged_and_tell_the_same(monkeypatch,
         u[7] = outlier
     options = {"columns": np.arange(0), "follow": 0.5, "merge": True}
     seen, merged = [], relaxed_module._merged
-    monkeypatch.setattr(relaxed_module, "_merged", lambda engine: seen.append(merged(engine)) or seen[-1])
+    monkeypatch.setattr(relaxed_module, "_merged", lambda problem: seen.append(merged(problem)) or seen[-1])
     together = relaxed(X, u, s, w, **options)
     monkeypatch.setattr(relaxed_module, "_MANY_ROWS", 10_000)
     alone = relaxed(X, u, s, w, **options)
     assert len(seen) == 1
-    assert seen[0].n_rows < 2000
+    assert seen[0].engine.n_rows < 2000
     assert together.class_prior == pytest.approx(alone.class_prior, abs=2e-4)
     assert together.slope == pytest.approx(alone.slope, rel=1e-3)
     assert together.log_likelihood == pytest.approx(alone.log_likelihood, abs=0.01)
@@ -291,12 +299,13 @@ def test_rows_of_nearly_the_same_logit_are_merged_and_tell_the_same(monkeypatch,
     np.testing.assert_allclose(*ends, atol=1e-3)
 
 
-def test_rows_are_not_merged_where_something_is_known_of_each(data):
+def test_rows_are_not_merged_where_something_is_known_of_each_or_nothing_tells_them_apart(data, monkeypatch):
     X, u, s = data
-    known = engine_of(X, u=u, s=s, w=np.ones(s.size), v=X[:, 1])
-    assert relaxed_module._merged(known) is known
-    flat = engine_of(X, u=np.ones(s.size), s=s, w=np.ones(s.size))
+    flat = problem_of(X, np.arange(0), u=np.ones(s.size), s=s, w=np.ones(s.size))
     assert relaxed_module._merged(flat) is flat
+    monkeypatch.setattr(relaxed_module, "_MANY_ROWS", 10)
+    monkeypatch.setattr(relaxed_module, "_merged", lambda problem: pytest.fail("merged"))
+    relaxed(X, u, s, v=X[:, 1], columns=np.arange(0), merge=True)
 
 
 def test_sparse_attributes_whose_mean_is_0_are_dense_ones():
@@ -390,7 +399,7 @@ def test_a_held_level_stays_where_it_is_also_when_the_propensity_is_held_too(shi
     X, u, s = simulate()
     columns = np.arange(3)
     for hold in (None, np.array([0.1, 0.8, -0.4, 0.2])):
-        fits = _Fits.of(engine_of(X, u=u, s=s, w=np.ones(s.size)), Design.of(columns), 0.0, hold)
+        fits = _Fits.of(problem_of(X, columns, u=u, s=s, w=np.ones(s.size)), 0.0, hold)
         point = fits.at(shift, np.zeros(6))
         assert point.theta[1] == shift
         assert point.converged

@@ -42,12 +42,13 @@ def objectives(d):
     yield LogisticPair(Design.of(np.arange(d)), Design.of(np.arange(0)))
     yield TargetLogistic(Design.of(np.arange(d)))
     yield TargetLogistic(Design.of(np.array([d - 1, 0])))
-    for hold in (False, True):
-        yield RelaxedPair(Design.of(np.arange(1, 4)), 0.3, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 0.5]), hold)
+    template, scales = LogisticPair(Design.of(np.arange(d)), Design.of(np.arange(1, 4))), np.array([1.0, 2.0, 0.5])
+    for options in ({}, {"held": (1,)}, {"follow": 0.5, "given": True}):
+        yield RelaxedPair.of(template, 0.3, np.array([0.1, 0.2, 0.3]), scales, **options)
 
 
 @pytest.mark.parametrize("curvature", list(Curvature))
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(8))
 @pytest.mark.parametrize("narrow", [True, False])
 def test_sums_of_one_problem(number, curvature, narrow, monkeypatch):
     monkeypatch.setattr(fused, "_WIDEST", 63 if narrow else 0)

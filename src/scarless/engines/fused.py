@@ -88,25 +88,11 @@ def _target_sums(target: TargetLogistic, X: Any, rows: Any, beta: Vector, curvat
 
 
 def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
-    r"""Return the sums of the relaxed pair from those of an ordinary one on ``[stretched u, z]``.
-
-    Its classifier's logit is linear but for the slope :math:`e^g`, whose derivative is the stretched logit itself; so
-    is the second one, which bends the matrix by the gradient. A propensity that follows the class is not fused.
-    """
-    if pair.follow:
+    """Return the sums of the relaxed pair by the chain rule from those of the ordinary one on its table."""
+    if not isinstance(pair.inner, LogisticPair) or (pair.follow and curvature is Curvature.DIAGONAL):
         return pair.sums(X, rows, beta, curvature)
-    stretched, Z, u, v = pair.logits(X, rows, beta)
-    of_e = np.arange(1, 1 + pair.e.n_columns)
-    seen = _Seen(concat([stretched, Z], axis=1), Design.of(np.arange(1)), Design.of(of_e))
-    value, gradient, matrix = _sums(seen, _Logits.given(u, v), rows["s"], rows["w"], curvature)
-    if curvature is Curvature.OBSERVED:
-        matrix[0, 0] += gradient[0]
-    if pair.hold_level:
-        gradient[1] = 0.0
-        if matrix.size:
-            matrix[1, ...] = matrix[..., 1] = 0.0
-            matrix[(1,) * matrix.ndim] = 1.0
-    return Sums(value, gradient, matrix)
+    inside = _pair_sums(pair.inner, pair.table(X, rows, beta), rows, pair.inside(beta), curvature)
+    return pair.chained(inside, curvature)
 
 
 _BROKEN: set[str] = set()  # holds "any" once kernels have failed in this process
@@ -155,12 +141,6 @@ class _Logits(NamedTuple):
             lines.append(product.to(torch.float64)[None])
             more.append(there[end - 1 : end])
         return cls(lines[0], lines[1] if len(lines) > 1 else None, more[0], more[-1])
-
-    @classmethod
-    def given(cls, u: Any, v: Any) -> "_Logits":
-        """Build them from logits with nothing to be added."""
-        nothing = _nothing(u.device)
-        return cls(u[None], v[None], nothing, nothing)
 
 
 @cache

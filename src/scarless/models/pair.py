@@ -36,7 +36,7 @@ from scarless.models.telling import (
     told_of_audits,
     told_of_choice,
     told_of_claims,
-    told_of_driver,
+    told_of_drivers,
     told_of_findings,
     told_of_form,
     told_of_higher,
@@ -695,13 +695,7 @@ class PairClassifier(PUClassifier):
             return
         found = unnamed_driver(training, logits, held, tuple(int(column) for column in named))
         self._driver = None if found is None else (found.column, found.gain)
-        self._warn_of_class_prior(self._told_of_driver())
-
-    def _told_of_driver(self) -> str:
-        """Say that labels reject the named attributes against a column which is not among them; empty if not."""
-        if self._driver is None:
-            return ""
-        return told_of_driver(str(attribute_names(self)[self._driver[0]]), self._driver[1])
+        self._warn_of_class_prior(told_of_drivers(self))
 
     def _warn_of_class_prior(self, told: str) -> None:
         if told:

@@ -33,6 +33,7 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_choice, check_flag, real_number, shown
 from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_of_row_order
+from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts, check_vector
 from scarless.engines import Engine, attach, has_own_engine, open_rows
 from scarless.engines.base import known_rows
@@ -40,8 +41,10 @@ from scarless.engines.blocks import Reading, Units, how_to_read
 from scarless.numerics.arrays import Array, Columns
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.pair.crossed import numeric_columns
 from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, Labelling, check_known, in_group, labelling_of
 from scarless.pair.fitted import Looks
+from scarless.pair.logistic import Training, labelled_rows
 from scarless.pair.problem import PairProblem, what_is_seen
 
 LARGEST_FALSE_POSITIVE_RATE = 0.5  # from there on a look would label negatives as often as chance labels positives
@@ -114,6 +117,36 @@ def read_rows(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> Giv
     doubts += tuple(audit_columns(engine, codes, getattr(model, "feature_names_in_", None)))
     engine, facts = facts_of(model, engine, X, looks)
     return Given(rows._replace(engine=engine), f_columns, e_columns, looks, checked.labels, codes, facts, doubts)
+
+
+def read_table(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> tuple[Training, Training, Given]:
+    """Check everything that a fit of the user's models to looks, audits and facts gets; rows are in memory.
+
+    Returned are all rows, those that count, and what was observed of these.
+    """
+    read = read_looks(model, X, y, audit)
+    everything = model._check_training(X, any_label(read.checked, model.pos_label), sample_weight)
+    model._coding, model.classes_ = read.checked.coding, read.checked.coding.classes
+    looks, f_columns, e_columns = design_looks(model, X, read)
+    counts = np.flatnonzero(everything.weight)
+    training = Training(take_rows(everything.X, counts), everything.s[counts], everything.weight[counts])
+    codes, audits = read.checked.labels[counts], read.audit[counts]
+    labels, seen = looks.counts(codes)
+    rows = without_columns(training, model._coding)
+    engine = attach(rows.engine, labels=labels, looks=seen, audit=audits)
+
+    def with_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
+        numbers = numeric_columns(training.X, np.array(columns, dtype=np.intp))
+        return attach(engine, **in_group(numbers, {}, name, tuple(range(len(columns))), values))  # type: ignore[arg-type]
+
+    engine, facts = facts_of(model, engine, X, looks, with_group)
+    given = Given(rows._replace(engine=engine), f_columns, e_columns, looks, codes, audits, facts, read.doubts)
+    return everything, training, given
+
+
+def without_columns(training: Training, coding: LabelCoding) -> LabelledRows:
+    """Return rows of an engine with labels and weights alone: their table is for the user's models to read."""
+    return labelled_rows(training._replace(X=np.empty((training.s.size, 0))), coding)
 
 
 def _read_anywhere(

@@ -2,52 +2,45 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from scarless.checks.options import check_jobs, check_positive, check_share
 from scarless.checks.rows import LabelledRows
-from scarless.checks.tables import refuse_device, take_rows
+from scarless.checks.tables import refuse_device
 from scarless.checks.vectors import check_random_stream
-from scarless.engines import Engine, attach
 from scarless.models.base import check_solver_options
 from scarless.models.pair import PairClassifier, means_all
 from scarless.models.published_em import check_two_estimators
-from scarless.models.reading import (
-    Given,
-    any_label,
-    design_looks,
-    facts_of,
-    read_looks,
-    read_rows,
-    tells_more,
-)
-from scarless.models.summary import FEW_LABELS, crossed_summary
+from scarless.models.reading import Given, read_rows, read_table, tells_more, without_columns
+from scarless.models.summary import crossed_summary
 from scarless.models.telling import warn_if_all_labelled, warn_if_all_positive
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
-from scarless.pair.cross_fit import CrossFit, Observed, Tell, held_out
+from scarless.pair.cross_fit import CrossFit, Tell
 from scarless.pair.crossed import (
+    Crossed,
     CrossOptions,
     counted,
     cross_fit,
-    cross_fit_looks,
     importances_of,
     model_of,
-    numeric_columns,
-    seen_at_looks,
+    problem_on_table,
     warn_of_collapse,
     warn_unless_settled,
 )
-from scarless.pair.facts import check_known, in_group, labelling_of
-from scarless.pair.fitted import CrossedSource, FittedPair, digest_of
+from scarless.pair.facts import check_known
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.groups import BY_MEAN, GROUPS_NEED, as_shares, check_groups, warn_of_heavy_rows
 from scarless.pair.inference import pair_inference
-from scarless.pair.logistic import Training, engine_of, labelled_rows
+from scarless.pair.logistic import Training
 from scarless.pair.optima import Step, warn_if_exchangeable
+from scarless.pair.problem import PairProblem
 from scarless.pair.solving import narrow_alone
 from scarless.pair.starts import check_starts
 
@@ -317,14 +310,14 @@ class SAREMClassifier(PairClassifier):
             raise ValueError(GROUPS_NEED)
         if more:
             refuse_device(X, "Several looks, audits, false positives and known facts")
-            self._refuse_with_looks(logistic=logistic)
+            self._refuse_with_looks()
         if not logistic:
-            (self._fit_crossed_looks if more else self._fit_crossed)(X, y, sample_weight, audit)
+            self._fit_crossed(X, y, sample_weight, audit, more=more)
             return self
         given = read_rows(self, X, y, sample_weight, audit) if more else self._one_label(X, y, sample_weight)
         self._fit_given(given)
         self._account_for(group, given.rows.engine)
-        if more and not self.n_audited_ and given.rows.totals.labelled < FEW_LABELS:
+        if more and not self.n_audited_:
             self._warn_if_level_is_unknown(float(given.rows.totals.labelled))
         return self
 
@@ -356,19 +349,13 @@ class SAREMClassifier(PairClassifier):
             found = self._climb(problem, self.n_starts, tol, rng=rng, progress=progress)
         self._store_fit(given, problem, found)
 
-    def _refuse_with_looks(self, *, logistic: bool) -> None:
+    def _refuse_with_looks(self) -> None:
         """Refuse what several looks, audits and facts do not go with."""
         if self.propensity_estimator is not None:
             raise ValueError(
                 "propensity_estimator is for one label of each row: with several looks, audits, false positives or "
                 "known facts the propensity is a logistic model. Leave propensity_estimator out; an estimator of your "
                 "own for the class is welcome."
-            )
-        said = labelling_of(self)
-        if not logistic and (said.offset is not None or said.bounds is not None):
-            raise ValueError(
-                "offset and bounds of the labelling are for two logistic models; leave them out where an estimator is "
-                "cross-fitted."
             )
         if not isinstance(self.n_starts, int):
             raise ValueError(
@@ -383,118 +370,67 @@ class SAREMClassifier(PairClassifier):
 
     # --- classifiers of the user's, fitted in folds
 
-    def _fit_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
-        everything = self._check_training(X, y, sample_weight)
-        training = counted(everything)
-        f_columns, e_columns = self._seen(
-            labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding), X
-        )[1:3]
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv")
+    def _fit_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any, *, more: bool) -> None:
+        """Fit the user's classifier in folds, with propensities, and relax both."""
+        if more:
+            everything, training, given = read_table(self, X, y, sample_weight, audit)
+        else:
+            everything = self._check_training(X, y, sample_weight)
+            training = counted(everything)
+            given = self._seen(without_columns(training, self._coding), X)
+        audited = given.audit if given.audit.size else None
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", audit=audited)
+        problem = given.problem(self.C, self.propensity_C)
         with self._told_of_steps() as tell:
-            propensity = self.propensity_estimator if e_columns.size else None
-            options = self._cross_options()
-            crossed = cross_fit(self.estimator, propensity, training, f_columns, e_columns, folds, options, tell)
-        fit, relaxation = crossed.fit, crossed.relaxation
-        self._store_folds(fit)
-        warn_of_collapse(fit, type(self).__name__)
-        warn_unless_settled(fit, type(self).__name__, max_iter=self.max_iter)
-        source = CrossedSource(crossed)
-        objective, parameters = source.models()
-        levels = (relaxation.levels, *(() if crossed.beside is None else (crossed.beside,)))
-        w = training.weight
-        self._hold(
-            FittedPair(
-                objective=objective,
-                parameters=parameters,
-                e_columns=e_columns,
-                weight=float(w.sum()),
-                labelled=float(w @ training.s),
-                source=source,
-                relaxation=relaxation,
-                levels=levels,
-                judged=float(fit.weight.sum()),
-                digest=digest_of(training.X, training.s),
+            crossed = cross_fit(
+                self.estimator,
+                training,
+                problem,
+                given.f_columns,
+                folds,
+                self._cross_options(),
+                tell,
+                propensity_model=self.propensity_estimator if given.e_columns.size else None,
             )
+        self._store_crossed(crossed, training, given, problem)
+
+    def _store_crossed(self, crossed: Crossed, training: Training, given: Given, problem: PairProblem) -> None:
+        fit, relaxation, name = crossed.fit, crossed.relaxation, type(self).__name__
+        self._store_folds(fit)
+        warn_of_collapse(fit, name)
+        warn_unless_settled(fit, name, max_iter=self.max_iter)
+        pair = FittedPair(
+            objective=crossed.objective,
+            parameters=crossed.parameters,
+            e_columns=given.e_columns,
+            weight=problem.weight,
+            labelled=float(problem.totals.labelled),
+            looks=given.looks,
+            source=crossed,
+            relaxation=relaxation,
+            levels=crossed.levels,
+            judged=float(fit.weight.sum()),
+            digest=digest_of(training.X, training.s),
         )
+        self._hold(pair)
         if crossed.learned is not None:
             del self.propensity_coef_, self.propensity_intercept_
         self.relaxation_ = relaxation
         self.log_likelihood_, self.label_frequency_ = relaxation.log_likelihood, relaxation.label_frequency
-        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
-        warn_if_all_positive(relaxation.class_prior, float(w @ training.s) / float(w.sum()), type(self).__name__)
         self.class_prior_ = relaxation.class_prior
-        self._warn_if_level_is_unknown(float(w @ training.s))
-        self._warn_of_driver(training, [fit.u], fit.weight, e_columns)
-
-    def _fit_crossed_looks(self, X: Any, y: Any, sample_weight: Any, audit: Any) -> None:
-        read = read_looks(self, X, y, audit)
-        checked, codes, doubts = read
-        everything = self._check_training(X, any_label(checked, self.pos_label), sample_weight)
-        self._coding, self.classes_ = checked.coding, checked.coding.classes
-        looks, f_columns, e_columns = design_looks(self, X, read)
-        counts = np.flatnonzero(everything.weight)
-        training = Training(take_rows(everything.X, counts), everything.s[counts], everything.weight[counts])
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", audit=codes[counts])
-        labels, seen = looks.counts(checked.labels[counts])
-        rows: dict[str, Any] = {"s": training.s, "labels": labels, "looks": seen, "audit": codes[counts]}
-
-        def with_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
-            numbers = numeric_columns(training.X, np.array(columns, dtype=np.intp))
-            rows.update(in_group(numbers, rows, name, tuple(range(len(columns))), values))  # type: ignore[arg-type]
-            return attach(engine, **{name: rows[name]})
-
-        engine = engine_of(numeric_columns(training.X, seen_at_looks(looks.objective)), w=training.weight, **rows)
-        engine, facts = facts_of(self, engine, X, looks, with_group)
-        bare = labelled_rows(training._replace(X=np.empty((training.s.size, 0))), self._coding)
-        given = Given(
-            bare._replace(engine=engine),
-            f_columns,
-            e_columns,
-            looks,
-            checked.labels[counts],
-            codes[counts],
-            facts,
-            doubts,
-        )
-        observed = Observed(training.s, *(rows[name].astype(np.float64) for name in ("labels", "looks", "audit")))
-        weights = training.weight, held_out(training.weight, folds)
-        with self._told_of_steps() as tell:
-            found = cross_fit_looks(
-                self.estimator,
-                training.X,
-                given.problem(self.C, self.propensity_C),
-                observed,
-                weights,
-                rows,
-                f_columns,
-                folds,
-                self._cross_options(),
-                tell,
-            )
-        self._store_folds(found.crossed.fit)
-        warn_unless_settled(found.crossed.fit, type(self).__name__, max_iter=self.max_iter)
-        source = CrossedSource(found.crossed)
-        objective, parameters = source.models()
-        inference = pair_inference(found.relaxed, found.relaxation.fit)
-        self._hold(
-            FittedPair(
-                objective=objective,
-                parameters=parameters,
-                e_columns=e_columns,
-                weight=float(training.weight.sum()),
-                labelled=float(training.weight @ training.s),
-                looks=looks,
-                source=source,
-                relaxation=found.crossed,  # type: ignore[arg-type]
-                judged=float(found.crossed.fit.weight.sum()),
-                shares=inference,
-            )
-        )
-        self.log_likelihood_ = inference.log_likelihood
-        self.label_frequency_ = inference.labelled_positives / inference.positives
-        self.class_prior_ = inference.positives / found.relaxed.weight
-        self._store_looks(given, found.relaxed, found.relaxation.fit, inference)
-        warn_of_heavy_rows(float(found.relaxed.totals.n_rows), found.relaxed.weight, type(self).__name__, BY_MEAN)
+        if given.looks is None:
+            warn_if_all_labelled(self.label_frequency_, name)
+            warn_if_all_positive(self.class_prior_, problem.labelled_share, name)
+            self._warn_of_driver(training, [fit.u], fit.weight, given.e_columns)
+        else:
+            relaxed = problem_on_table(crossed, training, problem)
+            top = fit_pair(relaxed, crossed.parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
+            inference = pair_inference(relaxed, top.at(crossed.parameters))
+            self._pair = replace(pair, shares=inference)
+            self._store_looks(given, relaxed, top, inference)
+            warn_of_heavy_rows(float(relaxed.totals.n_rows), relaxed.weight, name, BY_MEAN)
+        if given.looks is None or not given.looks.n_audited:
+            self._warn_if_level_is_unknown(pair.labelled)
 
     def _store_folds(self, fit: CrossFit) -> None:
         """Store the models of the folds, and how the steps went."""

@@ -19,7 +19,7 @@ from scarless.models.summary import (
     few_labels_remarks,
     propensity_parameters,
 )
-from scarless.models.telling import CLAIM_DISAGREES, warn_if_all_labelled, warn_if_all_positive
+from scarless.models.telling import CLAIM_DISAGREES, told_of_drivers, warn_if_all_labelled, warn_if_all_positive
 from scarless.numerics.arrays import ArrayLike, Columns
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
@@ -41,6 +41,7 @@ from scarless.pair.groups import (
 )
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, levels_interval, relax
 from scarless.pair.stack import (
     MOST_COLUMNS,
@@ -394,7 +395,8 @@ class SARStackingClassifier(PairClassifier):
         engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=mean_logits(members))
         options = self._options(nameless=not e_columns.size)
         follow, design = options.follow if follow is None else follow, Design.of(np.arange(e_columns.size))
-        return relax(engine, design, audits=options.audits, follow=follow, known=options.known, merge=True)
+        problem = PairProblem.of(engine, design, design)
+        return relax(problem, audits=options.audits, follow=follow, known=options.known, merge=True)
 
     def _beside(self, stack: "_Stack", training: Training, folds: list[Fold]) -> tuple[Levels, ...]:
         """Return the levels of a propensity that follows the class too, as where an attribute was not named."""
@@ -575,7 +577,7 @@ class SARStackingClassifier(PairClassifier):
                 "class logit. No member's ranking of rows depends on this assumption; that of their mean hardly does. "
                 f"The class prior and the propensities do.{untried}"
             ]
-        if told := self._told_of_driver():
+        if told := told_of_drivers(self):
             return [told]
         if self._missing > LEAST_GAIN:
             return [

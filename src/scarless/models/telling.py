@@ -141,6 +141,13 @@ def told_of_higher(model: Any) -> str:
     return told[0].upper() + told[1:]
 
 
+def told_of_drivers(model: Any) -> str:
+    """Say that labels reject the named attributes against a column which is not among them; empty if not."""
+    if model._driver is None:
+        return ""
+    return told_of_driver(str(attribute_names(model)[model._driver[0]]), model._driver[1])
+
+
 def told_of_form(model: Any) -> str:
     """Say that the labels contradict the form of the models, and what to do; empty where they do not."""
     found = getattr(model, "form_test_", None)
@@ -206,10 +213,12 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
             "formula)."
         )
     inference = pair.inference
-    if pair.looks is None and inference is not None:
+    if pair.looks is None:
         remarks += [remark for levels in pair.levels[:1] for remark in levels.remarks()]
         remarks += few_labels_remarks(pair.labelled)
-        remarks += [ONE_PROPENSITY] if inference.e.n_columns == 0 else []
+        remarks += [*filter(None, [told_of_drivers(model)])]
+        remarks += [ONE_PROPENSITY] if pair.e_columns.size == 0 else []
+    if pair.looks is None and inference is not None:
         remarks += [EXCHANGEABLE] if inference.exchangeable else []
         if all_labelled(inference.label_frequency.value):
             remarks.append(

@@ -313,7 +313,7 @@ def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matr
         before = blocks.get(logit.place.start)
         blocks[logit.place.start] = scaled if before is None else before + scaled
     parts = [blocks[place.start] for place in objective.places]
-    if sparse.issparse(X):
+    if any(sparse.issparse(part) for part in parts):
         every = sparse.hstack(parts, format="csr")
         return (every.T @ every).toarray()
     every = np.hstack(parts)

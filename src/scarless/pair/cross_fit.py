@@ -6,28 +6,29 @@ propensity is fitted to these judgements.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import expit, logit
 
-from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
-from scarless.engines import Engine, attach
+from scarless.engines import Rows, attach
 from scarless.engines.blas import threads_for_folds, trees_alone
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
-from scarless.numerics.linear import Design
 from scarless.numerics.looks import LookTerms, detected, look_terms
-from scarless.numerics.objectives import KnownPropensity
+from scarless.numerics.objectives import KnownPropensity, PairObjective
+from scarless.numerics.relaxed import LEVEL, SLOPE, RelaxedPair
 from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
-from scarless.pair.logistic import block_logits, propensity_start, ridge_of
-from scarless.pair.problem import Audits
-from scarless.pair.solving import PenalisedProblem
+from scarless.pair.logistic import in_memory, propensity_start
+from scarless.pair.problem import IMAGINED_FALSE_LABEL, PairProblem
+from scarless.pair.relaxed import standard_scales
+from scarless.pair.solving import PenalisedProblem, Pull
 
 Tell = Callable[[str], None]
 
@@ -65,35 +66,78 @@ class FixedPropensity:
 
 
 class LogisticPropensity:
-    """A logistic model of some columns. The likelihood is the same in both models, so `f` given is `e` given.
+    """Logistic propensities of any number of looks, and rates of false positives, given the class's logits.
 
-    One that is `held` stays where the paper's start has it: it sees all that the classifier sees, and fitted while the
-    classifier is still nearly constant it would take its place.
+    The problem's table is what the propensities see; its class model is not asked. A propensity that is `held` stays
+    where the paper's start has it: it sees all that the classifier sees, and fitted while the classifier is still
+    nearly constant it would take its place.
     """
 
-    def __init__(self, engine: Engine, e: Design, *, C: float, audits: Audits | None, held: bool = False) -> None:
-        self.held = held
-        self.engine, self.design, self.C = engine, e, C
-        self.pulls = () if audits is None else (audits.pull(0),)
-        self.beta = np.zeros(e.n_parameters)
-        self.v = np.zeros(engine.n_rows)
+    def __init__(self, problem: PairProblem, *, held: bool = False) -> None:
+        self.problem, self.held = problem, held
+        self.others = np.zeros(problem.n_parameters - problem.f.n_parameters)
+        self.v: Any = np.zeros(problem.engine.n_rows)
+
+    @cached_property
+    def _pair(self) -> RelaxedPair:
+        """The likelihood of propensities and rates alone, for looks: slope and level of the class are held."""
+        objective = self.problem.objective
+        scales = standard_scales(self.problem.engine, objective, self.problem.weight)
+        return RelaxedPair.of(objective, 0.0, *scales, held=(SLOPE, LEVEL))
 
     def start(self, f: Vector) -> None:
-        """Fit labels, unlabelled rows weighted by their probability of being positive."""
-        self._take(propensity_start(attach(self.engine, f=f), self.design, C=self.C))
+        """Fit labels, unlabelled rows weighted by their probability of being positive.
+
+        With several looks as if each row had one: whether any label was found. The class of audited rows is known.
+        """
+        problem, n_f = self.problem, self.problem.f.n_parameters
+        if problem.told_by_height:
+            audit = in_memory(problem.engine, "audit")
+            f = np.where(audit >= 0, audit, f)
+        found = propensity_start(attach(problem.engine, f=f), problem.e, C=problem.propensity_C)
+        self._take(problem.spread(np.concatenate([np.zeros(n_f), found]))[n_f:])
 
     def update(self, u: Vector) -> None:
-        """Maximise the observed likelihood, the class given."""
+        """Maximise the observed likelihood, the class given. The likelihood is the same in both models."""
         if self.held:
             return
-        rows = attach(self.engine, v=u)
-        problem = PenalisedProblem(rows, KnownPropensity(self.design), ridge_of(self.design, self.C), self.pulls)
-        total = row_totals(self.engine).weight
-        self._take(problem.solve(self.beta, total_weight=total, tol=1e-7, max_iter=50).parameters)
+        problem = self.problem
+        ridge, weight = problem.ridge[problem.f.n_parameters :], problem.weight
+        if not problem.told_by_height:  # one look and nothing more: its own kernel takes fewer operations
+            rows, objective = attach(problem.engine, v=u), KnownPropensity(problem.e)
+            pulls = () if problem.audits is None else (problem.audits.pull(0),)
+            alone = PenalisedProblem(rows, objective, ridge, pulls)
+            self._take(alone.solve(self.others, total_weight=weight, tol=1e-7, max_iter=50).parameters)
+            return
+        pair, nothing = self._pair, np.zeros(2)
+        rates = problem.objective.n_rates
+        false = tuple(Pull(IMAGINED_FALSE_LABEL, np.eye(pair.n_parameters)[-1 - i]) for i in range(rates))
+        ridge = np.append(nothing, ridge / pair.parameter_units**2)
+        found = PenalisedProblem(attach(problem.engine, u=u), pair, ridge, false).solve(
+            np.append(nothing, pair.standardised(self.others)),
+            total_weight=weight,
+            tol=1e-10,
+            max_iter=50,
+            damp_indefinite=problem.objective.false_positives is not None,
+        )
+        self._take(pair.in_table_units(found.parameters[2:]))
 
-    def _take(self, beta: Vector) -> None:
-        self.beta = beta
-        self.v = self.engine.collect(block_logits, self.design, beta)
+    def _take(self, others: Vector) -> None:
+        self.others = others
+        objective = self.problem.objective
+        beta = np.append(np.zeros(objective.f.n_parameters), others)
+        found = self.problem.engine.collect(block_look_logits, objective, beta)
+        self.v = found if self.problem.told_by_height else found[:, 0]
+
+
+def block_look_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
+    """Return the logits of all propensities, a column for each kind of look, then those of false positives."""
+    kinds, columns = objective.n_kinds, objective.logit_values(X, beta)[1:]
+    estimated, given = iter(columns[kinds:]), objective.false_positives  # in the order of their looks
+    if given is not None and not isinstance(given, str):
+        known = np.asarray(given, dtype=np.float64)
+        columns[kinds:] = [next(estimated) if np.isnan(h) else np.full(X.shape[0], h) for h in known]
+    return np.stack(columns, axis=1)
 
 
 class LearnedPropensity:
@@ -220,10 +264,11 @@ class Observed(NamedTuple):
     labels: Matrix  # how many of each kind
     looks: Matrix
     audit: Vector  # 1, 0, and -1 for rows that nobody checked
+    bounds: tuple[float, float] | None = None  # of all propensities
 
     def of(self, rows: Any) -> "Observed":
         """Return what was observed of some rows."""
-        return Observed(self.s[rows], self.labels[rows], self.looks[rows], self.audit[rows])
+        return Observed(*(each[rows] for each in self[:4]), self.bounds)
 
     def first(self, w: Vector) -> tuple[Vector, Vector]:
         """Return targets and weights of a first classifier; whose class was checked, its class is known."""
@@ -234,7 +279,7 @@ class Observed(NamedTuple):
         """Return what each row says."""
         n_kinds = self.looks.shape[1]
         rates = v[:, n_kinds:] if v.shape[1] > n_kinds else None
-        return look_terms(u, v[:, :n_kinds], rates, self.labels, self.looks, self.audit)
+        return look_terms(u, v[:, :n_kinds], rates, self.labels, self.looks, self.audit, self.bounds)
 
     def value(self, u: Vector, v: Any) -> Vector:
         """Return the log-likelihood."""
@@ -252,6 +297,15 @@ class Observed(NamedTuple):
     def found(self, v: Any) -> Vector:
         """Return the probability that a positive row has a label at any of its looks."""
         return detected(self.terms(np.zeros(len(v)), v))[0]
+
+
+def evidence_of(problem: PairProblem) -> Evidence:
+    """Return what was observed of each row of a problem, in memory."""
+    s = in_memory(problem.engine, "s")
+    if not problem.told_by_height:
+        return OneLabel(s)
+    seen = (in_memory(problem.engine, name).astype(np.float64) for name in problem.objective.observed)
+    return Observed(s, *seen, problem.objective.bounds)
 
 
 def _balanced(targets: Vector, w: Vector) -> Vector:

@@ -14,6 +14,7 @@ from scarless.engines import Engine, Rows
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.objectives import Curvature, PairObjective, Sums
+from scarless.numerics.relaxed import RelaxedPair
 from scarless.pair.solving import ChangeOfUnits
 
 _SURE = 1e-5  # a standard error of 0, where it has to be divided by
@@ -187,7 +188,7 @@ class Fact:
     """
 
     engine: Engine
-    objective: PairObjective
+    objective: PairObjective | RelaxedPair
     kind: int | None  # of look; None: the class prior
     group: str | None  # the name of the rows' values that say who belongs to it
     value: float
@@ -254,8 +255,23 @@ def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tu
 
 
 def _share_sums(
-    X: Any, rows: Rows, objective: PairObjective, beta: Vector, kind: int | None, group: str | None, bend: bool
+    X: Any,
+    rows: Rows,
+    objective: PairObjective | RelaxedPair,
+    beta: Vector,
+    kind: int | None,
+    group: str | None,
+    bend: bool,
 ) -> _ShareSums:
+    if isinstance(objective, RelaxedPair):
+        table, at = objective.table(X, rows, beta), objective.inside(beta)
+        found = _share_sums(table, rows, objective.inner, at, kind, group, bend)
+        shown_as = Curvature.OBSERVED if bend else Curvature.NONE
+        above, below = (
+            objective.chained(Sums(value, gradient, matrix), shown_as, own=0.0)
+            for value, gradient, matrix in (found[::2], found[1::2])
+        )
+        return _ShareSums(*(each for pair in zip(above, below, strict=True) for each in pair))
     terms, w = objective.terms(X, rows, beta), rows["w"]
     if group is not None:
         w = w * rows[group]

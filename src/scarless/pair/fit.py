@@ -70,13 +70,45 @@ def fit_pair(
     wide as the share of as many rows as there are would be if their classes were known, whose target moves until the
     share is where it should be.
     """
-    beta = paper_start(problem) if start is None else start
-    facts, solution, met = tuple(_widened(fact, problem.weight) for fact in problem.facts), None, True
+    beta, curvatures = paper_start(problem) if start is None else start, iter((curvature,))
+
+    def climb(facts: tuple[Fact, ...], at: Vector, exactly: bool) -> Solution:
+        return _climb(problem, problem.penalised(facts), at, options, next(curvatures, None), exactly=exactly)
+
+    solution, facts, met = keep_to_facts(problem.facts, problem.weight, beta, climb)
+    penalised = problem.penalised(facts)
+    if problem.told_by_height and options.tol < ROUGH_GAIN and solution.status is Status.CONVERGED:
+        solution = _polished(penalised, solution, exactly=bool(facts))
+    log_likelihoods = [penalised.penalty(at.parameters) - at.value for at in solution.history]
+    information = None if solution.curvature is None else solution.curvature - penalised.bend(solution.parameters)
+    return PairFit(*problem.objective.split(solution.parameters), solution, log_likelihoods, information, facts, met)
+
+
+class Kept(NamedTuple):
+    """Where a solver ended that keeps to facts, the facts with their multipliers, and whether all of them are met."""
+
+    solution: Solution
+    facts: tuple[Fact, ...]
+    met: bool
+
+
+def keep_to_facts(
+    facts: tuple[Fact, ...],
+    weight: float,
+    beta: Vector,
+    climb: Callable[[tuple[Fact, ...], Vector, bool], Solution],
+) -> Kept:
+    """Solve a problem with facts from a start by the method of multipliers.
+
+    ``climb(facts, start, exactly)`` solves it with facts as they are at the moment.
+    """
+    facts, solution, met = tuple(_widened(fact, weight) for fact in facts), None, True
+    exactly = any(fact.widened for fact in facts)
     for _ in range(MOST_MULTIPLIER_ROUNDS):
-        found = _climb(problem, problem.penalised(facts), beta, options, curvature, exactly=_any_widened(facts))
+        found = climb(facts, beta, exactly)
         solution = found if solution is None else solution.followed_by(found)
-        beta, curvature = solution.parameters, None
-        if not _any_widened(facts):
+        beta = solution.parameters
+        if not exactly:
             break
         moved = tuple(fact.moved(fact.share(beta, bend=False).value) if fact.widened else fact for fact in facts)
         away = [fact.widened * abs(new.multiplier - fact.multiplier) for fact, new in zip(facts, moved, strict=True)]
@@ -84,12 +116,7 @@ def fit_pair(
         if met or solution.status is not Status.CONVERGED:
             break
     assert solution is not None
-    penalised = problem.penalised(facts)
-    if problem.told_by_height and options.tol < ROUGH_GAIN and solution.status is Status.CONVERGED:
-        solution = _polished(penalised, solution, exactly=bool(facts))
-    log_likelihoods = [penalised.penalty(at.parameters) - at.value for at in solution.history]
-    information = None if solution.curvature is None else solution.curvature - penalised.bend(solution.parameters)
-    return PairFit(*problem.objective.split(solution.parameters), solution, log_likelihoods, information, facts, met)
+    return Kept(solution, facts, met)
 
 
 def _climb(
@@ -130,10 +157,6 @@ def paper_start(problem: PairProblem) -> Vector:
     f = balanced_start(one.engine, one.f, one.labelled_share, C=one.C)
     engine = with_probability(one.engine, one.f, f, "f")
     return problem.spread(np.concatenate([f, propensity_start(engine, one.e, C=one.propensity_C)]))
-
-
-def _any_widened(facts: tuple[Fact, ...]) -> bool:
-    return any(fact.widened for fact in facts)
 
 
 def _widened(fact: Fact, weight: float) -> Fact:

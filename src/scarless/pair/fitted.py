@@ -17,7 +17,6 @@ from scipy.special import expit
 
 from scarless.checks.looks import Codes, counts_of
 from scarless.checks.order import exact_keys
-from scarless.checks.tables import take_columns
 from scarless.engines import Engine, Rows, open_rows
 from scarless.numerics import linear
 from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector
@@ -27,7 +26,7 @@ from scarless.numerics.looks_objective import detection_curve
 from scarless.numerics.namespace import in_float64
 from scarless.numerics.objectives import LogisticPair, PairObjective
 from scarless.numerics.sigmoid import sigmoid
-from scarless.pair.crossed import LooksCrossed, numeric_columns
+from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_relaxation
 from scarless.pair.inference import PairInference
 from scarless.pair.relaxed import Levels, Relaxation, draw_class_priors, levels_interval
@@ -267,17 +266,6 @@ class FittedPair:
         return np.asarray(rows.collect(_block_logits, self.objective, self.parameters))[:, 1]
 
 
-def linear_table(logits: Vector, seen: Any) -> Matrix:
-    """Return a table of a class's logits and of what propensities see."""
-    beside = np.asarray(seen.toarray() if sparse.issparse(seen) else seen, dtype=np.float64)
-    return np.column_stack([logits, beside])
-
-
-def as_it_is(n_others: int) -> tuple[Design, Design]:
-    """Return what class and propensity see of a table that has the class's logit first, and then so many columns."""
-    return Design.of(np.arange(1)), Design.of(np.arange(1, 1 + n_others))
-
-
 def digest_of(X: Any, s: Vector) -> int:
     """Return a number that rows with their labels have in common with the same rows in the same order."""
     labels = np.ascontiguousarray(s, dtype=np.float64)
@@ -330,46 +318,6 @@ def in_double(X: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class CrossedSource:
-    """The logits of a cross-fitted classifier, relaxed, and what its propensity sees."""
-
-    crossed: Any
-
-    @property
-    def fit(self) -> Any:
-        """The models of the folds."""
-        return self.crossed.fit
-
-    def table(self, X: Any) -> Matrix:
-        """Return the class's logit first."""
-        crossed = self.crossed
-        if isinstance(crossed, LooksCrossed):
-            return linear_table(crossed.logits(X), numeric_columns(X, crossed.columns))
-        if crossed.learned is not None:
-            return linear_table(crossed.logits(X), crossed.learned.logits(take_columns(X, crossed.e_columns))[:, None])
-        return linear_table(crossed.logits(X), numeric_columns(X, crossed.e_columns))
-
-    def members(self, table: Matrix) -> list[tuple[Vector, Relaxation]]:
-        """Return the classifier's logits, not relaxed."""
-        if isinstance(self.crossed, LooksCrossed):
-            return []
-        return [(self.crossed.relaxation.undone(table[:, 0]), self.crossed.relaxation)]
-
-    def held_out(self) -> Vector | None:
-        """Return the class's logits of the rows of the fit."""
-        return None if isinstance(self.crossed, LooksCrossed) else self.crossed.relaxed_logits
-
-    def models(self) -> tuple[PairObjective, Vector]:
-        """Return the likelihood of the table, and its parameters."""
-        crossed = self.crossed
-        if isinstance(crossed, LooksCrossed):
-            return crossed.objective, np.concatenate([[1.0, 0.0], crossed.others])
-        if crossed.learned is not None:
-            return LogisticPair(*as_it_is(1)), np.array([1.0, 0.0, 1.0, crossed.relaxation.e[-1]])
-        return LogisticPair(*as_it_is(crossed.e_columns.size)), np.concatenate([[1.0, 0.0], crossed.relaxation.e])
-
-
-@dataclass(frozen=True)
 class StackSource:
     """The mean of a stack's members, relaxed; what its propensity sees; and behind that the members' own logits."""
 
@@ -381,7 +329,7 @@ class StackSource:
         """Return the class's logit first."""
         logits = [member.logits(X) for member in self.stacked]
         mean = self.relaxation(mean_logits(self.stacked, logits))
-        return np.column_stack([linear_table(mean, numeric_columns(X, self.e_columns)), *logits])
+        return np.column_stack([mean, dense(numeric_columns(X, self.e_columns)), *logits])
 
     def members(self, table: Matrix) -> list[tuple[Vector, Relaxation]]:
         """Return the logits of each member that counts, and of all together."""
@@ -395,8 +343,6 @@ class StackSource:
 
     def models(self) -> tuple[PairObjective, Vector]:
         """Return the likelihood of the table, and its parameters; the propensity may follow the class's logit."""
-        follow, (f, e) = self.relaxation.follow, as_it_is(self.e_columns.size)
-        if follow:
-            e = Design.of(np.arange(1 + self.e_columns.size))
-        others = [*([follow] if follow else []), *self.relaxation.e]
-        return LogisticPair(f, e), np.concatenate([[1.0, 0.0], others])
+        follow, n = self.relaxation.follow, self.e_columns.size
+        objective = LogisticPair(Design.of(np.arange(1)), Design.of(np.arange(0 if follow else 1, 1 + n)))
+        return objective, np.concatenate([[1.0, 0.0], [follow] if follow else [], self.relaxation.e])

@@ -1,9 +1,9 @@
-r"""The relaxed fit: scale and level of a classifier, and the propensity, estimated anew from held-out logits.
+r"""The relaxed fit: scale and level of a classifier, and the propensities, estimated anew from held-out logits.
 
-The level is what labels tell least of: often a lower class prior with a higher propensity does almost as well. So the
-level is not taken where the likelihood happens to be highest. It is walked through; at each step everything else is
-fitted anew; and the mean class prior, weighted by the likelihood, is the one that is believed. The spread is its
-uncertainty.
+One label of each row says little about the class prior: a lower class prior with a higher propensity often fits almost
+as well. The likelihood is therefore evaluated on a grid of levels, with all other parameters fitted anew at each. For
+one label of each row the estimate is the mean class prior over the grid, weighted by the likelihood. Several looks and
+audits identify the level: there the estimate is the optimum, and the grid is for intervals alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,17 +17,19 @@ from scipy.special import logit, xlog1py, xlogy
 
 from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
-from scarless.numerics import likelihood
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.interval import Interval
-from scarless.numerics.linear import Design, logits, squared_sums, transposed_product
+from scarless.numerics.linear import Design, squared_sums, transposed_product
 from scarless.numerics.namespace import at_least, at_most, namespace_of
-from scarless.numerics.newton import Solution, Status
-from scarless.numerics.relaxed import RelaxedPair, centre_sums
+from scarless.numerics.newton import Solution, Status, solve_positive
+from scarless.numerics.objectives import Curvature, PairObjective
+from scarless.numerics.relaxed import LEVEL, SLOPE, RelaxedPair, centre_sums, columns_of_propensities, moved_to_logits
 from scarless.numerics.sigmoid import softplus
-from scarless.pair.facts import KnownShare
+from scarless.pair.facts import ClassPrior, Fact, KnownShare
+from scarless.pair.fit import GAIN_WITH_FACTS, keep_to_facts
 from scarless.pair.logistic import engine_of
-from scarless.pair.solving import PenalisedProblem, Pull
+from scarless.pair.problem import IMAGINED_FALSE_LABEL, PairProblem
+from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
 PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
@@ -49,6 +51,7 @@ _SURE = 30.0  # that of a label frequency of 1, to rounding
 _MANY_ROWS = 3_000  # from which on rows of nearly the same logit are merged
 _GROUP = 0.01  # of the spread of logits, within such a group of up to 10,000 rows
 _CORRECTIONS = 4  # of the level, until its class prior is the one that is known
+_LEAST_AUDITS = 1e-3  # imaginary, that keep a level finite and weigh as good as nothing
 
 
 class Levels(NamedTuple):
@@ -94,7 +97,8 @@ class Levels(NamedTuple):
         fine = self._replace(class_prior=prior, **dict(zip(self._fields[1:7], fields, strict=True)))
         fine = fine._replace(exchanged=fine.exchanged > 0.5)
         known = np.sum([fact.log_density(getattr(fine, fact.share)) for fact in facts], axis=0)
-        return fine._replace(log_density=fine.log_density + known, known=known)
+        before = np.interp(prior, self.class_prior, self.known) if np.ndim(self.known) else 0.0
+        return fine._replace(log_density=fine.log_density + known, known=before + known)
 
     @property
     def apart(self) -> float:
@@ -200,26 +204,48 @@ class Relaxation:
         centred = values - (values @ weight)[:, None]
         return np.asarray(np.sqrt(np.square(centred) @ weight))
 
+    def on_table_of_logits(self, template: PairObjective, *, given: bool = False) -> tuple[PairObjective, Vector]:
+        """Return likelihood and parameters for a table of held-out logits and what the propensities see of another.
+
+        `template` is a likelihood of that other table's own columns. With `given`, the second column is the logit that
+        a learner gave.
+        """
+        columns, follow = columns_of_propensities(template), self.follow
+        objective = moved_to_logits(template, columns, 1 + given, [0] * (follow != 0) + [1] * given)
+        level, start = float(self(np.zeros(1))[0]), 0
+        parts = [np.array([self.slope, level])]
+        for place in objective.places[1 : 1 + len(objective.models)]:
+            first = np.array([follow * self.slope] * (follow != 0) + [1.0] * given)
+            own = self.e[start : start + place.stop - place.start - first.size].copy()
+            own[-1] += follow * level
+            start += own.size
+            parts += [first, own]
+        return objective, np.concatenate([*parts, self.e[start:]])
+
     def of_linear(self, beta: Vector) -> Vector:
         """Return the parameters of a relaxed linear model; the intercept is last."""
         return np.append(self.slope * beta[:-1], self(beta[-1:]))
 
 
 def relax(
-    engine: Engine,
-    e: Design,
+    problem: PairProblem,
     *,
     audits: float = 4.0,
     hold: Vector | None = None,
     follow: float = 0.0,
+    given: bool = False,
+    start: Vector | None = None,
     known: Sequence[KnownShare] = (),
     merge: bool = False,
 ) -> Relaxation:
-    """Estimate scale and level of held-out logits ``u``, and the propensity, together. Rows of weight 0 do not count.
+    """Estimate scale and level of held-out logits, and the propensities, together. Rows of weight 0 do not count.
 
-    The rows have ``u``, ``s``, ``w``, and ``v`` where something is known of the propensity's logit already. `audits`
-    imaginary positives, half of them labelled, keep the label frequency off 0 and 1: a Beta distribution for it, before
-    the labels are seen.
+    The problem's rows have the held-out logit ``u``, and ``v`` where a learner has `given` the propensity's. Its
+    classifier, totals and imaginary audits are not read. `start` are parameters of the propensities, and rates, to
+    begin with.
+
+    With one label of each row, `audits` imaginary positives, half of them labelled, keep the label frequency off 0 and
+    1: a Beta distribution for it, before the labels are seen.
 
     `hold` is for a propensity that sees all that the classifier sees, and could take its place: the parameters that it
     was fitted with, from which it is then held not to go far, and neither is the level. Levels at which the propensity
@@ -227,31 +253,27 @@ def relax(
     have them.
 
     `follow` is the slope of the propensity's logit in the class logit, for a propensity whose attributes nobody named.
-    `known` is what is known of the class prior and the label frequency from elsewhere. With `merge`, many rows in
-    memory of nearly the same logit are merged, where no propensity attribute tells them apart.
+    `known` is what is known of the class prior and the label frequency of all rows from elsewhere, in addition to the
+    problem's facts. With `merge`, many rows in memory of nearly the same logit are merged, where nothing else tells
+    them apart.
     """
-    if merge and engine.n_rows > _MANY_ROWS and not e.n_columns and hold is None:
-        engine = _merged(engine)
-    fits = _Fits.of(engine, e, audits, hold, follow)
-    top = fits.at_top()
-    believed = top._replace(exchanged=False)  # whatever lies around it
-    points = sorted([believed, *fits.walk(top, 1.0), *fits.walk(top, -1.0)], key=lambda point: point.class_prior)
-    levels = _levels_of(points).told(known)
-    there = min(points, key=lambda point: abs(point.class_prior - levels.mean))
-    shift = float(np.interp(levels.mean, levels.class_prior, levels.shift))
-    at_mean = fits.at(shift, there.theta)
-    for _ in range(_CORRECTIONS if known else 0):
-        shift += (levels.mean - at_mean.class_prior) / max(at_mean.pace, 1e-6)
-        at_mean = fits.at(shift, at_mean.theta)
-    # With many propensity attributes a fit may jump to another optimum, whose class prior is not the mean at all.
-    jumped = abs(at_mean.class_prior - levels.mean) > _FURTHEST
-    return fits.relaxation(there if jumped else at_mean, levels)
+    sees_nothing = not columns_of_propensities(problem.objective).size
+    if merge and sees_nothing and hold is None and not (given or problem.facts) and problem.engine.n_rows > _MANY_ROWS:
+        problem = _merged(problem)
+    top, fits = _Fits.of(problem, audits, hold, follow, given=given).at_top(start)
+    told = [*known, *(ClassPrior(fact.value, float(np.sqrt(fact.variance))) for fact in problem.facts if _of_all(fact))]
+    # Whatever lies around it, the top is believed. With a fact about all rows it is not the best fit at its level.
+    first = fits.at(top.theta[LEVEL], top.theta) if fits.by_height and told else top._replace(exchanged=False)
+    points = sorted([first, *fits.walk(first, 1.0), *fits.walk(first, -1.0)], key=lambda point: point.class_prior)
+    levels = _levels_of(points).told(told)
+    return fits.relaxation(top if fits.by_height else fits.at_mean(points, levels, exactly=bool(known)), levels)
 
 
-def relax_roughly(engine: Engine, e: Design, *, audits: float = 4.0, hold: Vector | None = None) -> Relaxation:
-    """Return the most likely relaxation, without a walk through the levels: enough to compare classifiers."""
-    fits = _Fits.of(engine, e, audits, hold)
-    top = fits.at_top()
+def relax_roughly(
+    problem: PairProblem, *, audits: float = 4.0, hold: Vector | None = None, start: Vector | None = None
+) -> Relaxation:
+    """Return the most likely relaxation, without a grid of levels: enough to compare classifiers."""
+    top, fits = _Fits.of(problem, audits, hold).at_top(start)
     return fits.relaxation(top, _levels_of([top]))
 
 
@@ -305,6 +327,7 @@ class _Point(NamedTuple):
     log_likelihood: float
     log_density: float
     imagined: float
+    known: float  # what facts about groups and looks add to the density
     pace: float  # of the class prior, as the level moves
     curvature: Matrix | None  # at the solution, where the level was held
     converged: bool
@@ -315,33 +338,74 @@ class _Point(NamedTuple):
 class _Fits:
     """The rows, and the fits at one level or another."""
 
-    engine: Engine  # rows: u (centred), v, s, w
+    engine: Engine  # rows: u (centred), v, w, and what was observed
     objective: RelaxedPair
     weight: float
     labelled: float
     audits: float
-    hold: Vector | None
+    hold: Vector | None  # in the units of the table
+    ridge: Vector
+    pulls: tuple[Pull, ...]  # imaginary labels of negatives
+    facts: tuple[Fact, ...]
+    by_height: bool  # whether the likelihood itself tells the level
 
     @classmethod
-    def of(cls, engine: Engine, e: Design, audits: float, hold: Vector | None, follow: float = 0.0) -> "_Fits":
-        totals, centre = row_totals(engine), engine.total(centre_sums).centre
-        objective = RelaxedPair(e, centre, *_scales(engine, e, totals.weight), follow=follow)
-        rows = engine.derive(_centred, centre, e, hold, keep=hold is not None)
-        return cls(rows, objective, totals.weight, totals.labelled, audits, hold)
+    def of(
+        cls, problem: PairProblem, audits: float, hold: Vector | None, follow: float = 0.0, *, given: bool = False
+    ) -> "_Fits":
+        template, by_height, totals = problem.objective, problem.told_by_height, row_totals(problem.engine)
+        centre = problem.engine.total(centre_sums).centre
+        scales = standard_scales(problem.engine, template, totals.weight)
+        pair = RelaxedPair.of(template, centre, *scales, follow=follow, given=given)
+        if hold is not None:
+            pair = replace(pair, hold=pair.standardised(hold))
+        rows, n = problem.engine.derive(_centred, centre), pair.n_parameters
+        ridge = np.full(n, PROPENSITY_RIDGE if hold is None else HELD_RIDGE)
+        if by_height:
+            ridge[2:] = problem.ridge[template.f.n_parameters :] / pair.parameter_units**2
+        ridge[SLOPE], ridge[LEVEL] = SLOPE_RIDGE, 0.0 if hold is None else HELD_LEVEL
+        ridge[pair.intercepts] = 0.0
+        return cls(
+            rows,
+            pair,
+            float(totals.weight),
+            float(totals.labelled),
+            0.0 if by_height else audits,
+            hold,
+            ridge,
+            tuple(Pull(IMAGINED_FALSE_LABEL, np.eye(n)[n - 1 - i]) for i in range(template.n_rates)),
+            tuple(replace(fact, engine=rows, objective=pair) for fact in problem.facts),
+            by_height,
+        )
 
-    def at_top(self) -> _Point:
-        """Return the most likely level, imaginary audits included."""
-        weight, one = max(self.audits, 1e-3), np.eye(self.objective.n_parameters)
+    def at_top(self, start: Vector | None = None) -> tuple[_Point, "_Fits"]:
+        """Return the most likely level, imaginary audits included, and the fits with facts as they were kept to there.
+
+        `start` are parameters of the propensities, and rates, in the units of the table.
+        """
+        n, theta = self.objective.n_parameters, np.zeros(self.objective.n_parameters)
+        if start is not None:
+            theta[2:] = self.objective.standardised(start)
         # The class's level is not audited, but must not run away where the labels say nothing of it.
-        pulls = (Pull(0.1, one[1], self.objective.centre), Pull(weight, one[-1]))
-        top = self._point(self._solve(self.objective, np.zeros(len(one)), pulls))
-        return self.at(0.0, np.zeros(len(one))) if top.exchanged else top
+        of_class = Pull(_LEAST_AUDITS if self.by_height else 0.1, np.eye(n)[LEVEL], self.objective.centre)
+        audits = (Pull(max(self.audits, _LEAST_AUDITS), np.eye(n)[place]) for place in self.objective.intercepts)
+        pulls = (*self.pulls, of_class, *audits)
+
+        def climb(facts: tuple[Fact, ...], at: Vector, exactly: bool) -> Solution:
+            return self._solve(self.objective, at, (*pulls, *facts), tol=GAIN_WITH_FACTS if exactly else _TOL)
+
+        solution, facts, met = keep_to_facts(self.facts, self.weight, theta, climb)
+        kept = replace(self, facts=facts)
+        top = kept._point(solution)
+        top = kept.at(0.0, np.zeros(n)) if top.exchanged else top
+        return top._replace(converged=top.converged and met), kept
 
     def at(self, shift: float, theta: Vector, curvature: Matrix | None = None) -> _Point:
         """Return the best fit at one level, from another, whose Hessian is perhaps known."""
-        theta = theta.copy()
-        theta[1] = shift
-        return self._point(self._solve(replace(self.objective, hold_level=True), theta, (), curvature), held=True)
+        theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,))
+        theta[LEVEL] = shift
+        facts = [replace(fact, objective=pair) for fact in self.facts if not _of_all(fact)]
+        return self._point(self._solve(pair, theta, (*self.pulls, *facts), curvature), held=True)
 
     def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
         """Yield fits at levels further and further from the top, until they are out of the question."""
@@ -351,7 +415,7 @@ class _Fits:
             step = min(1.3 * step, _FURTHEST / max(point.pace, 1e-6), _LONGEST)
             before = point
             # Everything else goes on as it went from the last level to this one.
-            point = self.at(before.theta[1] + sign * step, before.theta + step * pace, before.curvature)
+            point = self.at(before.theta[LEVEL] + sign * step, before.theta + step * pace, before.curvature)
             point = point._replace(exchanged=point.exchanged or before.exchanged)  # there is no way back
             pace = (point.theta - before.theta) / step
             moved, least = abs(point.class_prior - before.class_prior), _STUCK
@@ -365,15 +429,25 @@ class _Fits:
             if density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
                 break
 
+    def at_mean(self, points: list[_Point], levels: Levels, *, exactly: bool) -> _Point:
+        """Return the fit whose class prior is the mean over the levels; `exactly` where that is known."""
+        there = min(points, key=lambda point: abs(point.class_prior - levels.mean))
+        shift = float(np.interp(levels.mean, levels.class_prior, levels.shift))
+        found = self.at(shift, there.theta)
+        for _ in range(_CORRECTIONS if exactly else 0):
+            shift += (levels.mean - found.class_prior) / max(found.pace, 1e-6)
+            found = self.at(shift, found.theta)
+        # With many propensity attributes a fit may jump to another optimum, whose class prior is not the mean at all.
+        return there if abs(found.class_prior - levels.mean) > _FURTHEST else found
+
     def relaxation(self, point: _Point, levels: Levels) -> Relaxation:
         """Return a fit in the units of the table."""
         theta, pair = point.theta, self.objective
-        coef = theta[2:-1] / pair.unit
-        e = np.append(coef, theta[-1] - float(coef @ pair.shift))
+        e = pair.in_table_units(theta[2:])
         return Relaxation(
             pair.centre,
-            shift=float(theta[1]),
-            slope=float(np.exp(theta[0])),
+            shift=float(theta[LEVEL]),
+            slope=float(np.exp(theta[SLOPE])),
             e=e if self.hold is None else e + self.hold,
             class_prior=point.class_prior,
             label_frequency=point.label_frequency,
@@ -383,23 +457,22 @@ class _Fits:
             follow=pair.follow,
         )
 
-    def _ridge(self) -> Vector:
-        held = self.hold is not None
-        ridge = np.full(self.objective.n_parameters, HELD_RIDGE if held else PROPENSITY_RIDGE)
-        ridge[0], ridge[1], ridge[-1] = SLOPE_RIDGE, HELD_LEVEL if held else 0.0, 0.0
-        return ridge
-
     def _solve(
-        self, objective: RelaxedPair, start: Vector, pulls: tuple[Pull, ...], curvature: Matrix | None = None
+        self,
+        objective: RelaxedPair,
+        start: Vector,
+        additions: tuple[Addition, ...],
+        curvature: Matrix | None = None,
+        tol: float = _TOL,
     ) -> Solution:
-        ridge = self._ridge()
-        if objective.hold_level:
-            ridge[1] = 0.0  # the likelihood holds still along it, so its ridge would move it alone
-        problem = PenalisedProblem(self.engine, objective, ridge, pulls)
+        ridge = self.ridge.copy()
+        if LEVEL in objective.held:
+            ridge[LEVEL] = 0.0  # the likelihood holds still along it, so its ridge would move it alone
+        problem = PenalisedProblem(self.engine, objective, ridge, additions)
         return problem.solve(
             start,
             total_weight=self.weight,
-            tol=_TOL,
+            tol=tol,
             max_iter=_MAX_ITER,
             damp_indefinite=True,
             curvature=curvature,
@@ -407,105 +480,134 @@ class _Fits:
 
     def _point(self, solution: Solution, *, held: bool = False) -> _Point:
         theta = solution.parameters
-        value, positives, labelled, variance, *moments = self.engine.total(_block_answers, self.objective, theta)
-        total_u, squares_u, total_v, squares_v = moments
-        exchanged = self.hold is not None and (
-            _variance(total_u, squares_u, self.weight) < _variance(total_v, squares_v, self.weight)
-        )
-        prior, frequency = float(positives) / self.weight, float(labelled) / float(positives)
-        penalty = 0.5 * float(self._ridge() @ theta**2)
+        sums, moments = self.engine.total(_block_answers, self.objective, theta, self.hold is not None)
+        value, positives, labelled, variance = map(float, sums)
+        spread = moments[1] / self.weight - (moments[0] / self.weight) ** 2
+        prior, frequency = positives / self.weight, labelled / positives
         audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
-        imagined = self.audits * max(audited, -1e6)
-        density = float(value) - penalty + imagined
+        imagined = self.audits * max(audited, -1e6) if self.audits else 0.0
+        facts = [(fact, float(fact.sums(theta, Curvature.NONE).value)) for fact in self.facts if not _of_all(fact)]
+        density = value - 0.5 * float(self.ridge @ theta**2) + imagined - sum(lost for _, lost in facts)
         return _Point(
             theta,
             class_prior=prior,
             label_frequency=frequency,
-            log_likelihood=float(value),
+            log_likelihood=value,
             log_density=density,
             imagined=imagined,
-            pace=float(variance) / self.weight,
+            known=-sum(lost for fact, lost in facts if not fact.widened),  # one that is sure only limits the models
+            pace=variance / self.weight,
             curvature=solution.curvature if held else None,
             converged=solution.status is Status.CONVERGED,
-            exchanged=exchanged,
+            exchanged=bool(self.hold is not None and max(spread[0], 0.0) < max(spread[1], 0.0)),
         )
 
     def _first_step(self, top: _Point) -> float:
-        """Return a step that loses little likelihood: a third of the level's standard error, everything else fixed."""
-        return 0.3 / np.sqrt(max(self.labelled * max(top.pace, 1e-6), 1.0))
+        """Return a step that loses little likelihood: a third of the level's standard error.
+
+        With one label of each row it is that of as many audits as there are labels, everything else fixed.
+        """
+        if not self.by_height:
+            return 0.3 / np.sqrt(max(self.labelled * max(top.pace, 1e-6), 1.0))
+        problem = PenalisedProblem(self.engine, self.objective, self.ridge, self.pulls)
+        one = np.eye(top.theta.size)[LEVEL]
+        variance = float(one @ solve_positive(problem.evaluate(top.theta, Curvature.EXPECTED).curvature, one))
+        return 0.3 * float(np.sqrt(min(max(variance, 1e-12), _LONGEST**2)))
+
+
+def _of_all(fact: Fact) -> bool:
+    """Whether a fact is about the class prior of all rows, which levels differ in."""
+    return fact.kind is None and fact.group is None
 
 
 def _levels_of(points: list[_Point]) -> Levels:
     def each(name: str) -> Vector:
         return np.array([getattr(point, name) for point in points])
 
-    theta = np.array([point.theta[:2] for point in points])
+    theta, known = np.array([point.theta[:2] for point in points]), each("known")
     return Levels(
         class_prior=each("class_prior"),
         label_frequency=each("label_frequency"),
         log_density=each("log_density"),
         imagined=each("imagined"),
-        shift=theta[:, 1],
-        slope=np.exp(theta[:, 0]),
+        shift=theta[:, LEVEL],
+        slope=np.exp(theta[:, SLOPE]),
         exchanged=each("exchanged").astype(bool),
+        known=known if known.any() else 0.0,
     )
 
 
-def _merged(engine: Engine) -> Engine:
-    """Merge rows of the same label and nearly the same logit: without propensity attributes a row has nothing else.
+def _merged(problem: PairProblem) -> PairProblem:
+    """Merge rows of the same labels and nearly the same logit: without propensity attributes a row has nothing else.
 
     Groups are narrower the more rows there are, so that merging moves the log-likelihood by less than 0.1 in all.
     """
-    u, s, w, v = np.transpose(engine.collect(_values))
-    kept = w > 0
-    u, s, w = u[kept], s[kept], w[kept]
+    names = ("s", *(name for name in problem.objective.observed if name != "s"))
+    values = np.transpose(problem.engine.collect(_values, names))
+    u, w, seen = (each[..., values[1] > 0] for each in (values[0], values[1], values[2:]))
     spread = float(np.std(np.clip(u, *np.quantile(u, [0.01, 0.99]))))
-    if v.any() or not spread:
-        return engine
+    if not spread:
+        return problem
     width = _GROUP * spread * min(1.0, np.sqrt(10_000 / u.size))
-    group = np.unique(np.stack([np.floor(u / width), s]), axis=1, return_inverse=True)[1].ravel()
-    weight, *sums = (np.bincount(group, w * each).astype(np.float64) for each in (np.ones(u.size), u, s))
-    u, s = (each / weight for each in sums)
-    return engine_of(np.empty((u.size, 0)), u=u, s=np.round(s), w=weight)
+    kinds, group = np.unique(np.vstack([np.floor(u / width), seen]), axis=1, return_inverse=True)
+    weight, total = (np.bincount(group.ravel(), w * each).astype(np.float64) for each in (np.ones(u.size), u))
+    rows, at = {"u": total / weight, "w": weight}, 1
+    for name in names:
+        n = problem.objective.n_kinds if name in ("labels", "looks") else 1
+        rows[name], at = kinds[at : at + n].T if name in ("labels", "looks") else kinds[at], at + n
+    return problem._replace(engine=engine_of(np.empty((weight.size, 0)), **rows))
 
 
-def _values(X: Any, rows: Rows) -> Matrix:
-    return np.stack([*(rows[name] for name in ("u", "s", "w")), rows.get("v", np.zeros(X.shape[0]))], axis=1)
+def _values(X: Any, rows: Rows, names: tuple[str, ...]) -> Matrix:
+    return np.column_stack([rows[name] for name in ("u", "w", *names)])
 
 
-def _centred(X: Any, rows: Rows, centre: float, e: Design, hold: Vector | None) -> dict[str, Any]:
-    """Return held-out logits around their centre, and what is known of the propensity's."""
-    u, known = rows["u"] - centre, rows.get("v", 0.0)
-    return {"u": u} if hold is None else {"u": u, "v": known + logits(e.take(X), hold)}
+def _centred(X: Any, rows: Rows, centre: float) -> dict[str, Any]:
+    return {"u": rows["u"] - centre}
 
 
-def _scales(engine: Engine, e: Design, weight: float) -> tuple[Vector, Vector]:
-    """Return mean and standard deviation of the propensity attributes; of sparse ones 0 and the root mean square."""
-    sums, squares, is_sparse = engine.total(_block_moments, e)
-    mean, square = sums / weight, squares / weight
-    shift = np.zeros(e.n_columns) if is_sparse > 0 else mean
+def standard_scales(engine: Engine, objective: PairObjective, weight: float) -> tuple[Vector, Vector]:
+    """Return mean and standard deviation of the columns that propensities see; of sparse ones 0 and root mean square.
+
+    Columns that share a coefficient at different looks have one of each. An offset has the coefficient 1 as it is.
+    """
+    columns = columns_of_propensities(objective)
+    sums, squares, is_sparse = engine.total(_block_moments, Design.of(columns))
+    mean, square = (_pooled(each / weight, objective, columns) for each in (sums, squares))
+    shift = np.zeros(columns.size) if is_sparse > 0 else mean
     variance = np.maximum(square - shift * mean, 0.0)
     flat = variance <= 1e-10 * square
-    return shift, np.sqrt(np.where(flat, 1.0, variance))
+    unit = np.sqrt(np.where(flat, 1.0, variance))
+    offsets = np.searchsorted(columns, np.asarray(objective.offsets or (), dtype=np.intp))
+    shift[offsets], unit[offsets] = 0.0, 1.0
+    return shift, unit
 
 
-def _block_moments(X: Any, rows: Any, e: Design) -> tuple[Vector, Vector, Vector]:
-    X, w = e.take(X), rows["w"]
+def _pooled(values: Vector, objective: PairObjective, columns: Columns) -> Vector:
+    """Return the mean of columns that the same coefficient belongs to at different looks."""
+    group = np.arange(columns.size)
+    for model in objective.models:
+        if len(model) > 1:
+            for same in np.searchsorted(columns, [design.indices for design in model]).T:
+                group[np.isin(group, group[same])] = group[same].min()
+    return (np.bincount(group, values, minlength=1) / np.maximum(np.bincount(group, minlength=1), 1))[group]
+
+
+def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vector]:
+    X, w = seen.take(X), rows["w"]
     return transposed_product(X, w)[:-1], squared_sums(X, w)[:-1], np.asarray(float(sparse.issparse(X)))
 
 
-def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector) -> tuple[Vector, ...]:
-    """Return sums of log-likelihood, positives, labelled positives, the class's variance, and both logits' moments."""
-    w = rows["w"]
-    _, _, u, v = pair.logits(X, rows, theta)
-    terms = likelihood.pair_terms(u, v)
-    value = likelihood.log_likelihood(u, v, rows["s"], terms)
+def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
+    """Return sums of log-likelihood, positives, labelled positives and the class's variance.
+
+    And those of the first two logits and of their squares, where `both` models are to be compared.
+    """
+    w, table, inside = rows["w"], pair.table(X, rows, theta), pair.inside(theta)
+    value, f, found = pair.inner.row_answers(table, rows, inside)
     xp = namespace_of(w)
-    u, v = (at_most(at_least(each, -FAR), FAR) for each in (u, v))
-    fields = (value, terms.f, terms.f * terms.e, terms.f * terms.not_f, u, u * u, v, v * v)
-    return tuple(xp.asarray(w @ field) for field in fields)
-
-
-def _variance(total: Any, squares: Any, weight: float) -> float:
-    mean = float(total) / weight
-    return max(float(squares) / weight - mean * mean, 0.0)
+    sums = xp.stack([w @ each for each in (value, f, f * found, f * (1.0 - f))])
+    if not both:
+        return sums, np.zeros((2, 2))
+    u, v = (at_most(at_least(each, -FAR), FAR) for each in pair.inner.logit_values(table, inside)[:2])
+    return sums, xp.stack([xp.stack([w @ u, w @ v]), xp.stack([w @ u**2, w @ v**2])])

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from scarless.engines import Engine, Rows
 from scarless.engines.lockstep import in_lockstep
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Columns, Matrix, Vector
+from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import at_least, at_most, concat, namespace_of
 from scarless.numerics.objectives import LogisticPair, PairObjective
-from scarless.pair.crossed import problem_of_logits, relax_looks, seen_at_looks
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored
-from scarless.pair.logistic import in_memory
 from scarless.pair.optima import Selection, best_fit
 from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import FAR, Relaxation, relax, relax_roughly
@@ -472,7 +470,8 @@ def relax_candidates(fits: list[FoldFits], folded: FoldedRows, problem: PairProb
     for candidate in range(len(fits[0].models)):
         of_folds = [fit.models[candidate] for fit in fits]
         hold = np.mean([each.objective.split(each.parameters)[1] for each in of_folds], axis=0) if sees_all else None
-        found = relax_roughly(held_out_rows(fits, folded, candidate), problem.e, audits=audits, hold=hold)
+        judged = problem._replace(engine=held_out_rows(fits, folded, candidate))
+        found = relax_roughly(judged, audits=audits, hold=hold)
         for fit, each in zip(relaxed, of_folds, strict=True):
             f = found.of_linear(each.objective.split(each.parameters)[0])
             fit.models[candidate] = each._replace(parameters=np.concatenate([f, found.e]))
@@ -495,7 +494,7 @@ def combine(
     hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e.indices.size == n_columns else None
 
     def relaxed(rows: Engine) -> Relaxation:
-        return relax(rows, problem.e, audits=audits, hold=hold)
+        return relax(problem._replace(engine=rows), audits=audits, hold=hold)
 
     beta = np.zeros(n_columns + 1)
     found: list[Relaxation] = []
@@ -527,20 +526,12 @@ def relax_choice(
 ) -> tuple[PairProblem, PairFit]:
     """Estimate scale and level of a choice anew from logits of rows that its folds' models have not seen.
 
-    Returns the fit moved and stretched, and the problem with the penalty that its coefficients bear then. Whoever has a
-    logit that runs the wrong way keeps what it has.
+    Returns the fit moved and stretched, and the problem with the penalty that its coefficients bear then; both as they
+    were where that does not converge.
     """
     judged = folded.judged_by([each.linear(folded.engine.n_columns) for each in models])
-    rows = {name: in_memory(judged, name) for name in ("s", "labels", "looks", "audit")}
-    seen = judged.collect(_block_columns, seen_at_looks(problem.objective))
-    of_logits = problem_of_logits(problem, in_memory(judged, "u"), seen, in_memory(judged, "w"), rows)
-    relaxed = relax_looks(of_logits, fit.e, FitOptions(1e-9, 200))
-    if not relaxed.fit.converged or relaxed.slope <= 0:
+    relaxed = relax_roughly(problem._replace(engine=judged), start=fit.e)
+    if not relaxed.converged:
         return problem, fit
-    moved = np.append(relaxed.slope * fit.f[:-1], relaxed.shift + relaxed.slope * fit.f[-1])
-    return problem._replace(C=problem.C * relaxed.slope**2), fit.at(np.concatenate([moved, relaxed.others]))
-
-
-def _block_columns(X: Any, rows: Rows, columns: Columns) -> Matrix:
-    seen = X[:, columns]
-    return np.asarray(seen.toarray() if hasattr(seen, "toarray") else seen, dtype=np.float64)
+    moved = np.concatenate([relaxed.of_linear(fit.f), relaxed.e])
+    return problem._replace(C=problem.C * relaxed.slope**2), fit.at(moved)

@@ -25,7 +25,7 @@ from scarless.numerics.objectives import KnownPropensity, LogisticPair
 from scarless.numerics.scores import RankingGap, ranking_gap
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.cross_fit import Tell, held_out, judged, logit_of
-from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns
+from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns, one_label_problem
 from scarless.pair.folds import Fold, FoldedRows
 from scarless.pair.logistic import Training, as_targets, block_logits, constant_model, engine_of, fit_targets, ridge_of
 from scarless.pair.problem import PairProblem, imagine_audits
@@ -136,9 +136,8 @@ def logistic_member(
     C, propensity_C = grid.pairs()[chosen]
     fit = walk_to(path, grid, C, propensity_C, **settings)
     judged = held_out_rows(fits, folded, chosen)
-    relaxation = relax(
-        judged, problem.e, audits=options.audits, hold=fit.e if exchangeable else None, known=options.known
-    )
+    hold = fit.e if exchangeable else None
+    relaxation = relax(problem._replace(engine=judged), audits=options.audits, hold=hold, known=options.known)
     linear, u = Linear(f_columns, fit.f, C), judged.collect(_logits)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 
@@ -287,8 +286,9 @@ def _relaxed_linear(
     name: str, attributes: str, rows: _FoldedTraining, u: Vector, linear: Linear, options: CrossOptions
 ) -> Member:
     engine = engine_of(np.empty((u.size, 0)), s=rows.s, w=held_out(rows.w, rows.folds), u=u)
-    settings: dict[str, Any] = {"audits": options.audits, "follow": options.follow, "known": options.known}
-    relaxation = relax(engine, Design.of(np.arange(0)), merge=True, **settings)
+    nothing, settings = Design.of(np.arange(0)), {"audits": options.audits, "known": options.known}
+    problem = PairProblem.of(engine, nothing, nothing)
+    relaxation = relax(problem, merge=True, follow=options.follow, **settings)
     return Member(name, attributes, u, relaxation, linear, linear, 1)
 
 
@@ -314,7 +314,8 @@ def cross_fit_member(
     tell: Tell,
 ) -> Member:
     """Cross-fit any classifier together with a logistic propensity."""
-    crossed = cross_fit(classifier, None, training, f_columns, e_columns, folds, options, tell)
+    problem = one_label_problem(training, e_columns, options)
+    crossed = cross_fit(classifier, training, problem, f_columns, folds, options, tell)
     fit, steps = crossed.fit, len(crossed.fit.log_likelihood)
     return Member(name, attributes, fit.u, crossed.relaxation, crossed.plain_logits, crossed, steps)
 

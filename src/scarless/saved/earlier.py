@@ -4,6 +4,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.published_em import PublishedEMClassifier
@@ -14,11 +15,12 @@ from scarless.models.scar import SCARClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import LogisticPair
-from scarless.pair.crossed import Crossed, LooksCrossed
+from scarless.pair.crossed import Crossed
 from scarless.pair.facts import ImaginaryAudits, Labelling
-from scarless.pair.fitted import CrossedSource, FittedPair, StackSource
+from scarless.pair.fitted import FittedPair, StackSource
 from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem, see_the_same
+from scarless.pair.relaxed import Levels, Relaxation
 
 _CLASSES: dict[str, type] = {
     model.__name__: model
@@ -77,9 +79,10 @@ def renew(value: Any) -> None:
         state = _inference(held)
         held.clear()
         held.update(state)
-    elif isinstance(value, Crossed | LooksCrossed):
-        for name in ("plain_e", "plain_others"):
-            held.pop(name, None)
+    elif isinstance(value, Crossed):
+        state = _crossed(held)
+        held.clear()
+        held.update(state)
     elif type(value) in _CLASSES.values():
         name, state = state_of_today(type(value).__name__, held)
         if type(value) is not _CLASSES[name]:
@@ -158,16 +161,16 @@ def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
             **common,
         )
         return state
-    source: Any = None
+    source: Any = crossed
     if crossed is not None:
-        source = CrossedSource(crossed)
+        objective, parameters = crossed.objective, crossed.parameters
+        common["relaxation"] = crossed.relaxation
     elif "members_" in state:
         source = StackSource(tuple(state["members_"]), state["relaxation_"], held["_e_columns"])
-    if source is not None:
         objective, parameters = source.models()
+    if source is not None:
         names = ("_weight", "weight"), ("_labelled", "labelled"), ("_judged", "judged"), ("_digest", "digest")
         common |= {new: held[old] for old, new in (*names, ("_looks_found", "shares")) if old in held}
-        common["relaxation"] = common["relaxation"] if looks is None else crossed
         state["_pair"] = FittedPair(
             objective=objective, parameters=parameters, e_columns=held["_e_columns"], source=source, **common
         )
@@ -197,6 +200,44 @@ def _inference(held: dict[str, Any]) -> dict[str, Any]:
 
 def _is_crossed(state: dict[str, Any]) -> bool:
     return state.get("_crossed") is not None or getattr(state.get("_pair"), "source", None) is not None
+
+
+def _crossed(held: dict[str, Any]) -> dict[str, Any]:
+    """Return what a cross-fit stores, from the fields that it had: one class for one label, and one for looks."""
+    state = {name: value for name, value in held.items() if name not in ("plain_e", "plain_others")}
+    if "others" in state:
+        return _crossed_to_looks(state)
+    if "objective" not in state:
+        seen = Design.of(np.arange(0 if state["learned"] is not None else np.size(state["e_columns"])))
+        template, given = LogisticPair(Design.of(np.arange(0)), seen), state["learned"] is not None
+        state["objective"], state["parameters"] = state["relaxation"].on_table_of_logits(template, given=given)
+    return state
+
+
+def _crossed_to_looks(held: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a cross-fit to looks, whose class's logit was ``shift + slope u + added z``.
+
+    It had no grid of levels: its intervals are those of the model that holds it.
+    """
+    fit, slope, shift, others = (held[name] for name in ("fit", "slope", "shift", "others"))
+    renew(held["objective"])
+    tilt = np.zeros(np.size(held["columns"]) + 1)
+    tilt[np.searchsorted(held["columns"], held["shared"])] = held["added"] / slope
+    prior = np.array([np.average(expit(shift + slope * fit.u), weights=fit.weight)])
+    none = np.zeros(1)
+    levels = Levels(prior, none, none, none, np.array([shift]), np.array([slope]), np.zeros(1, dtype=bool))
+    value = fit.log_likelihood[fit.best] * float(fit.weight.sum())
+    return {
+        "fit": fit,
+        "learned": None,
+        "relaxation": Relaxation(0.0, shift, slope, others, float(prior[0]), 0.0, value, levels, True),
+        "f_columns": held["f_columns"],
+        "e_columns": held["columns"],
+        "objective": held["objective"],
+        "parameters": np.concatenate([[slope, shift], others]),
+        "beside": None,
+        "tilt": tilt,
+    }
 
 
 def _was_published_em(state: dict[str, Any]) -> bool:

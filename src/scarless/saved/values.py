@@ -25,7 +25,7 @@ from sklearn.ensemble import (
 from sklearn.tree import BaseDecisionTree
 
 from scarless.numerics.arrays import Integers, Mask, Vector
-from scarless.pair.crossed import Crossed, LooksCrossed
+from scarless.pair.crossed import Crossed
 from scarless.pair.fitted import FittedPair
 from scarless.pair.inference import PairInference
 from scarless.pair.stack import Linear
@@ -39,7 +39,7 @@ _FINITE_ATTRIBUTES = (
     "beta",
     "parameters",
     "e",
-    "others",
+    "tilt",
     "slope",
     "shift",
     "_frequencies",
@@ -102,12 +102,12 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             yield "information", np.shape(value.information), (size, size)
     if isinstance(value, Linear):
         yield "beta", np.shape(value.beta), (np.size(value.columns) + 1,)
-    if isinstance(value, LooksCrossed):
-        size = value.objective.n_parameters - value.objective.f.n_parameters
-        yield "others", np.shape(value.others), (size,)
-        yield "added", np.shape(value.added), (np.size(value.shared),)
-    if isinstance(value, Crossed) and value.learned is None:
-        yield "relaxation.e", np.shape(value.relaxation.e), (np.size(value.e_columns) + 1,)
+    if isinstance(value, Crossed):
+        yield "parameters", np.shape(value.parameters), (value.objective.n_parameters,)
+        constants = len(value.objective.models) * (int(value.relaxation.follow != 0) + (value.learned is not None))
+        yield "relaxation.e", np.shape(value.relaxation.e), (value.objective.n_parameters - 2 - constants,)
+        if value.tilt is not None:
+            yield "tilt", np.shape(value.tilt), (np.size(value.e_columns) + 1,)
 
 
 def _ask(value: Any, held: dict[str, Any]) -> None:

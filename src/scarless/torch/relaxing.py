@@ -135,7 +135,7 @@ def relax_networks(held: HeldOut, *, audits: float, linear: bool, exchangeable: 
     u = held.u if tilt is None else held.u + seen @ tilt
     engine = engine_of(seen, s=held.s, w=held.w, u=u, v=held.v)
     hold = np.zeros(n_columns + 1) if linear and exchangeable else None
-    found = relax(engine, columns, audits=audits, hold=hold)
+    found = relax(PairProblem.of(engine, columns, columns), audits=audits, hold=hold, given=True)
     return Relaxed(found, found.e, tilt, tied)
 
 
