@@ -25,7 +25,7 @@ from scarless import (
     load,
     save,
 )
-from scarless.models.looks_facts import any_label
+from scarless.models.inspection import any_label
 from scarless.pair import folds as folded
 from scarless.scale import FilePreparation, ParquetRows, PartitionError, parquet
 

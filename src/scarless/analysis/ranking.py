@@ -19,7 +19,7 @@ from scarless.analysis.settings import ALL, Settings
 from scarless.checks.estimators import opened
 from scarless.checks.labels import says
 from scarless.checks.looks import looks_of
-from scarless.models.looks_facts import any_label
+from scarless.models.inspection import any_label
 from scarless.numerics.arrays import Vector
 from scarless.outside.plain_words import plain
 

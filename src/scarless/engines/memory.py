@@ -119,6 +119,10 @@ class InMemoryEngine:
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
+        if self.n_rows <= self.block_rows:
+            with BLAS.on_one_thread():
+                found = block_function(*self._block(slice(0, self.n_rows)), *parameters)
+            return add_up((found,))
 
         def lane_sum(blocks: list[slice]) -> Sums:
             return add_up(block_function(*self._block(block), *parameters) for block in blocks)

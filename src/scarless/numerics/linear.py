@@ -205,11 +205,13 @@ def _columns_of(X: Any, columns: NDArray[np.intp]) -> Any:
 
 def _scaled_side_by_side(parts: list[tuple[Any, Vector]]) -> Matrix:
     """Return ``diag(scale) [X, 1]`` of each part, in one array."""
-    widths = [X.shape[1] + 1 for X, _ in parts]
-    A = np.empty((parts[0][1].size, sum(widths)), dtype=parts[0][0].dtype)
+    total = len(parts)
+    for X, _ in parts:
+        total += X.shape[1]
+    A = np.empty((parts[0][1].size, total), dtype=parts[0][0].dtype)
     start = 0
-    for (X, scale), width in zip(parts, widths, strict=True):
-        factor = scale.astype(A.dtype)
+    for X, scale in parts:
+        width, factor = X.shape[1] + 1, scale.astype(A.dtype)
         if width < 16:  # a loop over few columns beats a broadcast whose inner loop is that short
             for j in range(width - 1):
                 np.multiply(X[:, j], factor, out=A[:, start + j])

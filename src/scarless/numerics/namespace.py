@@ -38,12 +38,16 @@ def _brought(kind: type) -> Any:
 
 def like(X: Any, values: Any) -> Any:
     """Return values as an array of the namespace, device and precision of `X`; always a copy if both are numpy's."""
+    if isinstance(X, np.ndarray):
+        return values.astype(X.dtype)
     xp = namespace_of(X)
     return values.astype(X.dtype) if xp is np else xp.asarray(values, dtype=X.dtype, device=X.device)
 
 
 def in_float64(values: Any) -> Any:
     """Return a dense array in float64, as it is where it is so already."""
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64, copy=False)
     xp = namespace_of(values)
     return np.asarray(values, dtype=np.float64) if xp is np else xp.astype(values, xp.float64, copy=False)
 
@@ -83,6 +87,8 @@ def zeros(X: Any, *shape: int) -> Any:
 
 def concat(parts: list[Any], axis: int = 0) -> Any:
     """Return arrays one behind the other."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts, axis=axis)
     xp = namespace_of(parts[0])
     return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
 

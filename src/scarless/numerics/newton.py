@@ -294,7 +294,6 @@ class _Search:
         self.n_parameters = n_parameters
         # Computed where they are first needed. Python 3.11's cached_property would have searches in other threads wait.
         self._information: Vector | None = None
-        self._units: Vector | None = None
         self._grams: tuple[tuple[Matrix, ...] | None] | None = None
         self._factored: tuple[Matrix, float, Matrix, Vector] | None = None  # a matrix, its damping, factor and scale
 
@@ -302,15 +301,9 @@ class _Search:
     def information(self) -> Vector:
         """How much each parameter tells where nothing is saturated."""
         if self._information is None:
-            self._information = self.evaluate(np.zeros(self.n_parameters), Curvature.DIAGONAL).curvature
+            self.n_passes += 1
+            self._information = self.problem.evaluate(np.zeros(self.n_parameters), Curvature.DIAGONAL).curvature
         return self._information
-
-    @property
-    def units(self) -> Vector:
-        """Root mean square, over rows, of what a parameter adds to logits, up to a factor."""
-        if self._units is None:
-            self._units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
-        return self._units
 
     @property
     def grams(self) -> tuple[Matrix, ...] | None:
@@ -396,7 +389,8 @@ class _Search:
         """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
         if not (self.damping > 0 or self.cut or self.options.may_diverge):
             return Status.CONVERGED
-        step, beta = step * self.units, beta * self.units
+        units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
+        step, beta = step * units, beta * units
         size = max(1.0, float(np.abs(step).max()), float(np.abs(beta).max()))  # whose square may overflow
         outward = float(_unit(beta) @ _unit(step)) > 0
         if (self.damping > 0 or self.cut) and not outward:
@@ -408,7 +402,8 @@ class _Search:
         """Whether a step changes a model's logits by more than `longest` and by more than half of what they are."""
         if self.near or np.isinf(self.options.longest):
             return False
-        if np.abs(step * self.units).sum() <= 0.02 * self.options.longest:
+        units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
+        if np.abs(step * units).sum() <= 0.02 * self.options.longest:
             return False  # certainly short, and no need to look at the rows
         if (change := self._change(step)).max() <= self.options.longest:
             return False

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,7 +75,10 @@ def fit_pair(
     def climb(facts: tuple[Fact, ...], at: Vector, exactly: bool) -> Solution:
         return _climb(problem, problem.penalised(facts), at, options, next(curvatures, None), exactly=exactly)
 
-    solution, facts, met = keep_to_facts(problem.facts, problem.weight, beta, climb)
+    if problem.facts:
+        solution, facts, met = keep_to_facts(problem.facts, problem.weight, beta, climb)
+    else:
+        solution, facts, met = _climb(problem, problem.penalised(), beta, options, curvature), (), True
     penalised = problem.penalised(facts)
     if problem.told_by_height and options.tol < ROUGH_GAIN and solution.status is Status.CONVERGED:
         solution = _polished(penalised, solution, exactly=bool(facts))
@@ -126,28 +129,22 @@ def _climb(
     options: FitOptions,
     curvature: Matrix | None,
     *,
-    exactly: bool,
+    exactly: bool = False,
 ) -> Solution:
     """Climb, and go on beside a saddle."""
-
-    def climb(beta: Vector, max_iter: int, curvature: Matrix | None = None) -> Solution:
-        return penalised.solve(
-            beta,
-            total_weight=problem.weight,
-            tol=min(options.tol, GAIN_WITH_FACTS) if exactly else options.tol,
-            max_iter=max_iter,
-            may_diverge=problem.free,
-            damp_indefinite=options.damp_indefinite or problem.objective.false_positives is not None,
-            curvature=curvature,
-            progress=options.progress,
-        )
-
-    solution = climb(start, options.max_iter, curvature)
+    rules: dict[str, Any] = {
+        "total_weight": problem.weight,
+        "tol": min(options.tol, GAIN_WITH_FACTS) if exactly else options.tol,
+        "may_diverge": problem.free,
+        "damp_indefinite": options.damp_indefinite or problem.objective.false_positives is not None,
+        "progress": options.progress,
+    }
+    solution = penalised.solve(start, max_iter=options.max_iter, curvature=curvature, **rules)
     # Without a penalty what bends down may lead to infinity: followed only where equal models make a true saddle.
     nothing_seen = problem.f.n_columns + problem.e.n_columns == 0
     follow = not problem.told_by_height and (not problem.free or problem.exchangeable or nothing_seen)
     while follow and solution.n_iter < options.max_iter and (beside := penalised.beside_saddle(solution)) is not None:
-        solution = solution.followed_by(climb(beside, options.max_iter - solution.n_iter))
+        solution = solution.followed_by(penalised.solve(beside, max_iter=options.max_iter - solution.n_iter, **rules))
     return solution
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.engines.blas import BLAS
-from scarless.engines.lockstep import in_lockstep
+from scarless.engines.lockstep import go_in_lockstep, in_lockstep
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
@@ -31,6 +31,7 @@ from scarless.pair.starts import (
     PAPER,
     Start,
     all_positive_start,
+    asks_for_papers_start,
     exchanged_start,
     make_starts,
     starts_by_evidence,
@@ -182,7 +183,8 @@ def find_optima(
     """Climb from as many starts as were asked for, or from those; return the distinct optima, best first."""
     if problem.told_by_height:
         return _highest(problem, asked, _Rules(tol, max_iter, progress))
-    starts = make_starts(problem, asked, rng)
+    alone = asks_for_papers_start(asked)
+    starts = [the_papers_start(problem)] if alone else make_starts(problem, asked, rng)
     return climb_all(problem, starts, tol=tol, max_iter=max_iter, progress=progress)
 
 
@@ -261,9 +263,12 @@ def climb_all(
     `progress` is called after each iteration.
     """
     rules = _Rules(tol, max_iter, progress)
-    climbs = in_lockstep(
-        [problem.engine] * len(starts), lambda i, engine: _climb(problem._replace(engine=engine), starts[i], rules)
-    )
+    engines, climbs = [problem.engine] * len(starts), list[Climb]()
+    if go_in_lockstep(engines):
+        climbs = in_lockstep(engines, lambda i, engine: _climb(problem._replace(engine=engine), starts[i], rules))
+    else:
+        for start in starts:
+            climbs.append(_climb(problem, start, rules))
     if problem.exchangeable:
         climbs = _one_way_round(problem, climbs, rules)
     return sorted(_distinct(climbs), key=lambda climb: climb.basin.objective)

@@ -271,13 +271,13 @@ class PenalisedProblem:
         # Of narrow ones too; setting it once, and not at every pass, is felt where rows are few.
         one_thread = options.matrix_free or self.objective.n_parameters <= WIDEST_GRAM
         with BLAS.on_one_thread() if one_thread else nullcontext():
-            return self._minimise(start, options)
+            change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
+            if change is None:
+                return minimise(self, start, options)
+            return self._minimise_in_units(change, start, options)
 
-    def _minimise(self, start: Vector, options: NewtonOptions) -> Solution:
+    def _minimise_in_units(self, change: ChangeOfUnits, start: Vector, options: NewtonOptions) -> Solution:
         """Minimise in the units that the columns need."""
-        change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
-        if change is None:
-            return minimise(self, start, options)
         pulls = tuple(pull.in_units(change) for pull in self.pulls)
         problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
         if options.curvature is not None:

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from scarless import ClassPrior, ImaginaryAudits, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
-from scarless.models.uncertainty import problem_again
+from scarless.models.inspection import problem_again
 from scarless.numerics.interval import Interval
 from scarless.numerics.objectives import Curvature
 

@@ -27,7 +27,7 @@ from scarless.models import (
     StratifiedSCARClassifier,
 )
 from scarless.models.explaining import dense, grouped
-from scarless.models.looks_facts import LooksFacts, any_false_label, any_label, looks_facts
+from scarless.models.inspection import LooksFacts, any_false_label, any_label, looks_facts
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.plain_words import plain

@@ -21,9 +21,9 @@ from scarless.diagnostics.uncertainty.directions import (
     of_all,
     two_effects,
 )
+from scarless.models.inspection import remarks_of
 from scarless.models.pair import known_inference
 from scarless.models.summary import INTERCEPT, REACHES_ONE, parameter_names
-from scarless.models.uncertainty import remarks_of
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval, quantile

@@ -13,8 +13,8 @@ from scarless.checks.options import check_share, shown
 from scarless.checks.vectors import check_vector
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
+from scarless.models.inspection import problem_again
 from scarless.models.pair import known_inference
-from scarless.models.uncertainty import problem_again
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval, quantile
 from scarless.outside.extras import need

@@ -1,21 +1,41 @@
-"""What a fit to several looks, audits and facts found, look by look, for who shows it."""
+"""What other rooms ask of a fitted model: the problem of its fit again, its remarks, and its shares look by look."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from scarless.checks.estimators import innermost
 from scarless.checks.looks import check_looks, looks_of
+from scarless.checks.rows import check_rows_again, row_totals
 from scarless.models.pair import known_inference
-from scarless.models.reading import each_rate
+from scarless.models.reading import each_rate, fitted_rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.sigmoid import at_least_one
 from scarless.pair.facts import check_known, check_labelling
 from scarless.pair.inference import PairInference
+from scarless.pair.problem import PairProblem, what_is_seen
 
 _ALMOST_SURE = float(np.nextafter(1.0, 0.0))
+
+
+def problem_again(model: Any, X: Any, s: Any, *, sample_weight: Any = None, audit: Any = None) -> PairProblem:
+    """Return what a model of two logistic models was fitted to, from its rows and all that was observed of them."""
+    inference, looks = known_inference(model), model.fitted_pair_.looks
+    penalties = inference.C, inference.propensity_C
+    if looks is None:
+        if audit is not None:
+            raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+        engine, _, totals = check_rows_again(model, X, s, sample_weight)
+        return PairProblem(engine, totals, inference.objective, *penalties, inference.audits)
+    engine, facts = fitted_rows(model, X, s, sample_weight, audit, looks)
+    seen = what_is_seen(engine, inference.objective)
+    return PairProblem(engine, row_totals(engine), inference.objective, *penalties, None, facts, seen)
+
+
+def remarks_of(model: Any) -> list[str]:
+    """Return what a fit of two logistic models has to say beside its numbers."""
+    return list(model._remarks())
 
 
 class LooksFacts(NamedTuple):
@@ -48,11 +68,8 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
     looks, inner = looks_of(model), innermost(model)
     if looks is None:
         return None
-    try:
-        inference: Any = known_inference(inner)
-    except (ValueError, TypeError):
-        inference = None
-    known = inference
+    known = inner.fitted_pair_.inference
+    known = None if known is None or known.information is None else known
     each = each_rate(check_labelling(inner.labelling).false_positive_rate)
     open_ones = [isinstance(rate, str) for rate in each]
     estimated = any(open_ones)
@@ -62,7 +79,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
         plain=bool(looks.plain),
         alike=int(looks.objective.n_kinds) == 1,
         frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
-        rates=_rates(inner, known if estimated else None, level),
+        rates=_rates(inner, looks, known=estimated and known is not None, level=level),
         rate_is="estimated in part" if estimated and not all(open_ones) else _rate_is(estimated, each),
         claims=check_known(inner.known).shares,
         told=tuple(getattr(inner, "_told", ())),
@@ -76,19 +93,14 @@ def _frequency(inner: Any, looks: Any, known: PairInference | None, k: int, leve
     return value, known.interval_of(known.label_frequency_of(int(looks.kinds[k])), level)
 
 
-def _rates(inner: Any, known: PairInference | None, level: float) -> tuple[tuple[float, Interval | None], ...]:
+def _rates(inner: Any, looks: Any, *, known: bool, level: float) -> tuple[tuple[float, Interval | None], ...]:
     values = [float(each) for each in np.ravel(inner.false_positive_rate_)]
-    if known is None:
+    if not known:
         return tuple((value, None) for value in values)
-    objective, errors, z = known.objective, known.parameter_errors(), known.quantile(level)
-    found: list[tuple[float, Interval | None]] = []
-    for place in objective.places[1 + len(objective.models) :]:
-        centre, error = float(known.parameters[place.start]), float(errors[place.start])
-        found.append((float(expit(centre)), Interval(*map(float, expit([centre - z * error, centre + z * error])))))
+    objective, found = looks.objective, inner.fitted_pair_.rate_intervals(level)
     if all(rate is not None for rate in objective.rates):
         return tuple(found)
-    kinds = looks_of(inner).kinds
-    own, values = [objective.rates[kind] for kind in kinds], np.resize(values, len(kinds)).tolist()
+    own, values = [objective.rates[kind] for kind in looks.kinds], np.resize(values, len(looks.kinds)).tolist()
     return tuple((value, None) if rate is None else found[rate] for value, rate in zip(values, own, strict=True))
 
 
@@ -126,7 +138,7 @@ def any_false_label(model: Any, X: Any, labels: Any) -> Vector:
 
 
 def _any_look(X: Any, labels: Any, model: Any, probability: Any) -> Vector:
-    seen = check_looks(labels, coding=model._coding, name="s").labels >= 0
+    seen = check_looks(labels, coding=model.label_coding_, name="s").labels >= 0
     p = [
         np.where(seen[:, k], np.minimum(probability(X, look=k), _ALMOST_SURE), 0.0)
         for k in range(looks_of(model).n_looks)
