@@ -208,10 +208,10 @@ class LooksCrossedClassifier(CrossedClassifier, LooksAnswers):
         with self._told_of_steps() as tell:
             options = self._cross_options()
             crossed = cross_fit(self.estimator, training, problem, self._f_columns, folds, options, tell)
-        relaxed = problem_on_table(crossed, training, problem)
-        taken = fit_pair(relaxed, crossed.parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
+        relaxed, parameters = problem_on_table(crossed, training, problem)
+        taken = fit_pair(relaxed, parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
         self._doubt_looks(relaxed, taken, checked.labels[counts], looks)
-        self._store_looks_crossed(crossed, relaxed, taken.at(crossed.parameters), training, looks)
+        self._store_looks_crossed(crossed, relaxed, taken.at(parameters), training, looks)
 
     def _looks_template(self, X: Any, training: Training, looks: Looks, rows: dict[str, Any]) -> PairProblem:
         """Return what looks are like, in the table's own columns, with facts; groups are added to the rows' values."""
