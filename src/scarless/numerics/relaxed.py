@@ -49,6 +49,7 @@ class RelaxedPair:
     given: bool = False  # whether a learner gave the propensity's logit
     hold: Vector | None = None  # what all but the first two parameters are counted from
     held: tuple[int, ...] = ()
+    pivot: float = 0.0  # the logit, minus the centre, at which ``a`` is the level: a change of slope turns around it
 
     @classmethod
     def of(
@@ -122,11 +123,11 @@ class RelaxedPair:
         `follow` times the change of the class, which is limited as well.
         """
         along = self._forth(direction * self._moves(), follow=0.0)
-        return self.inner.reach(self._beside(X, rows["u"], rows), rows, along)
+        return self.inner.reach(self._beside(X, rows["u"] - self.pivot, rows), rows, along)
 
     def grams(self, X: Any, rows: Rows) -> tuple[Matrix, ...]:
         """Return the matrices whose quadratic forms `reach` is."""
-        of_f, *others = self.inner.grams(self._beside(X, rows["u"], rows), rows)
+        of_f, *others = self.inner.grams(self._beside(X, rows["u"] - self.pivot, rows), rows)
         moves, n_models = like(of_f, self._moves()[:2]), len(self.inner.models)
         of_models = [each[self._n_before :, self._n_before :] for each in others[:n_models]]
         return of_f * moves[:, None] * moves, *of_models, *others[n_models:]
@@ -142,6 +143,12 @@ class RelaxedPair:
         if self.given:
             at[[place.start + self._n_before - 1 for place in self._places]] = 1.0
         return at
+
+    def turned(self, beta: Vector, pivot: float) -> Vector:
+        """Return the parameters of the same models for another pivot."""
+        new = beta.copy()
+        new[LEVEL] += float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * (pivot - self.pivot)
+        return new
 
     def standardised(self, others: Vector) -> Vector:
         """Return parameters of propensities and rates per unit, from those in the units of the table."""
@@ -239,9 +246,8 @@ class RelaxedPair:
         moves[list(self.held)] = 0.0
         return moves
 
-    @staticmethod
-    def _stretched(rows: Rows, beta: Vector) -> Any:
-        return float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * rows["u"]
+    def _stretched(self, rows: Rows, beta: Vector) -> Any:
+        return float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * (rows["u"] - self.pivot)
 
     def _beside(self, X: Any, u: Any, rows: Rows) -> Any:
         first = [u[:, None]]

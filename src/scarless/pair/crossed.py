@@ -176,12 +176,24 @@ def one_label_problem(training: Training, e_columns: Columns, options: CrossOpti
     return PairProblem.of(engine, Design.of(NO_COLUMNS), Design.of(e_columns), options.C, options.propensity_C)
 
 
-def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem) -> PairProblem:
-    """Return the problem of a cross-fit's own table on the training rows: for doubts, and for the delta method."""
+def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem) -> tuple[PairProblem, Vector]:
+    """Return the problem of a cross-fit's own table on the training rows, and the parameters of the fit there.
+
+    For doubts, and for the delta method: the class model sees what its logit was tilted by too, with coefficients that
+    are 0 at the fit, so that intervals count what the rows do not tell of the tilt.
+    """
+    shared = np.isin(crossed.e_columns, crossed.f_columns) & (crossed.tilt is not None)
     seen = dense(numeric_columns(training.X, crossed.e_columns))
     rows = _values(problem) | {"w": crossed.fit.weight}
     engine = engine_of(np.column_stack([crossed.fit.u, seen]), **rows)
-    return _on(problem, engine, crossed.objective)._replace(C=_SLOPE_C)
+    objective = changed(crossed.objective, f=_logit_and(shared))
+    parameters = np.insert(crossed.parameters, 1, np.zeros(int(shared.sum())))
+    return _on(problem, engine, objective)._replace(C=_SLOPE_C), parameters
+
+
+def _logit_and(shared: Any) -> Design:
+    """Return what a class model sees of a table that has logits first: these, and some of the columns behind them."""
+    return Design.of(np.append(0, 1 + np.flatnonzero(shared)).astype(np.intp))
 
 
 def _judged(training: Training, problem: PairProblem, columns: Columns, folds: list[Fold]) -> PairProblem:
@@ -218,7 +230,7 @@ def _tilt(problem: PairProblem, others: Vector, u: Vector, shared: Any) -> Vecto
     shift, unit = standard_scales(engine_of(Z, **rows), problem.objective, problem.weight)
     pair = RelaxedPair.of(problem.objective, 0.0, shift, unit)
     table = pair.table(Z, {"u": u}, np.zeros(1))
-    objective = changed(pair.inner, f=Design.of(np.append(0, 1 + np.flatnonzero(shared)).astype(np.intp)))
+    objective = changed(pair.inner, f=_logit_and(shared))
     tilted = _on(problem, engine_of(table, **rows), objective)._replace(C=_SLOPE_C, audits=None)
     start = np.concatenate([[1.0], np.zeros(int(shared.sum()) + 1), pair.standardised(others)])
     found = fit_pair(tilted, start, FitOptions(1e-8, 100))

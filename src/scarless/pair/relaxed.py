@@ -66,7 +66,7 @@ class Levels(NamedTuple):
     exchanged: NDArray[np.bool_]  # where a propensity that sees all attributes tells rows further apart than the class
     known: Vector | float = 0.0  # what is known from elsewhere adds to the density
     share: float = 1.0  # in intervals, beside other models
-    inflation: float = 1.0  # of variances, where rows belong to groups
+    inflation: float = 1.0  # of variances, where rows belong to groups, and because rows are drawn
 
     @property
     def weight(self) -> Vector:
@@ -263,9 +263,12 @@ def relax(
     top, fits = _Fits.of(problem, audits, hold, follow, given=given).at_top(start)
     told = [*known, *(ClassPrior(fact.value, float(np.sqrt(fact.variance))) for fact in problem.facts if _of_all(fact))]
     # Whatever lies around it, the top is believed. With a fact about all rows it is not the best fit at its level.
-    first = fits.at(top.theta[LEVEL], top.theta) if fits.by_height and told else top._replace(exchanged=False)
+    first = fits.at_level_of(top) if fits.by_height and told else top._replace(exchanged=False)
     points = sorted([first, *fits.walk(first, 1.0), *fits.walk(first, -1.0)], key=lambda point: point.class_prior)
-    levels = _levels_of(points).told(told)
+    levels = _levels_of(points)
+    if fits.by_height and levels.deviation > 0:  # with one label each the doubt is so much larger that it is left out
+        levels = levels._replace(inflation=1.0 + top.row_variance / (DOUBT * levels.deviation**2))
+    levels = levels.told(told)
     return fits.relaxation(top if fits.by_height else fits.at_mean(points, levels, exactly=bool(known)), levels)
 
 
@@ -329,6 +332,8 @@ class _Point(NamedTuple):
     imagined: float
     known: float  # what facts about groups and looks add to the density
     pace: float  # of the class prior, as the level moves
+    pivot: float  # where a change of slope changes the class prior least
+    row_variance: float  # of the class prior, because rows are drawn from a population
     curvature: Matrix | None  # at the solution, where the level was held
     converged: bool
     exchanged: bool  # whether the propensity tells rows further apart than the classifier
@@ -400,12 +405,21 @@ class _Fits:
         top = kept.at(0.0, np.zeros(n)) if top.exchanged else top
         return top._replace(converged=top.converged and met), kept
 
-    def at(self, shift: float, theta: Vector, curvature: Matrix | None = None) -> _Point:
-        """Return the best fit at one level, from another, whose Hessian is perhaps known."""
-        theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,))
+    def at(self, shift: float, theta: Vector, curvature: Matrix | None = None, pivot: float = 0.0) -> _Point:
+        """Return the best fit at one level, from another, whose Hessian is perhaps known.
+
+        The level is that of the `pivot`. Where that is far from the logits of rows whose class is open, a change of
+        slope changes the class prior, and levels are not class priors any more.
+        """
+        theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,), pivot=pivot)
         theta[LEVEL] = shift
         facts = [replace(fact, objective=pair) for fact in self.facts if not _of_all(fact)]
-        return self._point(self._solve(pair, theta, (*self.pulls, *facts), curvature), held=True)
+        solution = self._solve(pair, theta, (*self.pulls, *facts), curvature)
+        return self._point(replace(solution, parameters=pair.turned(solution.parameters, 0.0)), held=True)
+
+    def at_level_of(self, point: _Point) -> _Point:
+        """Return the best fit at the level of another."""
+        return self.at(self.objective.turned(point.theta, point.pivot)[LEVEL], point.theta, None, point.pivot)
 
     def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
         """Yield fits at levels further and further from the top, until they are out of the question."""
@@ -415,7 +429,8 @@ class _Fits:
             step = min(1.3 * step, _FURTHEST / max(point.pace, 1e-6), _LONGEST)
             before = point
             # Everything else goes on as it went from the last level to this one.
-            point = self.at(before.theta[LEVEL] + sign * step, before.theta + step * pace, before.curvature)
+            level = self.objective.turned(before.theta, before.pivot)[LEVEL]
+            point = self.at(level + sign * step, before.theta + step * pace, before.curvature, before.pivot)
             point = point._replace(exchanged=point.exchanged or before.exchanged)  # there is no way back
             pace = (point.theta - before.theta) / step
             moved, least = abs(point.class_prior - before.class_prior), _STUCK
@@ -481,7 +496,7 @@ class _Fits:
     def _point(self, solution: Solution, *, held: bool = False) -> _Point:
         theta = solution.parameters
         sums, moments = self.engine.total(_block_answers, self.objective, theta, self.hold is not None)
-        value, positives, labelled, variance = map(float, sums)
+        value, positives, labelled, variance, around, squares = map(float, sums)
         spread = moments[1] / self.weight - (moments[0] / self.weight) ** 2
         prior, frequency = positives / self.weight, labelled / positives
         audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
@@ -497,6 +512,8 @@ class _Fits:
             imagined=imagined,
             known=-sum(lost for fact, lost in facts if not fact.widened),  # one that is sure only limits the models
             pace=variance / self.weight,
+            pivot=around / variance if self.by_height and variance > 0 else 0.0,
+            row_variance=max(squares / self.weight - prior**2, 0.0) / self.weight,
             curvature=solution.curvature if held else None,
             converged=solution.status is Status.CONVERGED,
             exchanged=bool(self.hold is not None and max(spread[0], 0.0) < max(spread[1], 0.0)),
@@ -509,9 +526,10 @@ class _Fits:
         """
         if not self.by_height:
             return 0.3 / np.sqrt(max(self.labelled * max(top.pace, 1e-6), 1.0))
-        problem = PenalisedProblem(self.engine, self.objective, self.ridge, self.pulls)
-        one = np.eye(top.theta.size)[LEVEL]
-        variance = float(one @ solve_positive(problem.evaluate(top.theta, Curvature.EXPECTED).curvature, one))
+        pair, one = replace(self.objective, pivot=top.pivot), np.eye(top.theta.size)[LEVEL]
+        theta = self.objective.turned(top.theta, top.pivot)
+        problem = PenalisedProblem(self.engine, pair, self.ridge, self.pulls)
+        variance = float(one @ solve_positive(problem.evaluate(theta, Curvature.EXPECTED).curvature, one))
         return 0.3 * float(np.sqrt(min(max(variance, 1e-12), _LONGEST**2)))
 
 
@@ -599,14 +617,15 @@ def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vec
 
 
 def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
-    """Return sums of log-likelihood, positives, labelled positives and the class's variance.
+    """Return sums of log-likelihood, positives, labelled positives, the class's variance, that times the logit, and f^2.
 
     And those of the first two logits and of their squares, where `both` models are to be compared.
     """
     w, table, inside = rows["w"], pair.table(X, rows, theta), pair.inside(theta)
     value, f, found = pair.inner.row_answers(table, rows, inside)
     xp = namespace_of(w)
-    sums = xp.stack([w @ each for each in (value, f, f * found, f * (1.0 - f))])
+    open_class = f * (1.0 - f)
+    sums = xp.stack([w @ each for each in (value, f, f * found, open_class, open_class * rows["u"], f * f)])
     if not both:
         return sums, np.zeros((2, 2))
     u, v = (at_most(at_least(each, -FAR), FAR) for each in pair.inner.logit_values(table, inside)[:2])
