@@ -11,17 +11,15 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import product
-from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from scipy import sparse
-from scipy.special import expit
 from tests.engines.shards import in_pieces
+from tests.helpers import make_two_optima, simulate
 from threadpoolctl import threadpool_limits
 
 from scarless.engines import open_rows
@@ -49,24 +47,6 @@ def pytest_runtest_makereport(item, call):
         if "cv must be a number of folds where the rows of X are not in memory" in said:
             report.outcome, report.longrepr = "skipped", (str(item.path), 0, "Skipped: folds of its own")
     return report
-
-
-class Simulated(NamedTuple):
-    X: np.ndarray
-    f: np.ndarray
-    e: np.ndarray
-    y: np.ndarray
-    s: np.ndarray
-
-
-def simulate(n=400, seed=0, low=0.3, high=0.9):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    f = expit(1.5 * X[:, 0] - X[:, 1] - 0.3)
-    e = low + (high - low) * expit(1.5 * X[:, 2])
-    y = (rng.random(n) < f).astype(int)
-    s = y * (rng.random(n) < e)
-    return Simulated(X, f, e, y, s)
 
 
 # What takes longest, and is left to `make test-slow`: `make test` is for every change, and must stay short.
@@ -339,7 +319,7 @@ def make_reports_quick(patch):
     """
     from scarless.diagnostics.fit import examination
 
-    patch.setattr(examination, "scar_test", partial(examination.scar_test, estimator="logistic"))
+    patch.setattr(examination, "scorer_of", lambda sample: "logistic")
 
 
 @pytest.fixture
@@ -351,16 +331,6 @@ def quick_reports(monkeypatch):
 @pytest.fixture
 def two_optima():
     return make_two_optima
-
-
-def make_two_optima(seed, n=400):
-    """Return a table with classes that binary attributes separate, and propensity attributes that follow them."""
-    rng = np.random.default_rng(seed)
-    B, E = rng.choice([-1.0, 1.0], size=(n, 5)), rng.choice([-1.0, 1.0], size=(n, 2))
-    y = (B[:, 0] > 0) | ((B[:, 1] > 0) & (B[:, 2] > 0))
-    E[:, 0] = np.where(rng.random(n) < 0.8, B[:, 0], E[:, 0])
-    e = np.where(E[:, 0] > 0, 0.9, 0.3) * np.where(E[:, 1] > 0, 0.9, 0.2)
-    return np.column_stack([B, E]), (y & (rng.random(n) < e)).astype(float)
 
 
 # Made-up results of an experiment, of any outcome that a test wants.

@@ -26,7 +26,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from tests.conftest import simulate
+from tests.helpers import simulate
 
 import scarless
 from scarless import (
