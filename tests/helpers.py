@@ -4,6 +4,7 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from scipy.special import expit
 
 
@@ -77,3 +78,8 @@ def parameters_of(model):
     """Return coefficients and intercepts of both models of a pair."""
     parts = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
     return np.concatenate([part.ravel() for part in parts])
+
+
+def quick_first(*values):
+    """Return parameters of a test: `make test` has the first, `make test-slow` the others."""
+    return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]

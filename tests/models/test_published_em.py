@@ -107,7 +107,7 @@ def test_text_columns_are_the_classifiers_business(pu):
     table = pd.DataFrame({**columns, "kind": np.where(pu.X[:, 0] > 0, "high", "low").tolist()})
     encode = make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough")
     pipeline = make_pipeline(encode, LogisticRegression(max_iter=1000))
-    model = PublishedEMClassifier(pipeline, propensity_attributes=["c"], tol=1e-2).fit(table, pu.s)
+    model = PublishedEMClassifier(pipeline, propensity_attributes=["c"], tol=1e-2, slope_tol=1e-2).fit(table, pu.s)
     e = model.predict_propensity(table)
     np.testing.assert_allclose(e, 1 / (1 + np.exp(-pu.X @ model.propensity_coef_[0, :4] - model.propensity_intercept_)))
     assert model.predict_posterior(table, pu.s).shape == pu.s.shape
@@ -207,12 +207,18 @@ def test_kinds_of_tables_give_the_same_model(pu, convert, tolerance):
 
 def test_order_of_rows_does_not_matter(pu):
     order = np.random.default_rng(0).permutation(pu.s.size)
-    one, other = (PublishedEMClassifier().fit(pu.X[rows], pu.s[rows]) for rows in (slice(None), order))
+    one, other = (
+        PublishedEMClassifier(tol=1e-2, slope_tol=1e-2).fit(pu.X[rows], pu.s[rows]) for rows in (slice(None), order)
+    )
     np.testing.assert_allclose(parameters(one), parameters(other), atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "model", [PublishedEMClassifier(tol=1e-2), PublishedEMClassifier(GaussianNB(), propensity_attributes=[2], tol=1e-2)]
+    "model",
+    [
+        PublishedEMClassifier(tol=1e-2),
+        PublishedEMClassifier(GaussianNB(), propensity_attributes=[2], tol=1e-2, slope_tol=1e-2),
+    ],
 )
 def test_pickles_clones_and_parameters(pu, model):
     model = clone(model).fit(pu.X, pu.s)
@@ -224,7 +230,10 @@ def test_pickles_clones_and_parameters(pu, model):
 
 
 def test_a_second_fit_forgets_the_first(pu):
-    tree, options = DecisionTreeClassifier(max_depth=2, random_state=0), {"propensity_attributes": [2]}
+    tree, options = (
+        DecisionTreeClassifier(max_depth=2, random_state=0),
+        {"propensity_attributes": [2], "tol": 1e-2, "slope_tol": 1e-2},
+    )
     model = PublishedEMClassifier(**options).fit(pu.X, pu.s)
     model.set_params(estimator=tree).fit(pu.X, pu.s)
     fresh = PublishedEMClassifier(tree, **options).fit(pu.X, pu.s)

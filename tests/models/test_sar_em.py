@@ -154,7 +154,7 @@ def test_wide_sparse_problem_has_no_gradient_left(simulated):
 
 def test_products_end_where_the_matrix_does(simulated, monkeypatch):
     data = simulated(n=500, seed=1)
-    X = wide_table(data, 600)
+    X = wide_table(data, 200)
     matrix = SAREMClassifier(propensity_attributes=[2]).fit(X.toarray(), data.s)
     monkeypatch.setattr(solving, "WIDEST_MATRIX", 100)
     products = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
