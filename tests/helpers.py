@@ -49,6 +49,17 @@ class SimulatedLooks:
         self.audit = np.where(rng.random(n) < 0.2, self.y, -1)
 
 
+def gaussian_mixture(n, c, distance, seed=0):
+    """Return the log-odds of the positive class, labels completely at random, and the share of positives.
+
+    Two Gaussians with prior 0.4.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    z = np.log(0.4 / 0.6) + distance * rng.normal(distance * y) - distance**2 / 2
+    return z, (y & (rng.random(n) < c)).astype(int), y.mean()
+
+
 def make_two_optima(seed, n=400):
     """Return a table with classes that binary attributes separate, and propensity attributes that follow them."""
     rng = np.random.default_rng(seed)
@@ -74,12 +85,22 @@ def fit_and_listen(model, X, s, **given):
     return model, [str(each.message) for each in caught]
 
 
+def fit_to_scores(estimator, scores, s, **options):
+    """Fit an estimator of the label frequency to scores that are given, of the class ``estimator``."""
+    return estimator("precomputed", **options).fit(np.asarray(scores, dtype=float)[:, None], s)
+
+
 def parameters_of(model):
     """Return coefficients and intercepts of both models of a pair."""
     parts = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
     return np.concatenate([part.ravel() for part in parts])
 
 
+def slowly(*values):
+    """Return parameters of a test that are left to `make test-slow`."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 def quick_first(*values):
     """Return parameters of a test: `make test` has the first, `make test-slow` the others."""
-    return [values[0], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
+    return [values[0], *slowly(*values[1:])]

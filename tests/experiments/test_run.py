@@ -98,8 +98,10 @@ def test_the_order_of_methods_settings_and_datasets_does_not_matter(whole, tmp_p
 
 
 def test_one_dataset_alone_has_the_same_records(whole, tmp_path):
-    alone = lines(run_experiment(SPEC.only(("second",)), tmp_path))
-    assert alone == [line for line in whole if json.loads(line)["dataset"] == "second"]
+    quick = ("naive", "known-e", "scar-tice", "sar-em")
+    alone = lines(run_experiment(replace(SPEC.only(("second",)), methods=quick), tmp_path))
+    records = ((line, json.loads(line)) for line in whole)
+    assert alone == [line for line, each in records if each["dataset"] == "second" and each["method"] in quick]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -131,7 +133,7 @@ def test_a_line_cut_in_the_middle_is_made_again(one_ended, tmp_path):
     store = one_ended(tmp_path)
     path, complete = tmp_path / RECORDS, lines(store)
     content = path.read_bytes()
-    for share in (0.5, 0.95):
+    for share in (0.7, 0.98):
         path.write_bytes(content[: int(share * len(content))])
         run_experiment(ONE, tmp_path)
         assert lines(store) == complete

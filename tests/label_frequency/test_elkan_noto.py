@@ -5,6 +5,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.helpers import fit_to_scores
 
 from scarless.label_frequency import ElkanNoto
 
@@ -14,7 +15,7 @@ S = np.array([1, 1, 0, 0, 0, 0])
 
 
 def fitted(variant, g=G, s=S, **options):
-    return ElkanNoto("precomputed", variant=variant, **options).fit(g[:, None], s)
+    return fit_to_scores(ElkanNoto, g, s, variant=variant, **options)
 
 
 @pytest.mark.parametrize(("variant", "c"), [("e1", 1.25 / 2), ("e2", 1.25 / 2.0), ("e3", 0.75)])

@@ -8,8 +8,7 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
-from tests.conftest import simulate
-from tests.helpers import quick_first
+from tests.helpers import quick_first, simulate
 
 from scarless import ImaginaryAudits, SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design

@@ -8,6 +8,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from tests.conftest import make_reports_quick
+from tests.helpers import fit_quietly
 
 from scarless import (
     NaiveClassifier,
@@ -81,9 +82,7 @@ def fitted(patients):
     def fit(kind):
         if kind not in made:
             given = {"propensity": np.full(len(patients[1]), 0.5)} if kind.startswith("Propensity") else {}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made[kind] = TableClassifier(KINDS[kind]()).fit(*patients, **given)
+            made[kind] = fit_quietly(TableClassifier(KINDS[kind]()), *patients, **given)
         return made[kind]
 
     return fit
