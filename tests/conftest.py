@@ -22,8 +22,11 @@ from tests.engines.shards import in_pieces
 from tests.helpers import make_two_optima, simulate
 from threadpoolctl import threadpool_limits
 
+from scarless.diagnostics.fit import examination
 from scarless.engines import open_rows
 from scarless.experiments import Spec
+
+SCORER_OF_REPORTS = examination.scorer_of
 
 # The same examples every time: more of them would show no more the next time. `random` has hypothesis's hundred.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
@@ -311,21 +314,21 @@ def simulated():
     return simulate
 
 
-def make_reports_quick(patch):
+@pytest.fixture(scope="session", autouse=True)
+def quick_reports():
     """Let the SCAR test of a report use the columns of the class as they are.
 
-    The forests that it learns from by default take nine tenths of a report's time; the tests of this check, and most
-    fixtures that are shared between tests, have them.
+    The forests that it learns from by default take most of a report's time; `full_reports` has them.
     """
-    from scarless.diagnostics.fit import examination
-
-    patch.setattr(examination, "scorer_of", lambda sample: "logistic")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examination, "scorer_of", lambda sample: "logistic")
+        yield
 
 
 @pytest.fixture
-def quick_reports(monkeypatch):
-    """Make reports without forests."""
-    make_reports_quick(monkeypatch)
+def full_reports(monkeypatch):
+    """Make reports as users get them, with forests in the SCAR test."""
+    monkeypatch.setattr(examination, "scorer_of", SCORER_OF_REPORTS)
 
 
 @pytest.fixture

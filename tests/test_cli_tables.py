@@ -21,8 +21,6 @@ from scarless import NaiveClassifier, save
 from scarless.cli import main, tables
 from scarless.outside.table_files import read_table
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 FIT = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic"]
 FIT += ["--exclude", "known", "weight", "--id", "patient"]
 

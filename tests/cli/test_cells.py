@@ -10,7 +10,6 @@ from tests.analysis.conftest import make_patients
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
 FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet", "--out", "run"]
 FIT += ["--exclude", "known", "weight"]
 

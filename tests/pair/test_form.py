@@ -166,7 +166,7 @@ def test_sparse_rows_and_float32_give_the_same_test():
 
 
 def test_the_test_is_kept_in_a_model_file(tmp_path):
-    X, _, s = task(0, quadratic, n=600)
+    X, _, s = task(0, linear, n=600)
     model = SAREMClassifier(propensity_attributes=[4]).fit(X, s)
     save(model, tmp_path / "model.skops")
     again = load(tmp_path / "model.skops")

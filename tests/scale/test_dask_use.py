@@ -95,7 +95,7 @@ def walked_by_workers(client):
 # --- the tool
 
 
-def test_the_tool_says_the_same_with_a_scheduler(client, raw, monkeypatch, quick_reports):
+def test_the_tool_says_the_same_with_a_scheduler(client, raw, monkeypatch):
     monkeypatch.chdir(raw.parent)
     said = {}
     for name in ("threads", "dask"):
