@@ -12,6 +12,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 from dataclasses import asdict, replace
 from itertools import product
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -25,7 +26,9 @@ from threadpoolctl import threadpool_limits
 from scarless.diagnostics.fit import examination
 from scarless.engines import open_rows
 from scarless.experiments import Spec
+from scarless.pair import starts
 
+TESTS = Path(__file__).parent
 SCORER_OF_REPORTS = examination.scorer_of
 
 # The same examples every time: more of them would show no more the next time. `random` has hypothesis's hundred.
@@ -87,9 +90,9 @@ SLOW = (
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),method",
     "tests/models/test_stratified_scar.py::test_it_passes_scikit_learns_checks"
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),propensity_attributes=None",
-    "tests/label_frequency/test_best_bin.py::test_scikit_learns_checks[BestBinEstimator(n_folds",
-    "tests/label_frequency/test_dedpul.py::test_scikit_learns_checks[DEDPUL(n_folds",
-    "tests/label_frequency/test_elkan_noto.py::test_scikit_learns_checks[ElkanNoto(n_folds",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_best_bin[BestBinEstimator(n_folds",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_dedpul[DEDPUL(n_folds",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks[ElkanNoto(n_folds",
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
     "tests/pair/test_form.py::test_a_wrong_attribute_is_told_of_nearly_always",
@@ -145,7 +148,7 @@ SLOW = (
     "tests/report/fit/test_effects.py::test_a_labelling_of_one_column_is_tested_beyond_the_class[2",
     "tests/report/fit/test_effects.py::test_survey_weights_make_no_test_of_the_report_surer[1",
     "tests/report/fit/test_page.py::test_pages_nest_and_need_nothing_from_elsewhere[StratifiedSCARClassifier",
-    "tests/test_cli_tables.py::test_where_the_fit_says_nothing_no_number_is_shown[logistic",
+    "tests/cli/test_tables.py::test_where_the_fit_says_nothing_no_number_is_shown[logistic",
     "tests/pair/test_form.py::test_stack_and_cross_fit_are_told_of_a_wrong_attribute[<lambda>1",
     "tests/models/test_looks_claims.py::test_dropped_labels_of_several_looks_are_not_doubted[1",
     "tests/scale/test_dask",
@@ -155,7 +158,7 @@ SLOW = (
     "tests/experiments/test_run.py::test_two_workers",
     "tests/experiments/test_own.py::test_every_estimator_of_ours",
     "tests/experiments/test_own.py::test_two_workers",
-    "tests/metrics/test_proportions.py::test_intervals_cover_with_few_labels",
+    "tests/metrics/test_score.py::test_intervals_cover_with_few_labels",
     "tests/metrics/test_scorers.py::test_in_several_processes",
     "tests/saved/test_files.py::test_what_comes_back_says_the_same_to_the_bit",
     "tests/models/test_sar_em.py::test_newton_ends_in_the_basin_of_em",
@@ -175,7 +178,7 @@ SLOW = (
     "tests/cli/test_information.py::test_a_folder_of_files_says",
     "tests/cli/test_information.py::test_one_way_to_name",
     "tests/cli/test_information.py::test_propensities_keep",
-    "tests/test_cli_compare.py::test_a_method_that_fails",
+    "tests/cli/test_compare.py::test_a_method_that_fails",
     "tests/experiments/test_run.py::test_any_record_that_is_missing",
     "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[published",
     "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[sar-em-refit",
@@ -225,7 +228,7 @@ SLOW = (
     "tests/pair/test_learners.py::test_pipelines_get_their_weights[likelihood-DecisionTree",
     "tests/pair/test_learners.py::test_pipelines_get_their_weights[likelihood-GaussianNB",
     "tests/pair/test_optima.py::test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes_first[case0",
-    "tests/test_cli.py::test_stopping_while_the_page_is_written[command1",
+    "tests/cli/test_experiments.py::test_stopping_while_the_page_is_written[command1",
     "tests/diagnostics/scar/test_scar_tests.py::TestInvariance::test_sparse_and_single_precision_tables[wald",
     "tests/diagnostics/scar/test_scar_tests.py::TestInvariance::test_sparse_and_single_precision_tables[like",
     "tests/diagnostics/uncertainty/test_bootstrap.py::test_the_spread_is_that",
@@ -234,7 +237,7 @@ SLOW = (
     "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[BestBinEstimator(random_state",
     "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[KernelMean(variant",
     "tests/label_frequency/test_weights.py::test_a_row_of_weight_0_is_not_there[KernelMean(variant",
-    "tests/metrics/test_proportions.py::test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error[True",
+    "tests/metrics/test_score.py::test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error[True",
     "tests/metrics/test_scores.py::test_intervals_cover",
     "tests/models/test_bad_input.py::test_every_fit_and_posterior_tells_of_labels_in_another_order[SARStacking",
     "tests/models/test_bad_input.py::test_every_fit_and_posterior_tells_of_labels_in_another_order[SAREMClassifierCV",
@@ -248,9 +251,9 @@ SLOW = (
     "src/scarless/models/sar_stacking.py::",
     "src/scarless/diagnostics/scar/tests.py::",
     "src/scarless/diagnostics/scar/attribute_tests.py::",
-    "tests/test_cli_tables.py::test_another_model",
-    "tests/test_cli_tables.py::test_files_of_other_kinds[patients.csv.gz",
-    "tests/test_cli_tables.py::test_files_of_other_kinds[patients.feather",
+    "tests/cli/test_tables.py::test_another_model",
+    "tests/cli/test_tables.py::test_files_of_other_kinds[patients.csv.gz",
+    "tests/cli/test_tables.py::test_files_of_other_kinds[patients.feather",
     "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets0",
     "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets1",
     "tests/analysis/test_files.py::test_an_index_of_pandas",
@@ -322,6 +325,15 @@ def quick_reports():
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(examination, "scorer_of", lambda sample: "logistic")
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_scouts(request):
+    """Let fits from several starts look for these with fewer rough climbs where the tests are of other things."""
+    with pytest.MonkeyPatch.context() as patch:
+        if {"analysis", "cli", "report"} & set(request.path.relative_to(TESTS).parts):
+            patch.setattr(starts, "_SCOUTS", 3)
         yield
 
 
