@@ -351,6 +351,13 @@ def full_reports(monkeypatch):
 
 
 @pytest.fixture
+def empty_folder(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def two_optima():
     return make_two_optima
 

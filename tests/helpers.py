@@ -1,11 +1,16 @@
 """What tests of several rooms share: simulated tables, and fits whose warnings are ignored or read."""
 
 import warnings
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
+
+from scarless.datasets import load_simulated
+from scarless.experiments.protocol import prepare, split_rows
 
 
 class Simulated(NamedTuple):
@@ -68,6 +73,20 @@ def make_two_optima(seed, n=400):
     E[:, 0] = np.where(rng.random(n) < 0.8, B[:, 0], E[:, 0])
     e = np.where(E[:, 0] > 0, 0.9, 0.3) * np.where(E[:, 1] > 0, 0.9, 0.2)
     return np.column_stack([B, E]), (y & (rng.random(n) < e)).astype(float)
+
+
+@cache
+def simulated_split(spec):
+    """Return the first split of a simulated dataset, by the protocol of an experiment."""
+    data = load_simulated(300, 3)
+    with threadpool_limits(1):
+        prepared = prepare(spec, "simulated", data.X, data.y)
+    return split_rows(spec, "simulated", 0, prepared)
+
+
+def cells_of(table):
+    """Return the texts of a table of a report, row by row."""
+    return [[cell.text for cell in row] for section in table.sections for row in section.rows]
 
 
 def fit_quietly(model, X, s, **given):

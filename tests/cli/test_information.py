@@ -26,9 +26,8 @@ LOOKED += ["insurance", "--audit", "checked", "--exclude", "diagnosed", "--id", 
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(empty_folder):
+    return empty_folder
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ FIT += ["--exclude", "known", "weight"]
 
 
 @pytest.fixture
-def patients(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def patients(empty_folder):
     return make_patients(400)
 
 

@@ -26,10 +26,9 @@ FIT += ["--exclude", "known", "weight", "--id", "patient"]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(empty_folder):
     make_patients(400).to_csv("patients.csv", index=False)
-    return tmp_path
+    return empty_folder
 
 
 @pytest.fixture(scope="module")
