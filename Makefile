@@ -8,6 +8,9 @@ JOBS ?= 2
 # What one process compiles the others need not: tests start many.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
+# Each process begins with a half of the tests as they lie, and so sets up what neighbours share once.
+SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
+
 .PHONY: demo docs test test-torch test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
 # A file of 6,000 patients, from a first look to a report; the last line says where the report is.
@@ -20,32 +23,32 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
 # What takes long: real clusters, killed processes, pages in a browser, the dearest models in scikit-learn's checks.
 test-slow: $(VENV)/.test
 	@$(PIP_INSTALL) -c constraints.txt "moto[server]"
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m slow
+	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
 # Tables on a device, and networks, by torch, in an environment of its own: the wheel is large.
 test-torch:
 	$(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,torch]"
-	$(ONE_THREAD) .venv-torch/bin/python -m pytest -n $(JOBS) tests/models/test_device.py tests/torch src/scarless/torch
+	$(ONE_THREAD) .venv-torch/bin/python -m pytest $(SIDE_BY_SIDE) tests/models/test_device.py tests/torch src/scarless/torch
 
 # The property tests with examples drawn anew; `make test` draws the same ones every time.
 test-random: $(VENV)/.test
-	$(ONE_THREAD) HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(JOBS)
+	$(ONE_THREAD) HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 # The tests of `make test` on the oldest versions that pyproject.toml admits.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
-	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow"
+	$(ONE_THREAD) .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
 # The tests of all that fits on an engine once more, with every table in three pieces instead of in memory.
 test-shards: $(VENV)/.test
-	$(ONE_THREAD) SCARLESS_TEST_ENGINE=shards $(BIN)/python -m pytest -n $(JOBS) tests/pair tests/models tests/raw tests/diagnostics
+	$(ONE_THREAD) SCARLESS_TEST_ENGINE=shards $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pair tests/models tests/raw tests/diagnostics
 
 # Wheel and sdist, built and tried in an environment of their own; they stay in dist/.
 test-dist:

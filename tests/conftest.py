@@ -11,21 +11,25 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import product
-from typing import NamedTuple
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from scipy import sparse
-from scipy.special import expit
 from tests.engines.shards import in_pieces
+from tests.helpers import make_two_optima, simulate
 from threadpoolctl import threadpool_limits
 
+from scarless.diagnostics.fit import examination
 from scarless.engines import open_rows
 from scarless.experiments import Spec
+from scarless.pair import starts
+
+TESTS = Path(__file__).parent
+SCORER_OF_REPORTS = examination.scorer_of
 
 # The same examples every time: more of them would show no more the next time. `random` has hypothesis's hundred.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
@@ -49,24 +53,6 @@ def pytest_runtest_makereport(item, call):
         if "cv must be a number of folds where the rows of X are not in memory" in said:
             report.outcome, report.longrepr = "skipped", (str(item.path), 0, "Skipped: folds of its own")
     return report
-
-
-class Simulated(NamedTuple):
-    X: np.ndarray
-    f: np.ndarray
-    e: np.ndarray
-    y: np.ndarray
-    s: np.ndarray
-
-
-def simulate(n=400, seed=0, low=0.3, high=0.9):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    f = expit(1.5 * X[:, 0] - X[:, 1] - 0.3)
-    e = low + (high - low) * expit(1.5 * X[:, 2])
-    y = (rng.random(n) < f).astype(int)
-    s = y * (rng.random(n) < e)
-    return Simulated(X, f, e, y, s)
 
 
 # What takes longest, and is left to `make test-slow`: `make test` is for every change, and must stay short.
@@ -104,20 +90,13 @@ SLOW = (
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),method",
     "tests/models/test_stratified_scar.py::test_it_passes_scikit_learns_checks"
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),propensity_attributes=None",
-    "tests/label_frequency/test_best_bin.py::test_scikit_learns_checks[BestBinEstimator(n_folds",
-    "tests/label_frequency/test_dedpul.py::test_scikit_learns_checks[DEDPUL(n_folds",
-    "tests/label_frequency/test_elkan_noto.py::test_scikit_learns_checks[ElkanNoto(n_folds",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_best_bin[BestBinEstimator(n_folds",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_dedpul[DEDPUL(n_folds",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks[ElkanNoto(n_folds",
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
     "tests/pair/test_form.py::test_a_wrong_attribute_is_told_of_nearly_always",
-    "tests/pair/test_form.py::test_a_wrong_attribute_is_told_of_by_name[SAREMClassifierCV-1",
-    "tests/pair/test_form.py::test_a_wrong_attribute_is_told_of_by_name[SAREMClassifierCV-2",
-    "tests/pair/test_form.py::test_a_class_that_is_not_linear_is_told_of_and_never_identified[product-direction1-SAREMClassifierCV",
     "tests/pair/test_groups.py::test_survey_weights_are_told_of_and_groups_of_rows_count_rows[SARStackingClassifier",
-    "tests/models/test_looks_claims.py::test_findings_that_were_entered_as_labels[all",
-    "tests/models/test_looks_claims.py::test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels[all",
-    "tests/models/test_looks_claims.py::test_what_is_right_is_not_doubted[1",
-    "tests/models/test_looks_claims.py::test_what_is_right_is_not_doubted[2",
     "tests/models/test_looks_claims.py::test_a_look_that_is_partly_a_copy[all",
     "tests/models/test_device.py::test_folds_may_be_those_of_a_splitter_or_a_list[strict-list",
     "tests/models/test_device.py::test_folds_may_be_those_of_a_splitter_or_a_list[strict-splitter",
@@ -145,9 +124,6 @@ SLOW = (
     "tests/analysis/test_analyse.py::test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels[stack",
     "tests/analysis/test_information.py::test_a_table_is_prepared_once_for_fit_ranking_summary_report_and_files[looks",
     "tests/checks/test_estimators.py::test_calibration_to_labels_is_told_of_and_undoes_the_correction[table-options2",
-    "tests/models/test_sar_em_cv.py::test_neither_precision_nor_order_of_columns_moves_the_class_prior[1",
-    "tests/models/test_sar_em_cv.py::test_neither_precision_nor_order_of_columns_moves_the_class_prior[2",
-    "tests/models/test_stratified_scar.py::test_labelling_that_depends_on_more_than_the_stratum_is_told_of[1",
     "tests/scale/test_checkpoints.py::test_flipped_bytes_change_nothing_but_a_line",
     "tests/scale/test_looks.py::test_facts_and_false_positives_of_one_look[ParquetRows",
     "tests/scale/test_looks.py::test_facts_and_false_positives_of_one_look[LazyFrame",
@@ -155,14 +131,13 @@ SLOW = (
     "tests/pair/test_groups.py::test_intervals_by_groups_agree_with_a_bootstrap",
     "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[newton",
     "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[forest",
-    "tests/models/test_stratified_scar.py::test_separable_classes_in_strata_are_not_told_of[1",
     "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_are_told_of[1",
     "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_are_told_of[2",
     "tests/report/fit/test_effects.py::test_a_labelling_of_one_column_is_tested_beyond_the_class[1",
     "tests/report/fit/test_effects.py::test_a_labelling_of_one_column_is_tested_beyond_the_class[2",
     "tests/report/fit/test_effects.py::test_survey_weights_make_no_test_of_the_report_surer[1",
     "tests/report/fit/test_page.py::test_pages_nest_and_need_nothing_from_elsewhere[StratifiedSCARClassifier",
-    "tests/test_cli_tables.py::test_where_the_fit_says_nothing_no_number_is_shown[logistic",
+    "tests/cli/test_tables.py::test_where_the_fit_says_nothing_no_number_is_shown[logistic",
     "tests/pair/test_form.py::test_stack_and_cross_fit_are_told_of_a_wrong_attribute[<lambda>1",
     "tests/models/test_looks_claims.py::test_dropped_labels_of_several_looks_are_not_doubted[1",
     "tests/scale/test_dask",
@@ -172,7 +147,7 @@ SLOW = (
     "tests/experiments/test_run.py::test_two_workers",
     "tests/experiments/test_own.py::test_every_estimator_of_ours",
     "tests/experiments/test_own.py::test_two_workers",
-    "tests/metrics/test_proportions.py::test_intervals_cover_with_few_labels",
+    "tests/metrics/test_score.py::test_intervals_cover_with_few_labels",
     "tests/metrics/test_scorers.py::test_in_several_processes",
     "tests/saved/test_files.py::test_what_comes_back_says_the_same_to_the_bit",
     "tests/models/test_sar_em.py::test_newton_ends_in_the_basin_of_em",
@@ -183,7 +158,7 @@ SLOW = (
     "tests/label_frequency/test_held_out_scores.py::test_one_seed_fixes_everything_in_any_order_of_rows",
     "tests/report/test_browser.py",
     "tests/report/fit/test_browser.py",
-    "tests/pair/test_basins.py::test_five_starts",
+    "tests/pair/test_optima.py::test_five_starts",
     "tests/models/test_sar_em_cv_looks.py",
     "tests/models/test_looks_crossed.py",
     "tests/cli/test_information.py::test_three_visits",
@@ -192,7 +167,7 @@ SLOW = (
     "tests/cli/test_information.py::test_a_folder_of_files_says",
     "tests/cli/test_information.py::test_one_way_to_name",
     "tests/cli/test_information.py::test_propensities_keep",
-    "tests/test_cli_compare.py::test_a_method_that_fails",
+    "tests/cli/test_compare.py::test_a_method_that_fails",
     "tests/experiments/test_run.py::test_any_record_that_is_missing",
     "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[published",
     "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[sar-em-refit",
@@ -206,7 +181,7 @@ SLOW = (
     "tests/models/test_sar_em.py::test_newton_is_no_worse_than_em_on_few_rows[11-options1",
     "tests/models/test_sar_stacking.py::test_none_is_the_word_all",
     "tests/models/test_weights.py::test_rows_of_weight_zero_are_not_there[SAREMClassifier(estimator",
-    "tests/pair/test_basins.py::test_the_optimum_taken",
+    "tests/pair/test_optima.py::test_the_optimum_taken",
     "tests/models/test_published_em.py::test_logistic_regressions",
     "tests/pair/test_relaxed.py::test_scale_and_level_are_found_again[2.0",
     "tests/pair/test_relaxed.py::test_scale_and_level_are_found_again[1.0",
@@ -241,8 +216,8 @@ SLOW = (
     "tests/models/test_stratified_scar.py::test_text_makes_strata_where_an_estimator_reads_it[object",
     "tests/pair/test_learners.py::test_pipelines_get_their_weights[likelihood-DecisionTree",
     "tests/pair/test_learners.py::test_pipelines_get_their_weights[likelihood-GaussianNB",
-    "tests/pair/test_basins.py::test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes_first[case0",
-    "tests/test_cli.py::test_stopping_while_the_page_is_written[command1",
+    "tests/pair/test_optima.py::test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes_first[case0",
+    "tests/cli/test_experiments.py::test_stopping_while_the_page_is_written[command1",
     "tests/diagnostics/scar/test_scar_tests.py::TestInvariance::test_sparse_and_single_precision_tables[wald",
     "tests/diagnostics/scar/test_scar_tests.py::TestInvariance::test_sparse_and_single_precision_tables[like",
     "tests/diagnostics/uncertainty/test_bootstrap.py::test_the_spread_is_that",
@@ -251,7 +226,7 @@ SLOW = (
     "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[BestBinEstimator(random_state",
     "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[KernelMean(variant",
     "tests/label_frequency/test_weights.py::test_a_row_of_weight_0_is_not_there[KernelMean(variant",
-    "tests/metrics/test_proportions.py::test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error[True",
+    "tests/metrics/test_score.py::test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error[True",
     "tests/metrics/test_scores.py::test_intervals_cover",
     "tests/models/test_bad_input.py::test_every_fit_and_posterior_tells_of_labels_in_another_order[SARStacking",
     "tests/models/test_bad_input.py::test_every_fit_and_posterior_tells_of_labels_in_another_order[SAREMClassifierCV",
@@ -265,9 +240,9 @@ SLOW = (
     "src/scarless/models/sar_stacking.py::",
     "src/scarless/diagnostics/scar/tests.py::",
     "src/scarless/diagnostics/scar/attribute_tests.py::",
-    "tests/test_cli_tables.py::test_another_model",
-    "tests/test_cli_tables.py::test_files_of_other_kinds[patients.csv.gz",
-    "tests/test_cli_tables.py::test_files_of_other_kinds[patients.feather",
+    "tests/cli/test_tables.py::test_another_model",
+    "tests/cli/test_tables.py::test_files_of_other_kinds[patients.csv.gz",
+    "tests/cli/test_tables.py::test_files_of_other_kinds[patients.feather",
     "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets0",
     "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets1",
     "tests/analysis/test_files.py::test_an_index_of_pandas",
@@ -287,6 +262,24 @@ SLOW = (
     "tests/test_fuzz.py::test_hostile_calls_end_clearly[1",
     "tests/test_fuzz.py::test_hostile_calls_end_clearly[2",
     "tests/test_fuzz.py::test_hostile_calls_end_clearly[75",
+    "tests/pair/test_optima.py::test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to[1.0-10.0",
+    "tests/pair/test_optima.py::test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to[30.0",
+    "tests/pair/test_optima.py::test_swapping_the_penalties_of_exchangeable_models_finds_the_same_best_optimum[3",
+    "tests/models/test_device.py::test_searches_choose_what_they_choose_from_numpys_arrays[strict-exchangeable",
+    "tests/models/test_device.py::test_resamples_of_a_search",
+    "tests/models/test_few_labels.py::test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not[2",
+    "tests/models/test_few_labels.py::test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not[3",
+    "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[boosted",
+    "tests/report/fit/test_effects.py::test_single_intervals_that_leave_out_1_are_no_finding_where_nothing_matters[8",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[audits-quick",
+    "tests/papers/bekker2019/test_methods.py::test_only_the_one_that_says_so_looks_at_the_truth[published-sar-em-all",
+    "tests/papers/bekker2019/test_methods.py::test_published_methods_drop_negative_weights[sar_em-all",
+    "tests/diagnostics/audits/test_yields.py::test_draws_of_relaxed_models_have_the_class_priors_of_their_interval[stack",
+    "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[log loss",
+    "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[average",
+    "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[Brier",
+    "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_bootstraps[average",
+    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[kolm",
 )
 
 
@@ -331,36 +324,42 @@ def simulated():
     return simulate
 
 
-def make_reports_quick(patch):
+@pytest.fixture(scope="session", autouse=True)
+def quick_reports():
     """Let the SCAR test of a report use the columns of the class as they are.
 
-    The forests that it learns from by default take nine tenths of a report's time; the tests of this check, and most
-    fixtures that are shared between tests, have them.
+    The forests that it learns from by default take most of a report's time; `full_reports` has them.
     """
-    from scarless.diagnostics.fit import examination
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examination, "scorer_of", lambda sample: "logistic")
+        yield
 
-    patch.setattr(examination, "scar_test", partial(examination.scar_test, estimator="logistic"))
+
+@pytest.fixture(scope="module", autouse=True)
+def few_scouts(request):
+    """Let fits from several starts look for these with fewer rough climbs where the tests are of other things."""
+    with pytest.MonkeyPatch.context() as patch:
+        if {"analysis", "cli", "report"} & set(request.path.relative_to(TESTS).parts):
+            patch.setattr(starts, "_SCOUTS", 3)
+        yield
 
 
 @pytest.fixture
-def quick_reports(monkeypatch):
-    """Make reports without forests."""
-    make_reports_quick(monkeypatch)
+def full_reports(monkeypatch):
+    """Make reports as users get them, with forests in the SCAR test."""
+    monkeypatch.setattr(examination, "scorer_of", SCORER_OF_REPORTS)
+
+
+@pytest.fixture
+def empty_folder(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture
 def two_optima():
     return make_two_optima
-
-
-def make_two_optima(seed, n=400):
-    """Return a table with classes that binary attributes separate, and propensity attributes that follow them."""
-    rng = np.random.default_rng(seed)
-    B, E = rng.choice([-1.0, 1.0], size=(n, 5)), rng.choice([-1.0, 1.0], size=(n, 2))
-    y = (B[:, 0] > 0) | ((B[:, 1] > 0) & (B[:, 2] > 0))
-    E[:, 0] = np.where(rng.random(n) < 0.8, B[:, 0], E[:, 0])
-    e = np.where(E[:, 0] > 0, 0.9, 0.3) * np.where(E[:, 1] > 0, 0.9, 0.2)
-    return np.column_stack([B, E]), (y & (rng.random(n) < e)).astype(float)
 
 
 # Made-up results of an experiment, of any outcome that a test wants.

@@ -1,5 +1,6 @@
 """What the files around the package say of it, and of each other."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -31,6 +32,19 @@ def test_links_and_pictures_within_the_repository_are_there(document):
     links += re.findall(r'src="([^"]+)"', document.read_text(encoding="utf-8"))
     within = [link.split("#")[0] for link in links if "://" not in link and not link.startswith("#")]
     assert [link for link in within if not (document.parent / link).exists()] == []
+
+
+def test_every_test_that_is_left_to_the_slow_ones_is_there():
+    """A test that was renamed would come back to `make test` unseen."""
+    tree = ast.parse((ROOT / "tests/conftest.py").read_text(encoding="utf-8"))
+    (slow,) = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SLOW"
+    ]
+    for prefix in ast.literal_eval(slow):
+        path, _, name = prefix.partition("::")
+        function = name.partition("[")[0].rpartition("::")[2]
+        texts = [found.read_text(encoding="utf-8") for found in ROOT.glob(f"{path}*")]
+        assert any(f"def {function}" in text or not function for text in texts), prefix
 
 
 def test_the_readme_is_short():

@@ -57,7 +57,7 @@ km_max_rows = 100
 """
 # Tests that read what lies beside the package: the specification, the benchmarks, the documents.
 SLICE = (
-    *("README.md", "docs", "tests/test_house.py", "tests/test_cli.py", "tests/datasets/test_loaders.py"),
+    *("README.md", "docs", "tests/test_house.py", "tests/cli/test_experiments.py", "tests/datasets/test_loaders.py"),
     *("tests/experiments/test_spec.py", "tests/papers", "tests/label_frequency/test_tice_numerics.py"),
     "tests/test_fuzz.py::test_every_public_name_is_called_or_is_known_to_be_a_result",
 )

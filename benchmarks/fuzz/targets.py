@@ -57,7 +57,7 @@ NOT_CALLED = {
     "StandardErrors",
     "Summary",
     "TippingPoint",
-    "analyse",  # tests/test_cli_tables.py has hostile tables
+    "analyse",  # tests/cli/test_tables.py has hostile tables
     "load",  # files: tests/saved/test_files.py has hostile ones
     "save",
     "save_onnx",  # tests/saved/ has what is refused

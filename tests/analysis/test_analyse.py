@@ -23,8 +23,6 @@ from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
 from scarless.analysis.settings import Settings, read_run
 from scarless.diagnostics.leaks import find_leaks
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 ASIDE = ["patient", "weight", "known"]
 WITHOUT = ColumnRoles(exclude=ASIDE)
 
@@ -297,7 +295,7 @@ def test_a_column_that_only_labelled_rows_have_is_left_out_and_the_answer_holds(
     assert low < ill.mean() < high
 
 
-def test_a_leak_that_is_named_is_kept_and_heads_the_report(treated, quick_reports):
+def test_a_leak_that_is_named_is_kept_and_heads_the_report(treated):
     table, _ = treated
     found = analyse(table, "diagnosed", propensity_attributes=["visits", "treatment"], model="logistic")
     assert "treatment" in found.model.feature_names_in_
@@ -326,7 +324,7 @@ SEEN = ["age", "visits", "insurance", "smoker"]
 
 
 @pytest.mark.parametrize("model", ["logistic", "stack"])
-def test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels(patients, model, quick_reports, tmp_path):
+def test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels(patients, model, tmp_path):
     """The class of a model that saw every column ranked unlabelled rows backwards: an AUC of .44, of the stack .35."""
     table = patients[[*SEEN, "diagnosed"]][:500]
     found = analyse(table, "diagnosed", propensity_attributes="all", model=model)

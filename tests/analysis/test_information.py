@@ -17,8 +17,6 @@ from scarless.analysis.settings import Settings, write_toml
 from scarless.analysis.values import as_visits
 from scarless.raw.preparation import KeepNone
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 ONE = {"propensity_attributes": ["visits", "insurance"], "model": "logistic"}
 VISITS = Labelling(visit_attributes={"hours": HOURS})
 THREE = {**ONE, "label": LOOKS, "labelling": VISITS, "columns": ColumnRoles(id="patient", exclude=["diagnosed"])}

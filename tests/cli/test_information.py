@@ -10,8 +10,6 @@ from tests.analysis.conftest import HOURS, LOOKS, make_hospital
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 AUDITED = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--audit", "checked"]
 AUDITED += ["--prevalence", "0.35", "--prevalence-se", "0.02", "--exclude", *LOOKS, *HOURS, "--id", "patient"]
 LOOKED = [
@@ -28,9 +26,8 @@ LOOKED += ["insurance", "--audit", "checked", "--exclude", "diagnosed", "--id", 
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(empty_folder):
+    return empty_folder
 
 
 @pytest.fixture

@@ -12,14 +12,12 @@ from scarless.analysis.columns import notes_on_twins
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
 FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet", "--out", "run"]
 FIT += ["--exclude", "known", "weight"]
 
 
 @pytest.fixture
-def patients(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def patients(empty_folder):
     return make_patients(400)
 
 

@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -11,13 +10,12 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
+from tests.helpers import simulated_split
 
 from scarless import PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
-from scarless.datasets import load_simulated
 from scarless.experiments import Cell, methods
 from scarless.experiments.methods import METHODS, Bench, Kept
-from scarless.experiments.protocol import label, prepare, split_rows
+from scarless.experiments.protocol import label
 from scarless.label_frequency import KernelMean, TIcE
 from scarless.papers.bekker2019 import specification
 
@@ -32,16 +30,8 @@ SEE_THE_TRUTH = {"supervised", "known-e", "known-c"}
 SETTINGS = pytest.mark.parametrize("setting", ["all", "original"])
 
 
-@cache
-def the_split():
-    data = load_simulated(300, 3)
-    with threadpool_limits(1):
-        prepared = prepare(SPEC, "simulated", data.X, data.y)
-    return split_rows(SPEC, "simulated", 0, prepared)
-
-
 def task_of(setting="all", k=2):
-    return label(SPEC, Cell("simulated", setting, k, 0, 0), the_split())
+    return label(SPEC, Cell("simulated", setting, k, 0, 0), simulated_split(SPEC))
 
 
 def run(method, task):

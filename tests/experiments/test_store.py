@@ -70,7 +70,8 @@ def test_killed_at_any_byte_the_whole_lines_are_kept_and_the_rest_is_done_again(
     path = opened.folder / file
     whole, records = path.read_bytes(), opened.records()
     ends = [0] + [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
-    for length in range(len(whole) + 1):
+    near_ends = {end + step for end in ends for step in (-2, -1, 0, 1, 2)}
+    for length in sorted(near_ends.union(range(0, len(whole), 10)).intersection(range(len(whole) + 1))):
         path.write_bytes(whole[:length])
         n_read = len(list(opened._read(file, store._is_row)))
         opened.open_for("small", "abc", SPEC)

@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import SimulatedLooks
 
 from scarless import ClassPrior, ImaginaryAudits, Labelling, SAREMClassifier, load, save
 from scarless.saved.values import check_values
@@ -21,24 +22,9 @@ LOGISTIC = LogisticRegression(tol=1e-10, max_iter=1000)
 quietly = pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not converge")
 
 
-class Seen:
-    """Rows with two looks, of which some did not take place, and audits of some."""
-
-    def __init__(self, n=400, seed=0, rate=0.0):
-        rng = np.random.default_rng(seed)
-        self.X = rng.normal(size=(n, 4))
-        self.f = expit(2 * self.X[:, 0] - self.X[:, 1])
-        self.y = rng.random(n) < self.f
-        self.e = expit(self.X[:, 2] + 0.3)
-        label = np.where(self.y[:, None], self.e[:, None], rate)
-        self.S = (rng.random((n, 2)) < label).astype(float)
-        self.S[rng.random((n, 2)) < 0.1] = np.nan
-        self.audit = np.where(rng.random(n) < 0.2, self.y, -1)
-
-
 @pytest.fixture(scope="module")
 def seen():
-    return Seen()
+    return SimulatedLooks()
 
 
 def crossed(classifier, **options):
@@ -156,7 +142,7 @@ def test_facts_are_kept_to_for_all_rows_and_for_a_group(seen):
 
 @quietly
 def test_false_positives_are_found():
-    seen = Seen(n=3000, seed=2, rate=0.05)
+    seen = SimulatedLooks(n=3000, seed=2, rate=0.05)
     model = crossed(LOGISTIC, labelling=Labelling(false_positive_rate="estimate")).fit(seen.X, seen.S)
     assert model.false_positive_rate_ == pytest.approx(0.05, abs=0.02)
     assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=0.04)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
+from tests.helpers import fit_and_listen
 
 from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
 from scarless.labelling import simulate_audit, simulate_looks
@@ -29,12 +30,9 @@ def seen():
     return Seen()
 
 
-def fitted(X, S, audit=None, weight=None, **params):
+def fit_pair(X, S, audit=None, weight=None, **params):
     model = SAREMClassifier(propensity_attributes="all", **params)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        model.fit(X, S, audit=audit, sample_weight=weight)
-    return model, [str(each.message) for each in told]
+    return fit_and_listen(model, X, S, audit=audit, sample_weight=weight)
 
 
 def test_fits_that_are_right_say_nothing(seen):
@@ -42,8 +40,8 @@ def test_fits_that_are_right_say_nothing(seen):
     removal[removal[:, 0] == 1, 1] = np.nan  # no second look after a label
     labelled[labelled[:, 0] == 0, 1] = np.nan  # a second look of labelled rows only
     for S in (seen.S, removal, labelled):
-        assert fitted(seen.X, S)[1] == []
-    assert fitted(seen.X, seen.S[:, 0], seen.audit)[1] == []
+        assert fit_pair(seen.X, S)[1] == []
+    assert fit_pair(seen.X, seen.S[:, 0], seen.audit)[1] == []
 
 
 def test_models_that_can_be_exchanged_are_told_of_however_labels_are_laid_out(seen):
@@ -59,19 +57,19 @@ def test_models_that_can_be_exchanged_are_told_of_however_labels_are_laid_out(se
         (first, of_labelled),
         (first, seen.audit, unweighted),
     ):
-        _, told = fitted(seen.X, *given)
+        _, told = fit_pair(seen.X, *given)
         assert any("does not say which of them is the classifier" in each for each in told)
 
 
 def test_looks_that_differ_are_told_of_where_they_share_a_propensity(seen):
     S = seen.S.copy()
     S[:, 2] *= np.random.default_rng(0).random(len(S)) < 0.3
-    model, told = fitted(seen.X, S)
+    model, told = fit_pair(seen.X, S)
     assert len(told) == 1
     assert told[0].startswith(f"SAREMClassifier: look 2 found {int(S[:, 2].sum())} labels, and ")
     assert int(told[0].split("and ")[1].split()[0]) == pytest.approx(S.sum() / 3, abs=3)  # the mean of the three
     assert "share one propensity" in str(model.summary())
-    assert fitted(seen.X, S, labelling=Labelling(shared=False))[1] == []
+    assert fit_pair(seen.X, S, labelling=Labelling(shared=False))[1] == []
 
 
 def test_a_boosted_classifier_and_a_search_tell_too(seen):
@@ -86,25 +84,25 @@ def test_a_boosted_classifier_and_a_search_tell_too(seen):
 def test_false_positives_that_nobody_mentioned(seen):
     rng = np.random.default_rng(0)
     S = np.where(rng.random(seen.S.shape) < 0.02, 1.0, seen.S)
-    _, told = fitted(seen.X, S)
+    _, told = fit_pair(seen.X, S)
     assert any("labels do not fit without false positives" in each for each in told)
-    _, told = fitted(seen.X, S, labelling=Labelling(false_positive_rate=0.1))
+    _, told = fit_pair(seen.X, S, labelling=Labelling(false_positive_rate=0.1))
     assert any("labels do not fit with a false-positive rate of 0.1" in each for each in told)
     for right in (0.02, "estimate"):
-        assert fitted(seen.X, S, labelling=Labelling(false_positive_rate=right))[1] == []
+        assert fit_pair(seen.X, S, labelling=Labelling(false_positive_rate=right))[1] == []
 
 
 def test_audits_of_which_positive_ones_are_likelier(seen):
     audit = np.where(seen.y & (np.random.default_rng(0).random(seen.y.size) < 0.2), 1.0, np.nan)
-    _, told = fitted(seen.X, seen.S[:, 0], audit)
+    _, told = fit_pair(seen.X, seen.S[:, 0], audit)
     assert any("audits of rows without a label are positive" in each for each in told)
     audit[np.flatnonzero(~seen.y)[:3]] = 0.0
-    _, told = fitted(seen.X, seen.S, audit)
+    _, told = fit_pair(seen.X, seen.S, audit)
     assert any("positives where labels and models expect" in each for each in told)
 
 
 def test_a_claim_that_is_wrong_is_told_of_once(seen):
-    _, told = fitted(seen.X, seen.S, known=[ClassPrior(0.1)])
+    _, told = fit_pair(seen.X, seen.S, known=[ClassPrior(0.1)])
     assert any("disagree" in each for each in told)
     assert not any("share one propensity" in each or "without false positives" in each for each in told)
 
@@ -116,7 +114,7 @@ def test_another_optimum_that_is_as_likely_is_told_of():
     for size in (10, 20, 40, 5000):
         S = seen.S[:, :2].copy()
         S[size:, 1] = np.nan
-        told.append(any("fit these rows about as well" in each for each in fitted(seen.X, S)[1]))
+        told.append(any("fit these rows about as well" in each for each in fit_pair(seen.X, S)[1]))
     assert any(told[:3])
     assert not told[3]
 

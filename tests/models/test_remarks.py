@@ -11,6 +11,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from tests.helpers import quick_first
 
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.diagnostics import identifiability_report
@@ -38,7 +39,7 @@ def fit(X, s, **options):
     return SAREMClassifier(propensity_attributes=["visits"], **options).fit(X, s)
 
 
-@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("kind", quick_first("float64", "float32"))
 def test_all_levels_of_an_attribute_are_named(homes, kind):
     """The rare level too; with one dropped, the p-value that the penalty hid comes out and nothing is remarked."""
     table, s = homes

@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import parameters_of
 
 from scarless import PublishedEMClassifier, SAREMClassifier
 from scarless.labelling import simulate_labels
@@ -23,11 +24,6 @@ def objective(model, X, s):
     f, e = (model.predict_proba(X)[:, 1], model.predict_propensity(X))
     value = np.where(s == 1, np.log(f * e), np.log1p(-f * e)).sum()
     return value - (model.coef_**2).sum() / (2 * model.C) - (model.propensity_coef_**2).sum() / (2 * model.propensity_C)
-
-
-def parameters(model):
-    parts = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
-    return np.concatenate([part.ravel() for part in parts])
 
 
 @pytest.mark.parametrize(("attributes", "C"), [(None, 5.0), ([2], 0.5), ([2, 3], 5.0)])
@@ -84,7 +80,7 @@ def test_classifier_sees_its_attributes_only(pu):
     changed[:, 2:] = 7.0
     np.testing.assert_array_equal(model.predict_proba(changed), model.predict_proba(pu.X))
     ordered = SAREMClassifier(propensity_attributes=[2, 3], classification_attributes=slice(0, 2))
-    np.testing.assert_allclose(parameters(ordered.fit(pu.X, pu.s)), parameters(model), atol=1e-6)
+    np.testing.assert_allclose(parameters_of(ordered.fit(pu.X, pu.s)), parameters_of(model), atol=1e-6)
 
 
 # --- penalty
@@ -133,7 +129,7 @@ def test_order_of_rows_does_not_matter(pu):
     order = np.random.default_rng(0).permutation(pu.s.size)
     model = SAREMClassifier(propensity_attributes=[2])
     one, other = clone(model).fit(pu.X, pu.s), clone(model).fit(pu.X[order], pu.s[order])
-    np.testing.assert_allclose(parameters(one), parameters(other), atol=1e-6)
+    np.testing.assert_allclose(parameters_of(one), parameters_of(other), atol=1e-6)
 
 
 def wide_table(data, n_columns):
@@ -154,7 +150,7 @@ def test_wide_sparse_problem_has_no_gradient_left(simulated):
 
 def test_products_end_where_the_matrix_does(simulated, monkeypatch):
     data = simulated(n=500, seed=1)
-    X = wide_table(data, 600)
+    X = wide_table(data, 200)
     matrix = SAREMClassifier(propensity_attributes=[2]).fit(X.toarray(), data.s)
     monkeypatch.setattr(solving, "WIDEST_MATRIX", 100)
     products = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)

@@ -7,6 +7,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
+from tests.helpers import SimulatedLooks
 
 from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling, SAREMClassifier, SAREMClassifierCV
 from scarless.models import sar_em_cv as module
@@ -18,22 +19,9 @@ ALONE = {"relax": False, "attribute_sets": [None], "Cs": [0.7], "propensity_Cs":
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 
 
-class Seen:
-    """Rows with two looks, of which some did not take place, and audits of some."""
-
-    def __init__(self, n=400, seed=0):
-        rng = np.random.default_rng(seed)
-        self.X = rng.normal(size=(n, 4))
-        self.y = rng.random(n) < expit(2 * self.X[:, 0] - self.X[:, 1])
-        e = expit(self.X[:, 2] + 0.3)
-        self.S = (self.y[:, None] & (rng.random((n, 2)) < e[:, None])).astype(float)
-        self.S[rng.random((n, 2)) < 0.1] = np.nan
-        self.audit = np.where(rng.random(n) < 0.2, self.y, -1)
-
-
 @pytest.fixture(scope="module")
 def seen():
-    return Seen()
+    return SimulatedLooks()
 
 
 def same_fit(one, other, atol):

@@ -414,7 +414,7 @@ def test_folds_by_number_take_codes_and_by_splitter_everything(data):
     rate=st.sampled_from([0.0, 0.05, "estimate"]),
     own=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_small_and_odd_tables_are_fitted_or_refused_in_words(seed, n, n_looks, scale, constant, rate, own):
     rng = np.random.default_rng(seed)
     X = scale * rng.normal(size=(n, 2))

@@ -8,7 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
-from tests.conftest import simulate
+from tests.helpers import simulate
 
 from scarless import (
     NaiveClassifier,

@@ -1,15 +1,20 @@
 """There is one `Interval`, and whatever has two ends of one number returns it."""
 
 import ast
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import scarless
 from scarless import BestBinEstimator, SAREMClassifier
 from scarless.diagnostics import Sensitivity
 from scarless.metrics import propensity_weighted_recall, risk_interval
-from scarless.numerics.interval import Interval
+from scarless.numerics.interval import Interval, find_root, least_squares_slope
 
 SOURCE = Path(scarless.__file__).parent
 
@@ -47,3 +52,57 @@ def test_everything_with_two_ends_returns_it():
     ):
         assert type(found) is Interval
         assert found.low < found.high
+
+
+# --- A root, and nothing left behind.
+
+
+class Cubic:
+    def __call__(self, x):
+        return x**3 - 8.0
+
+
+def test_the_root_is_found():
+    assert find_root(Cubic(), 0.0, 5.0) == pytest.approx(2.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("high", [5.0, 1.0])
+def test_the_function_is_let_go_without_the_garbage_collector(high):
+    function = Cubic()
+    watched = weakref.ref(function)
+    gc.disable()
+    try:
+        if high == 1.0:
+            with pytest.raises(ValueError, match="different signs"):
+                find_root(function, 0.0, high)
+        else:
+            find_root(function, 0.0, high)
+        del function
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
+# --- Slopes
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_slope_is_that_of_polyfit(n):
+    series = np.random.default_rng(n).normal(size=(n, 4))
+    np.testing.assert_allclose(least_squares_slope(series), np.polyfit(np.arange(n), series, 1)[0], rtol=1e-12)
+
+
+@settings(deadline=None)
+@given(st.integers(2, 20), st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
+def test_slope_of_a_line_is_its_slope_wherever_it_starts(n, start, slope):
+    series = [np.array([start + slope * t, start - slope * t, start]) for t in range(n)]
+    np.testing.assert_allclose(least_squares_slope(series), [slope, -slope, 0], rtol=1e-10, atol=1e-10)
+
+
+def test_reversed_series_has_the_opposite_slope_and_an_iterator_will_do():
+    series = np.random.default_rng(0).normal(size=(5, 3))
+    np.testing.assert_allclose(least_squares_slope(iter(series[::-1])), -least_squares_slope(series), rtol=1e-13)
+
+
+def test_a_bump_in_the_middle_has_no_slope():
+    assert least_squares_slope([np.zeros(1), np.ones(1), np.zeros(1)]) == 0

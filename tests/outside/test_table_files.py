@@ -22,11 +22,7 @@ from hypothesis import strategies as st
 from scarless.outside.table_columns import MISSING
 from scarless.outside.table_files import TableFileError, read_table, table_suffixes, write_table
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def put(content, name="t.csv"):

@@ -20,6 +20,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import quick_first
 from threadpoolctl import threadpool_limits
 
 from scarless import ClassPriorWarning, PublishedEMClassifier, SAREMClassifier
@@ -47,7 +48,7 @@ def crossed(classifier, **options):
 
 
 @quietly
-@pytest.mark.parametrize("classifier", [TREE, BOOSTING])
+@pytest.mark.parametrize("classifier", quick_first(TREE, BOOSTING))
 def test_held_out_logits_of_noise_do_not_know_the_labels(classifier):
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(600, 4)), (rng.random(600) < 0.3).astype(int)
@@ -72,7 +73,7 @@ def test_a_memorising_tree_finds_all_positives_labelled_unless_cross_fitted(simu
 
 
 @quietly
-@pytest.mark.parametrize("classifier", [LOGISTIC, TREE, BOOSTING])
+@pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC, TREE))
 def test_the_order_of_rows_changes_nothing(pu, classifier):
     rows = np.random.default_rng(1).permutation(pu.s.size)
     one = crossed(classifier).fit(pu.X, pu.s)
@@ -82,7 +83,7 @@ def test_the_order_of_rows_changes_nothing(pu, classifier):
 
 
 @quietly
-@pytest.mark.parametrize("classifier", [LOGISTIC, DecisionTreeClassifier(max_depth=2, random_state=0)])
+@pytest.mark.parametrize("classifier", quick_first(LOGISTIC, DecisionTreeClassifier(max_depth=2, random_state=0)))
 def test_weights_are_copies_and_rows_of_weight_0_are_not_there(simulated, classifier):
     data = simulated(n=200)
     weight = np.random.default_rng(0).integers(0, 4, 200)
@@ -95,7 +96,7 @@ def test_weights_are_copies_and_rows_of_weight_0_are_not_there(simulated, classi
 
 
 @quietly
-@pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
+@pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC))
 def test_rows_of_weight_0_may_hold_anything(pu, classifier):
     weight = np.where(np.arange(pu.s.size) < 40, 0.0, 1.0)
     odd = pu.X.copy()
@@ -136,7 +137,7 @@ def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
 
 
 @quietly
-@pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
+@pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC))
 def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifier):
     rows = np.arange(pu.s.size)
     test = rows[rows % 4 > 0]
@@ -175,7 +176,7 @@ def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
 
 
 @quietly
-@pytest.mark.parametrize("classifier", [LOGISTIC, BOOSTING])
+@pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC))
 def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
     model = crossed(classifier).fit(pu.X, pu.s)
     logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
@@ -306,7 +307,7 @@ def test_folds_are_boosted_side_by_side_with_one_thread_each_or_in_turn(n_rows, 
         assert threads_for_folds(50_000, 5, None) == 1  # as the caller allows
 
 
-@pytest.mark.parametrize("few", [10, 10_000])
+@pytest.mark.parametrize("few", quick_first(10, 10_000))
 def test_boosting_gives_its_threads_back_and_folds_side_by_side_give_the_same_answers(simulated, monkeypatch, few):
     data = simulated(n=400)
     make = partial(HistGradientBoostingClassifier, max_iter=20, max_leaf_nodes=4, max_features=0.5)
@@ -378,7 +379,7 @@ class TakesLabellingForClass(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - f, f])
 
 
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", quick_first(0, 2))
 def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(1500, 6))

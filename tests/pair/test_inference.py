@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
+from tests.helpers import simulate_pair
 
 from scarless import PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.checks.rows import check_rows
@@ -29,10 +30,7 @@ FREE = {"C": np.inf, "propensity_C": np.inf}
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(1200, 3))
-    s = (rng.random(1200) < expit(1.5 * X[:, 0] - X[:, 1] - 0.2) * expit(1.2 * X[:, 2] + 0.3)).astype(int)
-    return X, s
+    return simulate_pair(1200, seed=5, class_intercept=-0.2, propensity_intercept=0.3)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 from sklearn.naive_bayes import GaussianNB
+from tests.helpers import quick_first, slowly
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals, identifiability_report, profile_class_prior
@@ -35,7 +36,7 @@ def fit_and_hear(*data, weight=None, **options):
     return fitted, str(told[0].message)
 
 
-@pytest.mark.parametrize("step", [False, True])
+@pytest.mark.parametrize("step", quick_first(False, True))
 @pytest.mark.parametrize("n", [1500, 6000])  # all rows looked at, and a part of them
 def test_a_higher_optimum_is_told_of_and_is_one_that_several_starts_find(n, step):
     X, s = trap(n, step=step)
@@ -100,7 +101,7 @@ def test_a_sparse_table_says_the_same():
 
 
 @pytest.mark.filterwarnings("ignore:SAREMClassifier finds that all positives")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(3), *slowly(*range(3, 8))])
 @pytest.mark.parametrize("n", [400, 5000])
 def test_quiet_where_the_papers_start_finds_the_best(simulated, seed, n):
     pu = simulated(n=n, seed=seed)
@@ -108,7 +109,7 @@ def test_quiet_where_the_papers_start_finds_the_best(simulated, seed, n):
 
 
 @pytest.mark.filterwarnings("ignore:SAREMClassifier finds that all positives")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(2), *slowly(*range(2, 6))])
 def test_models_that_see_the_same_are_not_told_of_their_mirror_image(simulated, seed):
     pu = simulated(n=300, seed=seed)
     fitted = SAREMClassifier(propensity_attributes="all", propensity_C=0.1).fit(pu.X, pu.s)

@@ -1,16 +1,13 @@
 """Tables, against numbers worked out by hand."""
 
 import pytest
+from tests.helpers import cells_of
 
 from scarless.report.names import LABELS, METHOD_NAMES, TRUTH, MethodName
 from scarless.report.results import Condition, group
 from scarless.report.tables import best_methods, failure_table, method_table, score_table, time_table, warning_table
 
 ALL2 = Condition("all", 2)
-
-
-def cells(table):
-    return [[cell.text for cell in row] for section in table.sections for row in section.rows]
 
 
 def strong(table, column):
@@ -34,7 +31,7 @@ def test_score_table_by_hand(small):
     table = score_table(group(*small.everything), "adult")
     assert table.head == ("method", "MSE of f", "ROC-AUC of f", "MSE of e", "class prior error", "runs")
     assert [section.heading.replace("\xa0", " ") for section in table.sections] == ["all, k = 2"]
-    assert cells(table) == [
+    assert cells_of(table) == [
         ["supervised", "0.0400 ± 0.1271", "0.960 ± 0.000", "–", "−0.010 ± 0.000", "2"],
         ["naive", "0.2000 ± 0.1271", "0.800 ± 0.000", "0.3300 ± 0.0000", "−0.010 ± 0.000", "2"],
         ["SAR-EM", "0.0700 ± 0.1271", "0.930 ± 0.000", "0.0050 ± 0.0000", "−0.010 ± 0.000", "2"],
@@ -74,8 +71,8 @@ def test_failed_runs_are_told_by_message(small):
     results = group(*small.everything)
     table = failure_table(results)
     assert [section.heading for section in table.sections] == ["ValueError: too few rows"]
-    assert cells(table) == [["Adult", "all, k\xa0=\xa02", "naive", "2"]]
-    assert cells(score_table(results, "adult"))[1] == ["naive", "–", "–", "–", "–", "0 (2 failed)"]
+    assert cells_of(table) == [["Adult", "all, k\xa0=\xa02", "naive", "2"]]
+    assert cells_of(score_table(results, "adult"))[1] == ["naive", "–", "–", "–", "–", "0 (2 failed)"]
 
 
 def test_warnings_are_counted(small):
@@ -83,7 +80,7 @@ def test_warnings_are_counted(small):
         record["warnings"] = ["stopped early"]
     table = warning_table(group(*small.everything))
     assert table.sections[0].heading == "stopped early"
-    assert sorted(row[2] for row in cells(table)) == ["naive", "supervised"]
+    assert sorted(row[2] for row in cells_of(table)) == ["naive", "supervised"]
 
 
 def test_nothing_to_tell_gives_no_table(small):
@@ -95,7 +92,7 @@ def test_nothing_to_tell_gives_no_table(small):
 def test_time_table_has_means_per_run_and_sums(small):
     table = time_table(group(*small.everything))
     assert table.head == ("dataset", "supervised", "naive", "SAR-EM", "all runs")
-    assert cells(table) == [
+    assert cells_of(table) == [
         ["Adult", "0.25 s", "0.25 s", "0.25 s", "1.50 s"],
         ["all runs together", "0.50 s", "0.50 s", "0.50 s", "1.50 s"],
     ]
@@ -103,8 +100,8 @@ def test_time_table_has_means_per_run_and_sums(small):
 
 def test_method_table_explains_every_method_of_the_specification(full):
     table = method_table(group(*full.everything))
-    assert {row[2] for row in cells(table)} == set(full.spec.methods)
-    assert all(len(row[1]) > 20 for row in cells(table))
+    assert {row[2] for row in cells_of(table)} == set(full.spec.methods)
+    assert all(len(row[1]) > 20 for row in cells_of(table))
     assert [section.heading for section in table.sections] == ["knows some of the truth", "sees labels only"]
 
 
@@ -114,9 +111,9 @@ def test_methods_with_names_of_their_own_stand_under_their_role(small):
     assert results.methods == ("supervised", "sar-em", "naive")
     table = method_table(results)
     assert [section.heading for section in table.sections] == [TRUTH, LABELS, "as in 1970"]
-    assert cells(table)[-1] == ["simple", "By hand.", "naive"]
+    assert cells_of(table)[-1] == ["simple", "By hand.", "naive"]
 
 
 def test_a_method_without_a_name_is_called_by_that_of_the_specification(small):
     results = group(*small.everything, method_names={})
-    assert cells(method_table(results)) == [[name, "", name] for name in ("supervised", "naive", "sar-em")]
+    assert cells_of(method_table(results)) == [[name, "", name] for name in ("supervised", "naive", "sar-em")]

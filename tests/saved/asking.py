@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.pipeline import Pipeline
+from tests.helpers import fit_quietly
 
 from scarless import TableClassifier
 from scarless.numerics.linear import Design
@@ -82,12 +83,10 @@ def assert_same(found, expected, within):
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=within, err_msg=name)
 
 
-def fitted(model, X, seed=0):
+def fit_and_draw(model, X, seed=0):
     """Fit to labels that are drawn, then draw coefficients too, so that every column matters to both models."""
     rng = np.random.default_rng(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of labels that follow no model
-        model.fit(X, rng.random(len(X)) < 0.3)
+    fit_quietly(model, X, rng.random(len(X)) < 0.3)  # the labels follow no model
     inner = getattr(model, "estimator_", None) or model[-1]
     every = Design.of(np.arange(inner.n_features_in_))
     drawn = [np.append(rng.normal(0, 0.5, inner.n_features_in_), rng.normal()) for _ in range(2)]

@@ -26,7 +26,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from tests.conftest import simulate
+from tests.helpers import fit_quietly, simulate
 
 import scarless
 from scarless import (
@@ -128,9 +128,7 @@ def fitted(name):
     X = PU.X.copy()
     X[:, 3] = X[:, 3] > 0  # two strata
     given = {"propensity": PU.e} if name.startswith("known propensity") else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of fits on few rows
-        return X, MODELS[name]().fit(X, PU.s, **given)
+    return X, fit_quietly(MODELS[name](), X, PU.s, **given)
 
 
 def answers(model, X):
@@ -770,7 +768,7 @@ def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
     """Whoever edits the array may as well edit its name: then NaN and wrong shapes are refused where they matter."""
     X, _ = fitted(name)
     refused = 0
-    for _, other, members in edited_files(stored(name), every={"newton": 1, "SCAR": 1, "strata, risk": 4}.get(name, 5)):
+    for _, other, members in edited_files(stored(name), every={"newton": 1, "SCAR": 1, "strata, risk": 4}.get(name, 9)):
         path = written(tmp_path, members)
         if other.dtype.kind == "f" and not np.isfinite(other).all():
             assert "holds NaN or infinity, and was saved without" in refusal(path)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
-from tests.saved.asking import ask, assert_same, feeds_of, fitted, ours, stamp_of
+from tests.saved.asking import ask, assert_same, feeds_of, fit_and_draw, ours, stamp_of
 
 import scarless
 from scarless import SAREMClassifier, TableClassifier
@@ -51,7 +51,7 @@ def make_table(n=500, seed=0):
 
 
 def fit(table, preparation=None):
-    return fitted(TableClassifier(SAREMClassifier(), preparation=preparation), table)
+    return fit_and_draw(TableClassifier(SAREMClassifier(), preparation=preparation), table)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_pandas_and_polars_make_the_same_graph():
 
 def test_the_preparation_in_a_pipeline_is_the_same():
     table = make_table()[["sex", "ward", "age", "one"]]
-    pipeline = fitted(make_pipeline(table_preparation(drop="first"), SAREMClassifier()), table)
+    pipeline = fit_and_draw(make_pipeline(table_preparation(drop="first"), SAREMClassifier()), table)
     graph = scarless.to_onnx(pipeline)
     assert_same(ask(graph, feeds_of(graph, table)), ours(pipeline, table), 1e-13)
 
@@ -148,7 +148,7 @@ def test_the_preparation_in_a_pipeline_is_the_same():
 def test_without_brackets_none_is_missing_as_skrub_has_it():
     table = make_table()[["insurance", "age"]]
     steps = [step for name, step in table_preparation().steps if name != "words"]
-    pipeline = fitted(make_pipeline(*steps, SAREMClassifier()), table)
+    pipeline = fit_and_draw(make_pipeline(*steps, SAREMClassifier()), table)
     graph = scarless.to_onnx(pipeline)
     assert_same(ask(graph, feeds_of(graph, table)), ours(pipeline, table), 1e-13)
 

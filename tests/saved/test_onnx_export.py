@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.conftest import simulate
+from tests.helpers import simulate
 from tests.saved.asking import ask, assert_same, ours, stamp_of
 
 import scarless

@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from tests.saved.asking import ask, assert_same, feeds_of, fitted, ours, stamp_of
+from tests.saved.asking import ask, assert_same, feeds_of, fit_and_draw, ours, stamp_of
 
 import scarless
 from scarless import SAREMClassifier, TableClassifier
@@ -71,7 +71,7 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_numbers_through_a_pipeline_have_the_same_answers(name, with_rows):
     X, new = (numbers(seed=seed, gaps="gaps" in name) for seed in (0, 1))
-    model = fitted(make_pipeline(*STEPS[name](), SAREMClassifier()), X)
+    model = fit_and_draw(make_pipeline(*STEPS[name](), SAREMClassifier()), X)
     graph = scarless.to_onnx(model, X=X if with_rows else None)
     assert_same(ask(graph, {"X": new}), ours(model, new), 1e-10)
     assert [each["columns"] for each in stamp_of(graph)["inputs"]] == [["x0", "x1", "x2", "x3"]]
@@ -82,7 +82,7 @@ def test_numbers_through_a_pipeline_have_the_same_answers(name, with_rows):
 def test_columns_of_numbers_and_text_are_inputs_by_name(in_table, frame):
     table, new = frame(mixed()), frame(mixed(seed=3).replace({"kind": {"low": "never seen"}}))
     model = TableClassifier(SAREMClassifier(), preparation=by_column())
-    model = fitted(model if in_table else make_pipeline(by_column(), SAREMClassifier()), table)
+    model = fit_and_draw(model if in_table else make_pipeline(by_column(), SAREMClassifier()), table)
     graph = scarless.to_onnx(model, X=table)
     asked = {each["name"]: (each["kind"], each["missing"]) for each in stamp_of(graph)["inputs"]}
     number = ("number", "NaN")
@@ -94,7 +94,7 @@ def test_whole_numbers_with_gaps_are_numbers_and_dates_are_refused_by_name():
     table = mixed().astype({"sick": "Int64"})
     table.loc[::5, "sick"] = None
     steps = make_column_transformer((SimpleImputer(), ["a", "sick"]), (StandardScaler(), ["b"]))
-    model = fitted(make_pipeline(steps, SAREMClassifier()), table)
+    model = fit_and_draw(make_pipeline(steps, SAREMClassifier()), table)
     graph = scarless.to_onnx(model, X=table)
     assert [each["kind"] for each in stamp_of(graph)["inputs"]] == ["number", "text", "number", "number"]
     assert_same(ask(graph, feeds_of(graph, table)), ours(model, table), 1e-10)
@@ -104,18 +104,18 @@ def test_whole_numbers_with_gaps_are_numbers_and_dates_are_refused_by_name():
 
 def test_columns_of_one_type_need_no_column_transformer():
     table = mixed()[["b", "sick"]]
-    model = fitted(make_pipeline(StandardScaler(), SAREMClassifier()), table)
+    model = fit_and_draw(make_pipeline(StandardScaler(), SAREMClassifier()), table)
     graph = scarless.to_onnx(model, X=table)
     assert_same(ask(graph, feeds_of(graph, table)), ours(model, table), 1e-10)
     words = mixed()[["kind"]].assign(other=mixed(seed=5)["kind"])
-    model = fitted(make_pipeline(OneHotEncoder(sparse_output=False), SAREMClassifier()), words)
+    model = fit_and_draw(make_pipeline(OneHotEncoder(sparse_output=False), SAREMClassifier()), words)
     graph = scarless.to_onnx(model, X=words)
     assert_same(ask(graph, feeds_of(graph, words)), ours(model, words), 1e-12)
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_tables_of_no_row_and_of_one(n):
-    model = fitted(make_pipeline(*STEPS["gaps told"](), SAREMClassifier()), numbers(gaps=True))
+    model = fit_and_draw(make_pipeline(*STEPS["gaps told"](), SAREMClassifier()), numbers(gaps=True))
     found = ask(scarless.to_onnx(model), {"X": numbers()[:n]})
     assert {name: each.shape for name, each in found.items()} == dict.fromkeys(found, (n,))
 
@@ -134,7 +134,7 @@ def test_tables_of_no_row_and_of_one(n):
     ],
 )
 def test_steps_that_cannot_be_converted_are_refused(step, message):
-    model = fitted(make_pipeline(step, SAREMClassifier()), numbers())
+    model = fit_and_draw(make_pipeline(step, SAREMClassifier()), numbers())
     with pytest.raises(ModelFileError) as error:
         scarless.to_onnx(model, X=numbers())
     assert message in str(error.value)
@@ -152,13 +152,13 @@ class Silent(TransformerMixin, BaseEstimator):
 
 
 def test_a_step_that_does_not_say_what_it_reads_is_refused():
-    model = fitted(make_pipeline(Silent(), SAREMClassifier()), numbers())
+    model = fit_and_draw(make_pipeline(Silent(), SAREMClassifier()), numbers())
     with pytest.raises(ModelFileError, match="Silent does not say how many columns it reads"):
         scarless.to_onnx(model)
 
 
 def test_columns_by_name_need_rows_to_say_what_they_hold():
-    model = fitted(make_pipeline(by_column(), SAREMClassifier()), mixed())
+    model = fit_and_draw(make_pipeline(by_column(), SAREMClassifier()), mixed())
     with pytest.raises(ModelFileError, match=r"Unable to find column name 'a'.* need rows of the table too: to_onnx\("):
         scarless.to_onnx(model)
     for wrong in (3, mixed()["a"], mixed().drop(columns="a"), [[1.0]], sparse.eye_array(4)):
@@ -170,7 +170,7 @@ def test_columns_by_name_need_rows_to_say_what_they_hold():
 
 def test_numbers_and_text_for_one_step_are_refused():
     table = mixed()[["kind", "sick"]].astype({"sick": int})
-    model = fitted(make_pipeline(OneHotEncoder(sparse_output=False), SAREMClassifier()), table)
+    model = fit_and_draw(make_pipeline(OneHotEncoder(sparse_output=False), SAREMClassifier()), table)
     with pytest.raises(
         ModelFileError, match=r"OneHotEncoder reads columns of numbers and of text at once, .* Put a Col"
     ):
@@ -180,7 +180,7 @@ def test_numbers_and_text_for_one_step_are_refused():
 def test_a_graph_that_says_something_else_is_refused():
     """skl2onnx cuts numbers that are looked up as categories to whole ones; the model takes 1.5 for a new one."""
     X = np.random.default_rng(0).integers(0, 4, (200, 2)).astype(float)
-    model = fitted(make_pipeline(OneHotEncoder(handle_unknown="ignore"), SAREMClassifier()), X)
+    model = fit_and_draw(make_pipeline(OneHotEncoder(handle_unknown="ignore"), SAREMClassifier()), X)
     new = X.copy()
     scarless.to_onnx(model, X=new)
     new[7, 0] = 1.5
@@ -200,7 +200,7 @@ def test_text_is_not_filled_and_not_cut_into_words():
         (TfidfVectorizer(), "kind", r"They need operators of com.microsoft, which not every runtime has\. Steps that"),
     ):
         kinds = OneHotEncoder(sparse_output=False) if isinstance(columns, list) else "passthrough"
-        model = fitted(make_pipeline(make_column_transformer((step, columns)), kinds, SAREMClassifier()), table)
+        model = fit_and_draw(make_pipeline(make_column_transformer((step, columns)), kinds, SAREMClassifier()), table)
         with pytest.raises(ModelFileError, match=message):
             scarless.to_onnx(model, X=table)
 
@@ -210,7 +210,7 @@ def test_a_graph_that_cannot_be_run_is_refused(monkeypatch):
         raise TypeError("no such operator")
 
     monkeypatch.setattr("onnx.reference.ReferenceEvaluator.run", run)
-    model = fitted(make_pipeline(StandardScaler(), SAREMClassifier()), numbers())
+    model = fit_and_draw(make_pipeline(StandardScaler(), SAREMClassifier()), numbers())
     with pytest.raises(
         ModelFileError, match=r"cannot be run on rows of X: TypeError: no such operator\. Text must not"
     ):
@@ -218,7 +218,7 @@ def test_a_graph_that_cannot_be_run_is_refused(monkeypatch):
 
 
 def test_without_skl2onnx_the_extra_is_named(monkeypatch):
-    model = fitted(make_pipeline(StandardScaler(), SAREMClassifier()), numbers())
+    model = fit_and_draw(make_pipeline(StandardScaler(), SAREMClassifier()), numbers())
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(ImportError, match=r'Writing a model as ONNX needs skl2onnx: pip install "scarless\[onnx\]"'):
         scarless.to_onnx(model)

@@ -7,6 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.special import expit
+from tests.helpers import parameters_of
+
+from scarless import SAREMClassifier
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -29,6 +32,16 @@ def write_files(folder, X, cuts, *, row_group_size=300, **columns):
             pa.table({**attributes, **others}), folder / f"part-{number:03d}.parquet", row_group_size=row_group_size
         )
     return folder
+
+
+def fit_rows(rows):
+    """Fit a pair of logistic models whose labelling depends on the last column."""
+    return SAREMClassifier(propensity_attributes=["d"]).fit(rows, "s")
+
+
+def fitted_bits(rows):
+    """Return the bytes of all coefficients of such a fit."""
+    return parameters_of(fit_rows(rows)).tobytes()
 
 
 class Sent:

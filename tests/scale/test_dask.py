@@ -14,9 +14,8 @@ from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.scale.cluster import PATIENCE, Cluster, make_security
-from tests.scale.files import make_rows, write_files
+from tests.scale.files import fit_rows, make_rows, write_files
 
-from scarless import SAREMClassifier
 from scarless.engines import attach, open_rows
 from scarless.scale import ParquetRows, PartitionError, executors
 from scarless.scale import executors as module
@@ -26,12 +25,6 @@ from scarless.scale.partitions import STORE, Cache, Store
 N = 3000
 CUTS = range(250, N, 250)
 HOW = {"memory": {}, "files": {"memory": 0}, "nothing": {"memory": 0, "scratch": False}}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    X, s = make_rows(N)
-    return write_files(tmp_path_factory.mktemp("dask") / "rows", X, CUTS, s=s)
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +48,6 @@ def nothing_left():
     """Let go of engines that errors still hold: what they have decoded here would count in other tests."""
     yield
     gc.collect()
-
-
-def fitted(rows):
-    return SAREMClassifier(propensity_attributes=["d"]).fit(rows, "s")
 
 
 def bits(model):
@@ -85,8 +74,8 @@ def keys_here():
 
 @pytest.mark.parametrize("how", HOW)
 def test_bits_are_those_of_threads(client, folder, how):
-    ours = fitted(ParquetRows(folder, scheduler=client, **HOW[how]))
-    assert bits(ours) == bits(fitted(ParquetRows(folder, scheduler="threads")))
+    ours = fit_rows(ParquetRows(folder, scheduler=client, **HOW[how]))
+    assert bits(ours) == bits(fit_rows(ParquetRows(folder, scheduler="threads")))
 
 
 def test_the_client_that_is_there_is_used(client, folder):
@@ -167,7 +156,7 @@ def test_what_is_wrong_with_a_partition_is_said_as_by_threads(client, tmp_path):
     said = []
     for scheduler in ("threads", client):
         with pytest.raises(PartitionError, match=r"part-002.parquet, row group 0: the column 'a' is missing") as caught:
-            fitted(ParquetRows(folder, scheduler=scheduler))
+            fit_rows(ParquetRows(folder, scheduler=scheduler))
         said.append(str(caught.value))
     assert said[0] == said[1]
 
@@ -182,7 +171,7 @@ def out_of_reach(X, rows):
 
 
 def test_the_scheduler_imports_nothing_of_ours(client, folder):
-    fitted(ParquetRows(folder, scheduler=client))
+    fit_rows(ParquetRows(folder, scheduler=client))
     assert not client.run_on_scheduler(modules_of_ours)
 
 

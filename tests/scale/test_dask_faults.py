@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 from tests.scale.cluster import PATIENCE, Cluster
-from tests.scale.files import make_rows, write_files
+from tests.scale.files import fitted_bits, write_files
 
-from scarless import SAREMClassifier
 from scarless.engines import open_rows
 from scarless.scale import ParquetRows
 from scarless.scale import executors as module
@@ -23,12 +22,6 @@ from scarless.scale.executors import ClusterError, DaskWorkers
 
 N = 3000
 LIMIT = 700 * 2**20  # bytes: three times what a worker needs before it has any rows
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    X, s = make_rows(N)
-    return write_files(tmp_path_factory.mktemp("faults") / "rows", X, range(250, N, 250), s=s)
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +64,8 @@ def with_workers(cluster, client, number):
     return living[:number]
 
 
-def fitted_bits(folder, scheduler, **options):
-    model = SAREMClassifier(propensity_attributes=["d"]).fit(ParquetRows(folder, scheduler=scheduler, **options), "s")
-    found = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
-    return [np.asarray(each).tobytes() for each in found]
+def bits_by(folder, scheduler, **options):
+    return fitted_bits(ParquetRows(folder, scheduler=scheduler, **options))
 
 
 class Watched(DaskWorkers):
@@ -140,7 +131,7 @@ def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_t
         return found
 
     monkeypatch.setattr(DaskWorkers, "living", living)
-    assert fitted_bits(folder, workers) == by_threads
+    assert bits_by(folder, workers) == by_threads
     assert deeds == [[5], [5], [9]]
     assert workers.passes > 9
     assert len(others) == 1
@@ -192,7 +183,7 @@ def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, 
     with pytest.raises(
         ClusterError, match=r"scheduler has not answered for 5 seconds: .* checkpoint=folder .* goes on"
     ):
-        fitted_bits(folder, workers, checkpoint=tmp_path / "passes")
+        bits_by(folder, workers, checkpoint=tmp_path / "passes")
     assert deed == [7]
     remembered = []
     plain = Passes.recall
@@ -203,7 +194,7 @@ def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, 
         return found
 
     monkeypatch.setattr(Passes, "recall", recall)
-    assert fitted_bits(folder, "threads", checkpoint=tmp_path / "passes") == by_threads
+    assert bits_by(folder, "threads", checkpoint=tmp_path / "passes") == by_threads
     recalled, computed = remembered[-1]
     assert recalled > 0
     assert computed > 0

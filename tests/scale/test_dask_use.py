@@ -43,12 +43,6 @@ def client(cluster):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    X, s = make_rows(N)
-    return write_files(tmp_path_factory.mktemp("dask") / "rows", X, range(250, N, 250), s=s)
-
-
-@pytest.fixture(scope="module")
 def frame():
     X, s = make_rows(N)
     return pd.DataFrame(X, columns=NAMES).assign(s=s, w=np.random.default_rng(1).integers(1, 4, N).astype(float))
@@ -95,7 +89,7 @@ def walked_by_workers(client):
 # --- the tool
 
 
-def test_the_tool_says_the_same_with_a_scheduler(client, raw, monkeypatch, quick_reports):
+def test_the_tool_says_the_same_with_a_scheduler(client, raw, monkeypatch):
     monkeypatch.chdir(raw.parent)
     said = {}
     for name in ("threads", "dask"):

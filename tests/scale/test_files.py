@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
-from tests.scale.files import NAMES, Sent, make_rows, write_files
+from tests.scale.files import NAMES, Sent, fit_rows, make_rows, write_files
 
-from scarless import SAREMClassifier
 from scarless.analysis.files import inspect_files
 from scarless.scale import ParquetRows, PartitionError, file_advice
 from scarless.scale import parquet as module
@@ -35,10 +34,6 @@ def place(tmp_path_factory):
 @pytest.fixture
 def system(place):
     return fs.SubTreeFileSystem(str(place), fs.LocalFileSystem())
-
-
-def fit(rows):
-    return SAREMClassifier(propensity_attributes=["d"]).fit(rows, "s")
 
 
 def names(found):
@@ -87,12 +82,12 @@ def test_an_address_of_this_machine_is_a_path(place):
 
 def test_a_fit_has_the_bits_of_the_files_here(place, system, tmp_path, monkeypatch):
     here, there = ParquetRows(place / "bucket"), ParquetRows("bucket", filesystem=system)
-    expected, found = fit(here), fit(there)
+    expected, found = fit_rows(here), fit_rows(there)
     for name in ("coef_", "propensity_coef_", "class_prior_", "log_likelihood_"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     np.testing.assert_array_equal(found.predict_proba(there), expected.predict_proba(here))
     monkeypatch.setattr(module, "find_executor", lambda scheduler: Sent())
-    np.testing.assert_array_equal(fit(ParquetRows("bucket", filesystem=system)).coef_, expected.coef_)
+    np.testing.assert_array_equal(fit_rows(ParquetRows("bucket", filesystem=system)).coef_, expected.coef_)
 
 
 def test_rows_and_their_parts_can_be_sent(system):
@@ -104,7 +99,7 @@ def test_rows_and_their_parts_can_be_sent(system):
 
 def test_predictions_of_files_elsewhere(place, system, tmp_path, monkeypatch):
     here, there = ParquetRows(place / "bucket"), ParquetRows("bucket", filesystem=system)
-    model = fit(here)
+    model = fit_rows(here)
     for name, rows in (("here", here), ("there", there)):
         model.predict_to(rows, tmp_path / name, keep=["a"], label="s")
     found, expected = (sorted(path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*.parquet"))
@@ -122,7 +117,7 @@ def test_predictions_go_to_folders_alone(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = ParquetRows(place / "bucket")
     with pytest.raises(ValueError, match=r"s3://bucket/scored is an address\. Write to a folder, and copy it"):
-        fit(rows).predict_to(rows, "s3://bucket/scored")
+        fit_rows(rows).predict_to(rows, "s3://bucket/scored")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -174,7 +169,7 @@ def test_a_file_system_of_fsspec(place):
     rows = ParquetRows(f"{place}/bucket/part-*.parquet", filesystem=fsspec.filesystem("file"))
     assert names(rows) == ALL[:3]
     assert rows.files[0].startswith("remote://")
-    np.testing.assert_array_equal(fit(rows).coef_, fit(ParquetRows(f"{place}/bucket/part-*.parquet")).coef_)
+    np.testing.assert_array_equal(fit_rows(rows).coef_, fit_rows(ParquetRows(f"{place}/bucket/part-*.parquet")).coef_)
 
 
 def test_text_and_dictionaries_elsewhere(tmp_path):

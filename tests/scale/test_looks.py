@@ -112,7 +112,7 @@ def test_any_table_gives_what_one_in_memory_gives(frame, folder, source):
 def test_facts_and_false_positives_of_one_look(frame, folder, source):
     options = {"labelling": Labelling(false_positive_rate=0.01)}
     options["known"] = [ClassPrior(0.5, se=0.02), LabelFrequency(0.45, se=0.05)]
-    table = frame.dropna(subset="seen_1")
+    table = frame.dropna(subset="seen_1").head(300)
     rows = SOURCES[source](write(folder.parent / "one", table[[*NAMES, "seen_1"]]))
     got = new(**options).fit(rows, "seen_1")
     assert_same(got, new(**options).fit(table[NAMES], table["seen_1"]))
@@ -137,7 +137,7 @@ def test_frames_of_dask_go_by_position(folder, in_memory):
 @pytest.mark.parametrize(
     ("kind", "source"),
     [(kind, "ParquetRows") for kind in ("Int64", "boolean", "words", "-1", "other numbers")]
-    + [("boolean", "LazyFrame"), ("words", "LazyFrame"), ("Int64", "Dask"), ("words", "Dask")],
+    + [("words", "LazyFrame"), ("Int64", "Dask")],
 )
 def test_labels_of_any_kind(frame, tmp_path, in_memory, kind, source):
     names, options = [*LOOKS, "checked"], {}

@@ -13,9 +13,8 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from tests.scale.files import make_rows, write_files
+from tests.scale.files import fitted_bits, make_rows, write_files
 
-from scarless import SAREMClassifier
 from scarless.engines import open_rows
 from scarless.scale import ParquetRows, PartitionError
 from scarless.scale.executors import ClusterError, RayActors, _Walker
@@ -51,18 +50,6 @@ def session():
         )
     yield ray
     ray.shutdown()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    X, s = make_rows(N)
-    return write_files(tmp_path_factory.mktemp("ray") / "rows", X, range(250, N, 250), s=s)
-
-
-def fitted_bits(rows):
-    model = SAREMClassifier(propensity_attributes=["d"]).fit(rows, "s")
-    found = (model.coef_, model.intercept_, model.propensity_coef_, model.propensity_intercept_)
-    return [np.asarray(each).tobytes() for each in found]
 
 
 def process_of(X, rows):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from pyarrow import fs
-from tests.scale.files import make_rows, write_files
+from tests.scale.files import fit_rows, make_rows, write_files
 
-from scarless import SAREMClassifier
 from scarless.scale import ParquetRows, PartitionError
 
 pytest.importorskip("flask", reason="moto[server] is not installed")
@@ -41,31 +40,27 @@ def system(endpoint, claims):
     return system
 
 
-def fit(rows):
-    return SAREMClassifier(propensity_attributes=["d"]).fit(rows, "s")
-
-
 def assert_same_bits(found, expected):
     for name in ("coef_", "intercept_", "propensity_coef_", "class_prior_", "log_likelihood_"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 def test_an_address_with_its_keys_and_a_file_system_of_ones_own(claims, system, endpoint):
-    expected = fit(ParquetRows(claims))
+    expected = fit_rows(ParquetRows(claims))
     address = f"s3://mock:mock@bucket/claims/?endpoint_override={endpoint}&scheme=http&region=us-east-1"
     rows = ParquetRows(address)
     assert rows.files == [f"s3://bucket/claims/part-00{number}.parquet" for number in range(3)]
-    assert_same_bits(fit(rows), expected)
+    assert_same_bits(fit_rows(rows), expected)
     assert "mock" not in repr(rows.plan("s"))
     for where in ("bucket/claims", "s3://bucket/claims/*.parquet"):
-        assert_same_bits(fit(ParquetRows(where, filesystem=system)), expected)
+        assert_same_bits(fit_rows(ParquetRows(where, filesystem=system)), expected)
 
 
 def test_keys_of_the_environment(claims, system, endpoint, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mock")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mock")
     rows = ParquetRows(f"s3://bucket/claims/?endpoint_override={endpoint}&scheme=http&region=us-east-1")
-    assert_same_bits(fit(rows), fit(ParquetRows(claims)))
+    assert_same_bits(fit_rows(rows), fit_rows(ParquetRows(claims)))
 
 
 def test_workers_read_by_themselves(claims, system):
@@ -74,13 +69,13 @@ def test_workers_read_by_themselves(claims, system):
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         assert_same_bits(
-            fit(ParquetRows("bucket/claims", filesystem=system, scheduler=client)), fit(ParquetRows(claims))
+            fit_rows(ParquetRows("bucket/claims", filesystem=system, scheduler=client)), fit_rows(ParquetRows(claims))
         )
 
 
 def test_predictions_are_those_of_files_here(claims, system, tmp_path):
     rows = ParquetRows("bucket/claims", filesystem=system)
-    model = fit(ParquetRows(claims))
+    model = fit_rows(ParquetRows(claims))
     written = model.predict_to(rows, tmp_path / "scored", label="s")
     assert written.n_rows == 900
     assert model.predict_to(rows, tmp_path / "scored", label="s").n_new == 0

@@ -342,10 +342,10 @@ def make_pu_scorer(
     >>> from sklearn import config_context
     >>> from sklearn.model_selection import GridSearchCV
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(2000, 2))
-    >>> y = rng.random(2000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    >>> X = rng.normal(size=(600, 2))
+    >>> y = rng.random(600) < 1 / (1 + np.exp(-2 * X[:, 0]))
     >>> e = np.where(X[:, 1] > 0, 0.8, 0.2)
-    >>> s = y & (rng.random(2000) < e)
+    >>> s = y & (rng.random(600) < e)
     >>> model = SAREMClassifier(propensity_attributes=[1])
     >>> with config_context(enable_metadata_routing=True):
     ...     search = GridSearchCV(model, {"C": [1e-4, 1.0]}, scoring=make_pu_scorer("neg_log_loss"))

@@ -423,9 +423,9 @@ class SAREMClassifier(PairClassifier):
             warn_if_all_positive(self.class_prior_, problem.labelled_share, name)
             self._warn_of_driver(training, [fit.u], fit.weight, given.e_columns)
         else:
-            relaxed = problem_on_table(crossed, training, problem)
-            top = fit_pair(relaxed, crossed.parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
-            inference = pair_inference(relaxed, top.at(crossed.parameters))
+            relaxed, parameters = problem_on_table(crossed, training, problem)
+            top = fit_pair(relaxed, parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
+            inference = pair_inference(relaxed, top.at(parameters))
             self._pair = replace(pair, shares=inference)
             self._store_looks(given, relaxed, top, inference)
             warn_of_heavy_rows(float(relaxed.totals.n_rows), relaxed.weight, name, BY_MEAN)

@@ -1,12 +1,11 @@
 """How many of the rows that rank highest are positive: what is expected, and whether the interval holds it."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy.special import expit, logit
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import fit_quietly
 
 from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.diagnostics import yield_curve
@@ -22,17 +21,11 @@ def made(n=1500, seed=0, level=-1.0):
     return X, y, s
 
 
-def fitted(model, X, s, **given):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(X, s, **given)
-
-
 def test_intervals_of_right_models_cover():
     covered, errors = [], []
     for seed in range(20):
         X, y, s = made(seed=seed)
-        found = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[20, 100, 300])
+        found = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[20, 100, 300])
         truth = np.array([y[found.order[:n]].sum() for n in found.n])
         covered.append((found.low <= truth) & (truth <= found.high))
         errors.append(found.expected - truth)
@@ -49,7 +42,7 @@ def test_held_out_labels_move_the_interval_to_the_truth():
     f = np.where(X[:, 0] > 2, 0.2, expit(2 * X[:, 0] - 1))
     y = (rng.random(6000) < f).astype(int)
     s = y * (rng.random(6000) < expit(0.5 + 0.5 * X[:, 1]))
-    model = fitted(SAREMClassifier(propensity_attributes=[1]), X, s)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[1]), X, s)
     found = yield_curve(model, X, s, n=50)
     posterior, truth = model.predict_posterior(X, s)[found.order].sum(), y[found.order].sum()
     assert found.recalibrated
@@ -61,11 +54,11 @@ def test_held_out_labels_move_the_interval_to_the_truth():
 def test_left_out_logits_are_those_of_the_fit_without_the_row():
     X, _, s = made(300)
     model = SAREMClassifier(propensity_attributes=[2], C=10.0, tol=1e-12)
-    u, v = fitted(model, X, s).left_out_logits(X, s)
+    u, v = fit_quietly(model, X, s).left_out_logits(X, s)
     own = logit(model.predict_proba(X)[:, 1])
     for row in range(0, 300, 30):
         rest = np.delete(np.arange(300), row)
-        again = fitted(SAREMClassifier(propensity_attributes=[2], C=10.0, tol=1e-12), X[rest], s[rest])
+        again = fit_quietly(SAREMClassifier(propensity_attributes=[2], C=10.0, tol=1e-12), X[rest], s[rest])
         moved = logit(again.predict_proba(X[[row]])[0, 1]) - own[row]
         assert u[row] - own[row] == pytest.approx(moved, abs=0.03 + 0.25 * abs(moved))
         assert v[row] == pytest.approx(logit(again.predict_propensity(X[[row]])[0]), abs=0.1)
@@ -73,7 +66,7 @@ def test_left_out_logits_are_those_of_the_fit_without_the_row():
 
 def test_draws_of_two_logistic_models_spread_as_the_delta_method_says():
     X, _, s = made(4000)
-    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
     rows = np.flatnonzero(s == 0)[:40]
     drawn = model.draw_posteriors(X[rows], s[rows], n_draws=4000)
     assert drawn.shape == (4000, 40)
@@ -87,7 +80,7 @@ def test_draws_of_two_logistic_models_spread_as_the_delta_method_says():
 @pytest.mark.parametrize(
     "model",
     [
-        SAREMClassifierCV(Cs=4, propensity_Cs=2, propensity_attributes=[2], cv=3),
+        SAREMClassifierCV(Cs=2, propensity_Cs=2, propensity_attributes=[2], cv=3),
         SARStackingClassifier([("logistic", None), ("tree", TREE)], propensity_attributes=[2], cv=3),
         SAREMClassifier(RandomForestClassifier(10, random_state=0), propensity_attributes=[2], cv=3, max_iter=4),
     ],
@@ -95,7 +88,7 @@ def test_draws_of_two_logistic_models_spread_as_the_delta_method_says():
 )
 def test_draws_of_relaxed_models_have_the_class_priors_of_their_interval(model):
     X, y, s = made(900)
-    fitted(model.set_params(random_state=0), X, s)
+    fit_quietly(model.set_params(random_state=0), X, s)
     drawn = model.draw_posteriors(X, s, n_draws=300)
     shares = drawn.mean(axis=1)
     low, high = model.class_prior_interval()
@@ -112,7 +105,7 @@ def test_rows_that_were_checked_are_not_ranked_again():
     X, y, s = made()
     rng = np.random.default_rng(1)
     audit = np.where(rng.random(y.size) < 0.2, y, np.nan)
-    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
     found = yield_curve(model, X, s, n=50, audit=audit)
     assert not np.isfinite(audit[found.order]).any()
     assert not found.recalibrated
@@ -126,7 +119,7 @@ def test_rows_of_weight_0_are_not_ranked():
     X, _, s = made()
     weight = np.ones(s.size)
     weight[X[:, 0] > 0] = 0
-    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
     found = yield_curve(model, X, s, sample_weight=weight)
     assert (X[found.order, 0] <= 0).all()
     there = weight > 0
@@ -141,7 +134,7 @@ def test_held_out_logits_are_not_taken_for_those_of_other_rows(kind):
         "stack": SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0),
         "cross-fitted": SAREMClassifier(TREE, propensity_attributes=[2], cv=3, max_iter=3, random_state=0),
     }[kind]
-    fitted(model, X, s)
+    fit_quietly(model, X, s)
     assert yield_curve(model, X, s).recalibrated
     order = np.random.default_rng(0).permutation(600)
     assert not yield_curve(model, X[order], s[order]).recalibrated
@@ -159,17 +152,17 @@ def test_a_row_is_left_out_with_its_weight():
     weight = np.ones(300)
     weight[7] = 4
     copied = np.append(np.arange(300), [7, 7, 7])
-    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
     own = logit(model.predict_proba(X)[:, 1])
     moved = model.left_out_logits(X, s, sample_weight=weight)[0] - own
-    once = fitted(SAREMClassifier(propensity_attributes=[2]), X[copied], s[copied]).left_out_logits(X, s)[0] - own
+    once = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X[copied], s[copied]).left_out_logits(X, s)[0] - own
     np.testing.assert_allclose(moved[7], 4 * once[7], rtol=1e-3)
     np.testing.assert_allclose(np.delete(moved, 7), np.delete(once, 7), rtol=1e-3, atol=1e-9)
 
 
 def test_a_fit_with_all_positives_labelled_does_not_tell():
     X, _, s = made()
-    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
     model.label_frequency_ = 1.0  # what a fit ends with where the likelihood likes no missing label best
     found = yield_curve(model, X, s, n=40)
     assert not found.told
@@ -179,10 +172,10 @@ def test_a_fit_with_all_positives_labelled_does_not_tell():
 
 def test_it_says_so_in_a_sentence_for_each_number():
     X, _, s = made()
-    found = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
+    found = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
     first, second = str(found).splitlines()
     assert found.sentence(0, listed=True).startswith("Of these 10 rows, expect ")
-    one = yield_curve(fitted(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
+    one = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
     assert str(one).startswith("Of the row that ranks highest, expect ")
     assert first.startswith("Of the 10 rows that rank highest, expect ")
     assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
@@ -190,7 +183,7 @@ def test_it_says_so_in_a_sentence_for_each_number():
 
 def test_wrong_questions():
     X, _, s = made()
-    model = fitted(SAREMClassifier(propensity_attributes=[2]), X, s)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
     with pytest.raises(TypeError, match="NaiveClassifier does not know how far its probabilities can be believed; fit"):
         yield_curve(NaiveClassifier().fit(X, s), X, s)
     with pytest.raises(ValueError, match="No row is without a label, so there is none to check"):
@@ -200,9 +193,9 @@ def test_wrong_questions():
     with pytest.raises(ValueError, match="n is empty; say how many rows are checked"):
         yield_curve(model, X, s, n=[])
     audit = np.where(np.arange(s.size) % 9 == 0, s, np.nan)
-    audited = fitted(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
+    audited = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
     with pytest.raises(ValueError, match="left_out_logits is for fits to one label of each row"):
         audited.left_out_logits(X, s)
     stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0)
     with pytest.raises(ValueError, match=r"X has 100 rows, and the fit has held-out logits of 1500 rows of its own"):
-        fitted(stack, X, s).left_out_logits(X[:100], s[:100])
+        fit_quietly(stack, X, s).left_out_logits(X[:100], s[:100])

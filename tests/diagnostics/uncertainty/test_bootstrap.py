@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 from scipy import sparse
-from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from tests.helpers import simulate_pair
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, SAREMClassifier, SCARClassifier, TableClassifier
 from scarless.diagnostics import identifiability_report, profile_class_prior
@@ -22,16 +22,9 @@ from scarless.numerics.resampling import poisson_counts
 from scarless.outside import progress
 
 
-def simulate(n=500, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    s = (rng.random(n) < expit(1.5 * X[:, 0] - X[:, 1]) * expit(1.2 * X[:, 2])).astype(int)
-    return X, s
-
-
 @pytest.fixture(scope="module")
 def data():
-    return simulate()
+    return simulate_pair(500)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +84,7 @@ def test_a_row_that_counts_twice_is_drawn_twice_as_often():
 
 
 def test_the_spread_is_that_of_the_standard_errors():
-    X, s = simulate(2500, seed=1)
+    X, s = simulate_pair(2500, seed=1)
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     found = bootstrap_intervals(model, X, s, n_resamples=150, random_state=0)
     errors = model.standard_errors()

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from tests.helpers import simulate_pair
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty.directions import Direction, Parameter
@@ -17,16 +18,14 @@ from scarless.numerics.uncertainty import with_few_entries
 FREE = {"C": np.inf, "propensity_C": np.inf}
 
 
-def simulate(n=2000, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    s = (rng.random(n) < expit(1.5 * X[:, 0] - X[:, 1]) * expit(1.2 * X[:, 2])).astype(int)
+def named(n=2000, seed=0):
+    X, s = simulate_pair(n, seed)
     return pd.DataFrame(X, columns=["age", "pressure", "visits"]), s
 
 
 @pytest.fixture(scope="module")
 def data():
-    return simulate()
+    return named()
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +155,7 @@ def test_an_attribute_in_both_models_is_named():
 
 
 def test_few_rows_leave_it_to_the_penalty():
-    X, s = simulate(n=60, seed=3)
+    X, s = named(n=60, seed=3)
     report = identifiability_report(SAREMClassifier(propensity_attributes=["visits"], C=0.01).fit(X, s))
     assert report.verdict != "identified"
     assert "More from the penalty than from the data: " in told(report)

@@ -12,6 +12,7 @@ from scipy.special import expit
 from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from tests.helpers import simulate_pair
 
 from scarless import ClassPrior, ImaginaryAudits, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty import _class_prior_path
@@ -23,10 +24,7 @@ from scarless.numerics.objectives import Curvature
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(1500, 3))
-    s = (rng.random(1500) < expit(1.5 * X[:, 0] - X[:, 1]) * expit(1.2 * X[:, 2])).astype(int)
-    return X, s
+    return simulate_pair(1500, seed=2)
 
 
 @pytest.fixture(scope="module")

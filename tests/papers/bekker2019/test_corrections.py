@@ -1,10 +1,8 @@
 """What the corrections change, against numbers worked out by hand."""
 
+from tests.helpers import cells_of
+
 from scarless.papers.bekker2019.story import corrections
-
-
-def cells(table):
-    return [[cell.text for cell in row] for section in table.sections for row in section.rows]
 
 
 def sentences(chapter):
@@ -27,12 +25,12 @@ def test_corrections_by_hand(make):
     assert sar.startswith("SAR-EM, against publ. SAR-EM: the mean MSE of f is lower by 0.0300")
     assert "lower in 4 and higher in 0" in sar
     summary, details = found.tables
-    assert cells(summary)[:3] == [
+    assert cells_of(summary)[:3] == [
         ["MSE of f", "4", "0", "0", "4", "−0.0200"],
         ["ROC-AUC of f", "4", "0", "0", "4", "−0.020"],
         ["MSE of e", "4", "the same", "–", "–", "–"],
     ]
-    assert cells(details)[0] == ["Adult", "−0.0200 ± 0.0000", "−0.0200 ± 0.0000"]
+    assert cells_of(details)[0] == ["Adult", "−0.0200 ± 0.0000", "−0.0200 ± 0.0000"]
 
 
 def test_corrections_within_noise_are_said_to_be_so(make):

@@ -1,18 +1,16 @@
 """The published code, emulated: against scikit-learn's fits of what that code minimises."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
+from tests.helpers import simulated_split
 
-from scarless.datasets import load_simulated
 from scarless.experiments import Cell
 from scarless.experiments.methods import Bench, Kept
-from scarless.experiments.protocol import label, prepare, split_rows
+from scarless.experiments.protocol import label
 from scarless.label_frequency import KernelMean
 from scarless.models import PublishedEMClassifier
 from scarless.papers.bekker2019 import METHOD_NAMES, METHODS, specification
@@ -22,16 +20,8 @@ SETTINGS = pytest.mark.parametrize("setting", ["all", "original"])
 OPTIONS = {"C": SPEC.C, "tol": 1e-10, "max_iter": 10_000}
 
 
-@cache
-def the_split():
-    data = load_simulated(300, 3)
-    with threadpool_limits(1):
-        prepared = prepare(SPEC, "simulated", data.X, data.y)
-    return split_rows(SPEC, "simulated", 0, prepared)
-
-
 def task_of(setting="all"):
-    return label(SPEC, Cell("simulated", setting, 2, 0, 0), the_split())
+    return label(SPEC, Cell("simulated", setting, 2, 0, 0), simulated_split(SPEC))
 
 
 def bench_of(task):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from tests.conftest import make_reports_quick
+from tests.helpers import fit_quietly
 
 from scarless import (
     NaiveClassifier,
@@ -81,9 +81,7 @@ def fitted(patients):
     def fit(kind):
         if kind not in made:
             given = {"propensity": np.full(len(patients[1]), 0.5)} if kind.startswith("Propensity") else {}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made[kind] = TableClassifier(KINDS[kind]()).fit(*patients, **given)
+            made[kind] = fit_quietly(TableClassifier(KINDS[kind]()), *patients, **given)
         return made[kind]
 
     return fit
@@ -96,10 +94,7 @@ def reported(patients, fitted):
 
     def report(kind):
         if kind not in made:
-            with pytest.MonkeyPatch.context() as patch:
-                if kind != "SAREMClassifier":  # one as users have it
-                    make_reports_quick(patch)
-                made[kind] = model_report(fitted(kind), *patients, n_ranked=30)
+            made[kind] = model_report(fitted(kind), *patients, n_ranked=30)
         return made[kind]
 
     return report
@@ -122,9 +117,8 @@ def narrated():
     )
     s = (rng.random(600) < np.where(engine, 0.8, 0.1) / (1 + np.exp(-table["visits"]))).astype(int).to_numpy()
     command = f"scarless fit strikes.csv --label damaged --propensity visits {long} --out a/folder/far/away"
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make_reports_quick(patch)
         model = TableClassifier(SAREMClassifier(propensity_attributes=["visits", long])).fit(table, s)
         return model_report(model, table, s, n_ranked=30, run={"file": "strikes.csv", "command": command})
 

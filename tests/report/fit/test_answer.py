@@ -14,8 +14,6 @@ from scarless.report import model_report
 from scarless.report.fit.answer import SILENT
 from scarless.report.words import share_range
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 
 def test_numbers_are_those_of_the_model(small):
     model, X, s = small

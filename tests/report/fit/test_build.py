@@ -68,7 +68,7 @@ def test_json_comes_back_as_it_went(reported):
     assert json.loads(report.to_json()) == {"schema": 1, **lists(report)}
 
 
-def test_the_same_seed_gives_the_same_bytes(small, monkeypatch):
+def test_the_same_seed_gives_the_same_bytes(small, full_reports, monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
     one, other = (model_report(*small, n_ranked=3, random_state=5) for _ in range(2))
     assert one == other
@@ -85,7 +85,6 @@ def test_saved_as_a_whole_by_its_suffix(reported, tmp_path):
         report.save(tmp_path / "nowhere" / "report.html")
 
 
-@pytest.mark.usefixtures("quick_reports")
 def test_facts_of_the_run(small):
     run = {"file": "patients.csv", "sha256": "ab12", "seed": 3, "command": "scarless fit patients.csv", "title": "Ward"}
     report = model_report(*small, n_ranked=0, run=run, random_state=8)
@@ -98,7 +97,6 @@ def test_facts_of_the_run(small):
     assert "propensity_attributes=['z']" in facts["model"]
 
 
-@pytest.mark.usefixtures("quick_reports")
 def test_progress_is_told(small):
     told = []
     model_report(*small, n_ranked=0, progress=told.append)
@@ -187,7 +185,6 @@ def test_options_are_checked(small):
         model_report(model, X, s[:-1])
 
 
-@pytest.mark.usefixtures("quick_reports")
 def test_labels_in_another_order_are_told_of(small):
     model, X, s = small
     turned = pd.Series(s, index=X.index[::-1])

@@ -96,9 +96,9 @@ def test_nothing_is_said_of_ranked_rows_by_the_model_alone(report):
     assert "half of the" not in said
 
 
-def test_scar(report, small):
+def test_scar(small, full_reports):
     _, X, s = small
-    check = find(report.checks, "scar")
+    check = find(model_report(*small, n_ranked=0).checks, "scar")
     assert check.verdict.startswith("Yes (p < 0.001): whether a positive gets its label depends on z")
     assert check.details[0].startswith("SCAR is not plausible (score test")
     assert scar_test(X, s, propensity_attributes=["z"], n_folds=3, random_state=0).p_value < 0.001
@@ -109,7 +109,6 @@ def test_what_is_not_named_is_not_tested(reported):
     assert (check.status, check.verdict[:11]) == ("open", "Not tested:")
 
 
-@pytest.mark.usefixtures("quick_reports")
 def test_what_else_would_have_done(reported, fitted, small):
     model = fitted("SAREMClassifierCV").estimator_
     check = find(reported("SAREMClassifierCV").checks, "selection")
@@ -189,7 +188,6 @@ def test_the_test_of_scar_looks_at_as_many_rows_as_hold_enough_labels(small, mon
     assert seen == [350]
 
 
-@pytest.mark.usefixtures("quick_reports")
 def test_warnings_are_shown_and_not_printed(small, monkeypatch):
     def noisy(*given, **options):
         warnings.warn("the wind is high", UserWarning, stacklevel=1)
@@ -206,6 +204,6 @@ def test_warnings_are_shown_and_not_printed(small, monkeypatch):
 
 
 @pytest.mark.parametrize(("n_columns", "forest"), [(10, False), (module.MANY_COLUMNS, True)])
-def test_of_many_columns_the_test_of_scar_learns_with_a_forest_alone(n_columns, forest):
+def test_of_many_columns_the_test_of_scar_learns_with_a_forest_alone(n_columns, forest, full_reports):
     found = module.scorer_of(SimpleNamespace(prepared=np.zeros((50, n_columns)), n_rows=50))
     assert isinstance(found, ExtraTreesClassifier) if forest else found is None

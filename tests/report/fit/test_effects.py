@@ -14,8 +14,6 @@ from scarless import SAREMClassifier, SCARClassifier
 from scarless.report import model_report
 from scarless.report.fit.parts import _unclear
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 Z = norm.ppf(0.95)
 
 

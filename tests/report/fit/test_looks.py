@@ -16,8 +16,6 @@ from scarless.report import model_report
 from scarless.report.fit.data import find
 from scarless.report.fit.page import answer_bar
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 EFFORT = ["effort_1", "effort_2", "effort_3"]
 
 

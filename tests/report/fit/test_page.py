@@ -14,8 +14,6 @@ from scarless.report import model_report
 from scarless.report.fit.data import Answer, Effect, Effects, Estimate, Picture
 from scarless.report.fit.page import NAMES, RIGHT, answer_bar, draw, forest, short
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 HOSTILE = (
     '"><script>alert(1)</script>',
     "'onmouseover='alert(1)",

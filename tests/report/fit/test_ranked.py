@@ -16,8 +16,6 @@ from scarless.diagnostics.fit.subject import Subject
 from scarless.models.explaining import by_replacement
 from scarless.report import model_report
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 
 def subject_of(model, X, s):
     return Subject.of(model, X, s, sample_weight=None, propensity=None, level=0.95)

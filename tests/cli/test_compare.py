@@ -11,7 +11,7 @@ from scarless.cli import main
 from scarless.experiments import Store
 from scarless.experiments.store import RECORDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "compare"
 
 

@@ -21,17 +21,14 @@ from scarless import NaiveClassifier, save
 from scarless.cli import main, tables
 from scarless.outside.table_files import read_table
 
-pytestmark = pytest.mark.usefixtures("quick_reports")
-
 FIT = ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic"]
 FIT += ["--exclude", "known", "weight", "--id", "patient"]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(empty_folder):
     make_patients(400).to_csv("patients.csv", index=False)
-    return tmp_path
+    return empty_folder
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,11 @@
+"""Files that several tests read."""
+
+import pytest
+from tests.scale.files import make_rows, write_files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with 3,000 rows in twelve files."""
+    X, s = make_rows(3000)
+    return write_files(tmp_path_factory.mktemp("twelve") / "rows", X, range(250, 3000, 250), s=s)
