@@ -116,7 +116,7 @@ def test_errors():
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([BestBinEstimator(n_folds=2), BestBinEstimator(LogisticRegression())])
+@parametrize_with_checks([BestBinEstimator(cv=2), BestBinEstimator(LogisticRegression())])
 def test_scikit_learns_checks(estimator, check):
     if "sample_weight_equivalence" in str(check):
         pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")

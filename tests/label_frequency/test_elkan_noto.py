@@ -115,7 +115,7 @@ def test_errors():
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([ElkanNoto(n_folds=2), ElkanNoto(LogisticRegression(), variant="e2")])
+@parametrize_with_checks([ElkanNoto(cv=2), ElkanNoto(LogisticRegression(), variant="e2")])
 def test_scikit_learns_checks(estimator, check):
     if "sample_weight_equivalence" in str(check):
         pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")

@@ -31,9 +31,7 @@ def make_rows(n=4000, seed=0):
 
 
 def run(X, s, **options):
-    return labelling_attributes(
-        X, s, **{"propensity_attributes": [2, 3, 4], "random_state": 0, "n_folds": 3, **options}
-    )
+    return labelling_attributes(X, s, **{"propensity_attributes": [2, 3, 4], "random_state": 0, "cv": 3, **options})
 
 
 @pytest.fixture(scope="module")

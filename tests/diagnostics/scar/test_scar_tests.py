@@ -29,7 +29,7 @@ def make_rows(n=1500, slope=0.0, seed=0):
 
 
 def run(X, s, **options):
-    return scar_test(X, s, **{"propensity_attributes": [2, 3], "random_state": 0, "n_folds": 3, **options})
+    return scar_test(X, s, **{"propensity_attributes": [2, 3], "random_state": 0, "cv": 3, **options})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ class TestInvariance:
     def test_seeds_repeat_and_differ(self, monkeypatch):
         monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
         X, s = make_rows(250)
-        one, same, other = (run(X, s, n_folds=2, random_state=seed).statistic for seed in (1, 1, 2))
+        one, same, other = (run(X, s, cv=2, random_state=seed).statistic for seed in (1, 1, 2))
         assert one == same != other
 
     @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -183,7 +183,7 @@ class TestInvariance:
         assert run(sparse.csr_array(X), s, **options).statistic == pytest.approx(dense.statistic, rel=0.02)
         assert run(X.astype(np.float32), s, **options).statistic == pytest.approx(dense.statistic, rel=1e-3)
         few = slice(300)
-        learned = run(sparse.csr_array(X[few]), s[few], method=method, n_folds=2, n_simulations=99)
+        learned = run(sparse.csr_array(X[few]), s[few], method=method, cv=2, n_simulations=99)
         assert 0 <= learned.p_value <= 1
 
     def test_labels_of_any_coding(self):
@@ -266,14 +266,14 @@ class TestEdges:
         ("options", "message"),
         [
             ({"method": "t"}, "method must be one of 'score', 'likelihood-ratio', 'wald'"),
-            ({"n_folds": 1}, "n_folds must be a whole number of at least 2"),
+            ({"cv": 1}, "cv must be a whole number of at least 2"),
             ({"n_simulations": 5}, "n_simulations must be a whole number of at least 19"),
             ({"estimator": "trees"}, "estimator must be None, 'logistic' or a scikit-learn classifier"),
             ({"estimator": LogisticRegression}, "estimator must be None, 'logistic' or .* got <class"),
             ({"estimator": 3}, "estimator must be None, 'logistic' or a scikit-learn classifier .* got 3"),
             (
-                {"n_folds": 100},
-                "n_folds=100, but there are .* labelled and .* unlabelled rows, and each fold needs one",
+                {"cv": 100},
+                "cv=100, but there are .* labelled and .* unlabelled rows, and each fold needs one",
             ),
             ({"estimator": Perceptron()}, "Perceptron has no predict_proba, which scar_test reads"),
             ({"propensity_attributes": ["age"]}, "X has no column names"),
@@ -376,4 +376,4 @@ def test_no_warning_on_plain_data(attributes, monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(*make_rows(300), n_folds=2, propensity_attributes=attributes)
+        run(*make_rows(300), cv=2, propensity_attributes=attributes)

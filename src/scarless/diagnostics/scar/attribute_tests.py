@@ -169,7 +169,7 @@ def labelling_attributes(
     sample_weight: ArrayLike | None = None,
     per: str = "unit",
     estimator: Any = None,
-    n_folds: int = 5,
+    cv: int = 5,
     level: float = 0.95,
     random_state: Any = None,
     pos_label: Any = None,
@@ -201,7 +201,7 @@ def labelling_attributes(
         attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
-    sample_weight, estimator, n_folds, random_state, pos_label
+    sample_weight, estimator, cv, random_state, pos_label
         As in `scar_test`.
     level : float, default=0.95
         Of each interval by itself.
@@ -237,7 +237,7 @@ def labelling_attributes(
     """
     check_choice(per, "per", UNITS)
     check_share(level, "level")
-    check_learning(estimator, n_folds, "labelling_attributes")
+    check_learning(estimator, cv, "labelling_attributes")
     rng = check_random_stream(random_state)
     roles = check_roles(
         X,
@@ -248,7 +248,7 @@ def labelling_attributes(
         pos_label=pos_label,
         user="labelling_attributes",
     )
-    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
+    D = class_columns(roles, estimator=estimator, cv=cv, rng=rng)
     centred = roles.Z - np.average(roles.Z, axis=0, weights=roles.w)
     deviation = np.sqrt(np.average(centred**2, axis=0, weights=roles.w))
     fit = compare(D, centred / deviation, roles.s, roles.w)

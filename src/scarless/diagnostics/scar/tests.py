@@ -116,7 +116,7 @@ def scar_test(
     sample_weight: ArrayLike | None = None,
     method: str = "score",
     estimator: Any = None,
-    n_folds: int = 5,
+    cv: int = 5,
     n_simulations: int = 999,
     random_state: Any = None,
     pos_label: Any = None,
@@ -181,7 +181,7 @@ def scar_test(
         (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
         ``LogisticRegression``, so that a sparse table and a dense copy of it get different p-values. "logistic": `f` is
         a logistic model of the classification attributes themselves.
-    n_folds : int, default=5
+    cv : int, default=5
         Folds of what is learned out of fold; at most as many as labelled, and as unlabelled, rows.
     n_simulations : int, default=999
         Labellings drawn under SCAR; for "kolmogorov-smirnov" only.
@@ -224,7 +224,7 @@ def scar_test(
     depends on x2, provided that x2 says nothing of the class once the classification attributes are known. ...
     """
     check_choice(method, "method", METHODS)
-    check_learning(estimator, n_folds, "scar_test")
+    check_learning(estimator, cv, "scar_test")
     check_whole(n_simulations, "n_simulations", at_least=19)
     rng = check_random_stream(random_state)
     roles = check_roles(
@@ -236,7 +236,7 @@ def scar_test(
         pos_label=pos_label,
         user="scar_test",
     )
-    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
+    D = class_columns(roles, estimator=estimator, cv=cv, rng=rng)
     if method == "kolmogorov-smirnov":
         found = by_simulation(D, roles.Z, roles.s, roles.w, n_simulations, rng)
     elif method == "score":
