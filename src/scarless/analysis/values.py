@@ -168,8 +168,8 @@ def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
     ways = _ways(settings)
     if settings.groups and settings.takes_no_groups:
         raise ValueError(
-            "--groups goes with one label column and --propensity; it does not go with --scar, --known-propensity, "
-            "--looks, --audit, --prevalence, --label-frequency, --false-positive-rate, --bounds or --model boosted."
+            "--groups does not go with --known-propensity, nor with --scar and one label column. Name the columns that "
+            "the labelling depends on (--propensity)."
         )
     both = [name for name in settings.number if name in settings.text]
     if both:
