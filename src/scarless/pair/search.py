@@ -21,6 +21,7 @@ from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import at_least, at_most, concat, namespace_of
 from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.outside.notices import listed
 from scarless.pair.crossed import problem_of_logits, relax_looks, seen_at_looks
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored
@@ -439,7 +440,7 @@ def _reason(
         return f"The best of {total} candidates by held-out log-likelihood."
     told = f"{n_tied} of {total} candidates cannot be told apart by held-out log-likelihood. "
     chosen = [results["params"][i] for i in members]
-    named = " and ".join(f"C = {row['C']:.3g} (classifier sees {row['attributes']})" for row in chosen)
+    named = listed([f"C = {row['C']:.3g} (classifier sees {row['attributes']})" for row in chosen])
     told += f"Of each set of attributes the penalty nearest to 1 is taken: {named}. "
     if len(members) > 1:
         return told + f"Their mean is the answer; their class priors go from {spread[0]:.3f} to {spread[1]:.3f}."

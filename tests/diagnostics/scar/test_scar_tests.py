@@ -163,7 +163,7 @@ class TestInvariance:
         found = run(table, s, propensity_attributes=["visits", "age"], estimator="logistic")
         assert found.attributes == ("age", "visits")  # in the table's order
         assert "age" in str(found)
-        assert "age, visits" in found.hypothesis
+        assert "age and visits" in found.hypothesis
         numbered = run(X, s, propensity_attributes=[3, 2], estimator="logistic")
         assert numbered.attributes == ("x2", "x3")
         assert numbered.p_value == pytest.approx(found.p_value)
@@ -202,7 +202,7 @@ class TestEdges:
     def test_constant_and_dependent_attributes_are_left_out_with_a_warning(self):
         X, s = make_rows(500)
         wide = np.column_stack([X, np.ones(500), X[:, 2] - X[:, 3]])
-        with pytest.warns(UserWarning, match="leaves out x4, x5: constant, or a linear combination"):
+        with pytest.warns(UserWarning, match="leaves out x4 and x5: constant, or a linear combination"):
             found = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
         assert found.attributes == ("x2", "x3")
         assert found.degrees_of_freedom == 2
@@ -211,7 +211,7 @@ class TestEdges:
     def test_nothing_but_constants(self):
         X, s = make_rows(100)
         X[:, 2:] = 1.0
-        with pytest.raises(ValueError, match="nothing to test: every propensity attribute \\(x2, x3\\) is constant"):
+        with pytest.raises(ValueError, match="nothing to test: every propensity attribute \\(x2 and x3\\) is constant"):
             run(X, s)
 
     def test_an_attribute_of_class_and_labelling_is_announced(self):
@@ -220,9 +220,9 @@ class TestEdges:
             found = run(X, s, classification_attributes=[0, 1, 2], estimator="logistic")
         assert found.hypothesis.endswith("and logistic in x2, and does not depend on x3")
         assert found.shared == ("x2",)
-        with pytest.warns(UserWarning, match="x2, x3 may affect"):
+        with pytest.warns(UserWarning, match="x2 and x3 may affect"):
             found = run(X, s, classification_attributes=[2, 3])
-        assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2, x3")
+        assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2 and x3")
 
     def test_an_attribute_that_the_class_explains_altogether_gives_no_verdict(self):
         """With one binary column for both models, `f` alone fits both cells."""
@@ -316,7 +316,7 @@ class TestWords:
     def test_a_rejection_says_what_to_do(self):
         words = str(self.make())
         assert "SCAR is not plausible (wald test, chi-squared 12.3 on 2 df, p = 0.002)" in words
-        assert "depends on at least one of age, visits" in words
+        assert "depends on at least one of age and visits" in words
         assert "SAREMClassifier" in words
         assert "depends on age" in str(self.make(attributes=("age",)))
 
@@ -331,7 +331,7 @@ class TestWords:
         assert "provided that age says nothing of the class" in mixed
         assert "and that class and labelling are logistic in visits." in mixed
         both = str(self.make(shared=("age", "visits")))
-        assert "provided that class and labelling are logistic in age, visits. Otherwise" in both
+        assert "provided that class and labelling are logistic in age and visits. Otherwise" in both
         assert "classification_attributes too" not in both
 
     @pytest.mark.parametrize(("p", "shown"), [(0.0498, "0.0498"), (0.049999, "0.049999"), (0.0502, "0.05")])

@@ -12,12 +12,12 @@ from scarless.checks.options import check_choice, check_share
 from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
-from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
+from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import quantile
 from scarless.numerics.label_tests import holm
 from scarless.outside.extras import need
-from scarless.outside.notices import warn_user
+from scarless.outside.notices import listed, warn_user
 
 COLUMNS = ("effect", "low", "high", "statistic", "p_value", "p_adjusted")
 UNITS = ("unit", "deviation")
@@ -98,18 +98,18 @@ class LabellingAttributes:
         words = []
         if found:
             words.append(
-                f"The labelling depends on {listed(found)} (Holm-adjusted p below {SIGNIFICANT}), "
+                f"The labelling depends on {listed(found, NAMED)} (Holm-adjusted p below {SIGNIFICANT}), "
                 f"{proviso(found, self.shared)}"
             )
         elif cleared:
             words.append(
-                f"No evidence that the labelling depends on {listed(cleared)} (Holm-adjusted p of at least "
+                f"No evidence that the labelling depends on {listed(cleared, NAMED)} (Holm-adjusted p of at least "
                 f"{SIGNIFICANT})."
             )
         if untested:
             words.append(
-                f"Could not be tested: {listed(untested)} (constant, a linear combination of others, or the likelihood "
-                "is flat)."
+                f"Could not be tested: {listed(untested, NAMED)} (constant, a linear combination of others, or the "
+                "likelihood is flat)."
             )
         return " ".join(words)
 
@@ -289,8 +289,8 @@ def _table(
 
 def _warn_of_unknown(names: list[str]) -> None:
     warn_user(
-        f"labelling_attributes cannot tell the effect of {listed(names)}: the likelihood is flat there. Too few rows "
-        "are labelled, or the effect on the class explains the labels as well; name fewer propensity_attributes, or "
-        "leave these out of classification_attributes.",
+        f"labelling_attributes cannot tell the effect of {listed(names, NAMED)}: the likelihood is flat there. Too few "
+        "rows are labelled, or the effect on the class explains the labels as well; name fewer propensity_attributes, "
+        "or leave these out of classification_attributes.",
         UserWarning,
     )

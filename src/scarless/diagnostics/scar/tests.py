@@ -12,7 +12,7 @@ from scarless.checks.options import check_choice, check_whole
 from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
-from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
+from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.label_tests import (
     below_thresholds,
@@ -21,6 +21,7 @@ from scarless.numerics.label_tests import (
     largest_distances,
     score_statistic,
 )
+from scarless.outside.notices import listed
 
 METHODS = ("score", "likelihood-ratio", "wald", "kolmogorov-smirnov")
 MOST_THRESHOLDS = 20  # per attribute, for the Kolmogorov-Smirnov distance
@@ -71,7 +72,7 @@ class SCARTest:
     shared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        names = listed(self.attributes)
+        names = listed(self.attributes, NAMED)
         how = f"{self.method} test, {self._statistic_in_words()}, p = {p_text(self.p_value)}"
         if np.isnan(self.p_value):
             return (
@@ -316,8 +317,8 @@ def _in_words(roles: Roles, estimator: Any) -> str:
     if roles.X_class.shape[1]:
         forms.append("logistic in the classification attributes" if estimator == LOGISTIC else "learned out of fold")
     if roles.shared_names:
-        forms.append(f"logistic in {listed(roles.shared_names)}")
+        forms.append(f"logistic in {listed(roles.shared_names, NAMED)}")
     return (
-        f"Pr(labelled | positive) is the same whatever the values of {listed(roles.names)}; Pr(positive | x) is "
-        f"{' and '.join(forms)}{f', and does not depend on {listed(alone)}' if alone else ''}"
+        f"Pr(labelled | positive) is the same whatever the values of {listed(roles.names, NAMED)}; Pr(positive | x) "
+        f"is {' and '.join(forms)}{f', and does not depend on {listed(alone, NAMED)}' if alone else ''}"
     )
