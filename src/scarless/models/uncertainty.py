@@ -8,7 +8,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.checks.order import exact_keys
 from scarless.checks.rows import check_rows, check_rows_again, row_totals, warn_of_row_order
 from scarless.checks.vectors import check_counts, check_random_stream, check_vector
 from scarless.engines import Engine, attach
@@ -25,6 +24,7 @@ from scarless.models.summary import (
 from scarless.numerics.arrays import ArrayLike, Mask, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design
+from scarless.numerics.order import exact_keys
 from scarless.pair.groups import clustered, variance_ratio, warn_of_heavy_rows, widened, widened_relaxation
 from scarless.pair.inference import PairInference
 from scarless.pair.logistic import all_labelled

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from scarless.checks.options import check_whole, shown
-from scarless.checks.order import (
+from scarless.checks.rows import LabelledRows, RowTotals, row_totals
+from scarless.checks.tables import plain_array
+from scarless.checks.vectors import check_random_stream
+from scarless.engines import Engine, Rows, attach
+from scarless.engines.blocks import Wrapped
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
+from scarless.numerics.order import (
     column_salts,
     equal_rows,
     exact_keys,
@@ -22,14 +30,6 @@ from scarless.checks.order import (
     row_keys,
     salts_by_rows,
 )
-from scarless.checks.rows import LabelledRows, RowTotals, row_totals
-from scarless.checks.tables import plain_array
-from scarless.checks.vectors import check_random_stream
-from scarless.engines import Engine, Rows, attach
-from scarless.engines.blocks import Wrapped
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.linear import Design
-from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
 from scarless.pair.logistic import Training
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]

@@ -9,12 +9,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
-from scarless.checks.order import canonical_order
 from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_of_row_order
 from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.label_tests import independent_columns
+from scarless.numerics.order import canonical_order
 from scarless.outside.notices import listed, warn_user
 from scarless.raw.origins import trace_origins
 from scarless.raw.preparation import table_preparation
