@@ -26,6 +26,7 @@ from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
 from scarless.engines.lockstep import go_in_lockstep, in_lockstep
+from scarless.metrics.scorers import class_probability
 from scarless.models.base import fit_again
 from scarless.models.summary import attribute_names
 from scarless.models.uncertainty import refuse_wrapped
@@ -407,7 +408,7 @@ def _answers(model: Any, rows: Any) -> dict[str, Any]:
     """Return what a fitted classifier says: its numbers, its coefficients, and the rows' probabilities."""
     answers = {name: np.asarray(getattr(model, name), dtype=np.float64) for name in _NAMES if hasattr(model, name)}
     if rows is not None:
-        answers["f"] = model._class_probability(rows)
+        answers["f"] = class_probability(model, rows, model.label_coding_)
         if hasattr(model, "predict_propensity"):
             answers["e"] = model.predict_propensity(rows)
     return answers
