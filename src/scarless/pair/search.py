@@ -32,9 +32,10 @@ from scarless.pair.relaxed import FAR, Relaxation, relax, relax_roughly
 from scarless.pair.starts import Start, the_papers_start
 
 MIN_ROWS_FOR_CURVATURE = 10_000  # from so many on, a neighbour's Hessian is worth knowing
-# Variance of the class logit over that of the propensity's: less, and the two have changed places.
-LEAST_SPREAD_OF_CLASS = 0.1
-_AT_ONCE = 1 << 25  # rows times candidates that a device judges in one go
+#: Least variance of the class logits over that of the propensity's. Below it, of two models that see the same columns,
+#: the two are taken to have changed places. By judgement.
+MIN_CLASS_TO_PROPENSITY_VARIANCE = 0.1
+ROWS_TIMES_CANDIDATES_AT_ONCE = 1 << 25  # that a device judges in one go
 
 
 Penalties = tuple[float, float]  # inverse, of both models
@@ -197,7 +198,7 @@ def _class_tells_rows_apart(problem: PairProblem, fit: PairFit) -> bool:
     """Whether the class logit differs between rows, not the propensity's alone."""
     sums, squares = problem.engine.total(_block_moments, problem.objective, fit.parameters)
     of_class, of_propensity = squares / problem.weight - (sums / problem.weight) ** 2
-    return bool(of_class >= LEAST_SPREAD_OF_CLASS * of_propensity)
+    return bool(of_class >= MIN_CLASS_TO_PROPENSITY_VARIANCE * of_propensity)
 
 
 def _block_moments(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Any, Any]:
@@ -253,7 +254,7 @@ def _matrices(models: list[Candidate], n_columns: int) -> tuple[Matrix, Matrix]:
 
 def _scored_at_once(X: Any, s: Any, w: Any, f: Matrix, e: Matrix) -> HeldOut:
     """Return the sums of all candidates, several in one go: for devices."""
-    xp, size = namespace_of(X), max(1, _AT_ONCE // max(1, X.shape[0]))
+    xp, size = namespace_of(X), max(1, ROWS_TIMES_CANDIDATES_AT_ONCE // max(1, X.shape[0]))
     parts = []
     for start in range(0, f.shape[1], size):
         u, v = (block_products(X, models[:, start : start + size]) for models in (f, e))
