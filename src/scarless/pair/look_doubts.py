@@ -1,10 +1,10 @@
 """Whether looks and audits are as the models have them: cheap questions that every fit asks itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -29,9 +29,11 @@ from scarless.pair.problem import PairProblem, changed, exchange, see_the_same, 
 
 MIN_VARIANCE = 1e-12  # of a score, and distance of probabilities from 0 and 1: both are divided by
 GAIN_TO_TEST = 1e-8  # predicted per row: a fit so near its optimum is enough for a test
-#: Rows that tests of what looks and audits take for granted look at. By judgement: what stands at 4 standard errors in
-#: so many rows need not be looked for in more.
-ENOUGH_ROWS = 20_000
+#: Rows, and rows with a label, in which large tables are asked what looks take for granted. By judgement: what matters
+#: stands at 4 standard errors in so many.
+ENOUGH_ROWS, ENOUGH_LABELLED = 20_000, 2_000
+#: Standard errors in that part from which on all rows are asked. By judgement: chance alone seldom gets there.
+ASK_ALL_FROM = 2.0
 LOGIT_OF_FIRST_RATE = -4.6  # of false positives, where a fit begins: 1 in 100
 MAX_PARAMETERS_TESTED = 500  # of models for which score tests are made: they need a dense matrix of all parameters
 #: Labels for each parameter below which no score test is made: its variance would be too small. By judgement.
@@ -115,6 +117,9 @@ class LookGap(NamedTuple):
     found: float
     expected: float
     apart: float
+
+
+Gap = TypeVar("Gap", PairGap, LookGap)
 
 
 class UnsaidRate(NamedTuple):
@@ -291,15 +296,20 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     By the score test of a further parameter that makes two looks agree: its score is
     :math:`q(s_j - e_j)(s_k - e_k) + (1-q)(s_j - h_j)(s_k - h_k)`. What the scores of all parameters explain of it is
     taken away. With two looks only the form of the models tells, with three or with audits also how often looks agree.
+    Large tables are asked in part first, and as a whole where that gives reason to.
     """
     if not _can_be_tested(problem):
         return []
     n_looks = labels.shape[1]
     pairs = list(combinations(range(n_looks), 2)) if n_looks <= MAX_LOOKS_PAIRED else _neighbours(n_looks)
-    engine = _with_codes(problem.engine, labels)
-    counts = row_weight(problem) == 1.0
-    sums = engine.total(_block_pair_scores, problem.objective, beta, pairs, kinds, counts)
-    return [PairGap(pair, apart) for pair, apart in zip(pairs, score_tests(sums), strict=True)]
+    whole = problem._replace(engine=_with_codes(problem.engine, labels))
+
+    def gaps(asked: PairProblem) -> list[PairGap]:
+        counts = row_weight(asked) == 1.0
+        sums = asked.engine.total(_block_pair_scores, asked.objective, beta, pairs, kinds, counts)
+        return [PairGap(pair, apart) for pair, apart in zip(pairs, score_tests(sums), strict=True)]
+
+    return _in_part_first(whole, gaps)
 
 
 def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGap | None:
@@ -395,16 +405,30 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
 
     By each look alone, :math:`f e_k + (1-f) h_k`, and given all looks before it. The first is wrong where a look took
     place because of earlier ones, the second where rows differ in ways that no attribute knows; a look that differs
-    from the others stands out by both, so that the smaller counts.
+    from the others stands out by both, so that the smaller counts. Large tables are asked in part first, and as a whole
+    where that gives reason to; below `ASK_ALL_FROM` numbers of labels are those of the part.
     """
-    engine = _with_codes(problem.engine, labels)
-    gaps = []
-    for look, sums in enumerate(engine.total(_block_look_gaps, problem.objective, beta, kinds)):
-        found, expected = float(sums[0, 0]), float(sums[0, 1])
-        apart = [(own[0] - own[1]) / np.sqrt(own[2]) if own[2] > 0 else 0.0 for own in sums]
-        least = min(apart, key=abs) if apart[0] * apart[1] > 0 else 0.0
-        gaps.append(LookGap(look, found, expected, float(least)))
-    return gaps
+    whole = problem._replace(engine=_with_codes(problem.engine, labels))
+
+    def gaps(asked: PairProblem) -> list[LookGap]:
+        found = asked.engine.total(_block_look_gaps, asked.objective, beta, kinds)
+        return [_look_gap(look, sums) for look, sums in enumerate(found)]
+
+    return _in_part_first(whole, gaps)
+
+
+def _look_gap(look: int, sums: Matrix) -> LookGap:
+    apart = [(own[0] - own[1]) / np.sqrt(own[2]) if own[2] > 0 else 0.0 for own in sums]
+    least = min(apart, key=abs) if apart[0] * apart[1] > 0 else 0.0
+    return LookGap(look, float(sums[0, 0]), float(sums[0, 1]), float(least))
+
+
+def _in_part_first(problem: PairProblem, gaps: Callable[[PairProblem], list[Gap]]) -> list[Gap]:
+    """Return gaps in a part of the rows, or in all rows where some gap in the part is not chance alone."""
+    part = _fewer(problem)
+    found = gaps(part)
+    doubtful = any(abs(gap.apart) >= ASK_ALL_FROM for gap in found)
+    return gaps(problem) if doubtful and part is not problem else found
 
 
 def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector, kinds: Array) -> tuple[Matrix, ...]:
@@ -458,7 +482,8 @@ def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidR
 
 def _fewer(problem: PairProblem) -> PairProblem:
     """Return the problem on some rows of a large table, each as heavy as it is."""
-    step = problem.engine.n_rows // ENOUGH_ROWS
+    n_rows, labelled = problem.engine.n_rows, int(problem.labelled_share * problem.engine.n_rows)
+    step = min(n_rows // ENOUGH_ROWS, labelled // ENOUGH_LABELLED)
     if step < 2 or problem.facts:
         return problem
     part = problem.on(problem.engine.every(step))
