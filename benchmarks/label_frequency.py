@@ -23,11 +23,11 @@ from benchmarks.datasets import SOURCES, load
 from benchmarks.interior_point import InteriorPointKM2
 from benchmarks.plain_tice import plain_tice, range_codes
 from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, run, timed
-from scarless.checks.order import canonical_order
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
 from scarless.label_frequency.held_out_scores import default_classifier, out_of_fold_scores
 from scarless.label_frequency.kernel_mean import by_range
 from scarless.label_frequency.tice import cut_into_ranges
+from scarless.numerics.order import canonical_order
 
 NAME = "label_frequency"
 FREQUENCIES = (0.3, 0.5, 0.7)

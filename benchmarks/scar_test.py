@@ -120,7 +120,7 @@ def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
     """All tests of one labelling; the slow one with a logistic `f` of many columns for every fifth only."""
     rng = np.random.default_rng(seed)
     k, Z, s, w = roles.Z.shape[1], standardised(roles.Z, roles.w), roles.s, roles.w
-    D = class_columns(roles, estimator=None, n_folds=5, rng=rng)
+    D = class_columns(roles, estimator=None, cv=5, rng=rng)
     fit = compare(D, Z, s, w)
     found = {
         "score": by_score(D, Z, s, w).p_value,
@@ -131,7 +131,7 @@ def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
         "published set of positives": published(roles.Z, s, D[:, 0], float(y.mean()), rng),
     }
     if seed % 5 == 0:
-        raw = class_columns(roles, estimator="logistic", n_folds=5, rng=rng)
+        raw = class_columns(roles, estimator="logistic", cv=5, rng=rng)
         found["score, f logistic"] = by_score(raw, Z, s, w).p_value
         found["likelihood ratio, f logistic"] = by_likelihood(compare(raw, Z, s, w), k, "likelihood-ratio").p_value
     effects, errors = fit.alternative[-k - 1 : -1], np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])

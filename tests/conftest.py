@@ -90,9 +90,9 @@ SLOW = (
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),method",
     "tests/models/test_stratified_scar.py::test_it_passes_scikit_learns_checks"
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),propensity_attributes=None",
-    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_best_bin[BestBinEstimator(n_folds",
-    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_dedpul[DEDPUL(n_folds",
-    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks[ElkanNoto(n_folds",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_best_bin[BestBinEstimator(cv",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_dedpul[DEDPUL(cv",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks[ElkanNoto(cv",
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
     "tests/pair/test_form.py::test_a_wrong_attribute_is_told_of_nearly_always",

@@ -92,7 +92,7 @@ class Middling:
 FEW_STEPS = {"tol": 1.0, "slope_tol": 1.0, "window": 2}
 CV = {"Cs": [1.0], "cv": 2, "random_state": 0, "relax": False}
 STACK = {"estimators": [("logistic", None)], "cv": 2, "random_state": 0}
-TEST = {"estimator": "logistic", "n_folds": 2, "random_state": 0}
+TEST = {"estimator": "logistic", "cv": 2, "random_state": 0}
 PLACES = {
     "SAREMClassifier.propensity_attributes": lambda t, a: both(SAREMClassifier(propensity_attributes=a), t),
     "SAREMClassifier.classification_attributes": lambda t, a: both(

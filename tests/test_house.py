@@ -82,25 +82,55 @@ def test_no_room_imports_what_is_private_to_another():
     assert {path: edges for path, edges in found.items() if edges} == {}
 
 
+# --- circles
+
+MODULES = {
+    ".".join(("scarless", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in FILES
+}
+
+
+def modules_among(imported: list[str], known: set[str]) -> set[str]:
+    """Return the modules that imports name, or take something from."""
+    named = {name if name in known else name.rpartition(".")[0] for name in imported}
+    return named & known
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Return the sets of modules that import each other, directly or through others."""
+    reached: dict[str, set[str]] = {}
+    for module in edges:
+        seen, ahead = set[str](), [module]
+        while ahead:
+            new = edges[ahead.pop()] - seen
+            seen |= new
+            ahead += new
+        reached[module] = seen
+    together = {module: {other for other in seen if module in reached[other]} for module, seen in reached.items()}
+    return sorted({tuple(sorted(group)): sorted(group) for group in together.values() if len(group) > 1}.values())
+
+
+def test_no_modules_import_each_other():
+    """Also not inside functions, nor for types: such modules are one, or their common part is a third."""
+    edges = {
+        module: modules_among(imports_of(tree_of(path)), set(MODULES)) - {module} for module, path in MODULES.items()
+    }
+    assert sum(map(len, edges.values())) > 1000
+    assert circles(edges) == []
+
+
+def test_the_test_of_circles_sees_them():
+    late = ast.parse("def f():\n    from scarless.a import x\n    import scarless.b.c")
+    assert modules_among(imports_of(late), {"scarless.a", "scarless.b.c"}) == {"scarless.a", "scarless.b.c"}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == [["a", "b", "c"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
 # --- attributes
 
 FINE = {"_replace", "_fields", "_asdict", "_make"}  # of named tuples
 SCIKIT_LEARNS = {"_bin_mapper", "_score_func"}  # which classes of ours have too, where they stand in for its own
 LOOKED_UP = {"getattr", "hasattr", "setattr", "delattr"}
-# Attributes of models that other rooms still read. They are to go: what is needed gets a public name in `models` or
-# `pair` (issue 26). Nothing is to be added here.
-STILL_READ = {
-    ("checks/looks.py", "_looks"),
-    ("diagnostics/audits/_widths.py", "_inference"),
-    ("diagnostics/audits/_widths.py", "_looks"),
-    ("diagnostics/audits/goodness.py", "_facts"),
-    ("diagnostics/audits/goodness.py", "_inference"),
-    ("diagnostics/audits/goodness.py", "_looks"),
-    ("diagnostics/uncertainty/bootstrap.py", "_class_probability"),
-    ("diagnostics/uncertainty/bootstrap.py", "_lives_in_engine"),
-    ("diagnostics/uncertainty/bootstrap.py", "_looks_elsewhere"),
-    ("diagnostics/fit/subject.py", "_n_groups"),
-}
 
 
 def private_definitions(tree: ast.AST) -> set[str]:
@@ -155,8 +185,7 @@ def test_no_room_reads_what_is_private_to_a_class_of_another():
         for path in INSIDE
         for name in private_reads(tree_of(path)) & everywhere - defined[room_of(path)]
     }
-    assert found - STILL_READ == set()
-    assert STILL_READ - found == set(), "mended: take it off the list"
+    assert found == set()
 
 
 def test_the_test_of_attributes_sees_what_is_private():

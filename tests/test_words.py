@@ -71,6 +71,12 @@ def test_one_word_for_an_estimator_of_the_users(call):
     assert not others & set(CALLS[call].parameters)
 
 
+@pytest.mark.parametrize("call", CALLS)
+def test_one_word_for_folds(call):
+    """It is `cv`, as in scikit-learn."""
+    assert not {"n_folds", "cross_fit", "folds"} & set(CALLS[call].parameters)
+
+
 @pytest.mark.parametrize("call", [call for call in CALLS if re.search(r"\.(predict|draw)_posterior", call)])
 def test_a_posterior_asks_for_labels_in_its_signature(call):
     assert CALLS[call].parameters["s"].default is inspect.Parameter.empty

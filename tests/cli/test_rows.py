@@ -89,8 +89,32 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
     low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
     assert high - low == pytest.approx(widths[1])
     assert main(["fit", "several.csv", "--label", "diagnosed", "--scar", "--groups", "patient", "--out", "new"]) == 1
-    assert "--groups goes with one label column and --propensity" in capsys.readouterr().err
+    assert "--groups does not go with --known-propensity, nor with --scar and one label" in capsys.readouterr().err
     several["patient"] = several["patient"].where(several.index != 3)
     several.to_csv("gaps.csv", index=False)
     assert main(["fit", "gaps.csv", *FIT, "--groups", "patient", "--force"]) == 1
     assert "Column 'patient' (--groups) has 1 missing values, the first in row 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--looks", *LOOKS, "--propensity", "visits", "--not-shared", "--exclude", "diagnosed", "checked", *HOURS],
+        ["--label", "diagnosed", "--audit", "checked", "--propensity", "visits", "--exclude", *LOOKS, *HOURS],
+        ["--label", "diagnosed", "--audit", "checked", "--scar", "--exclude", *LOOKS, *HOURS],
+    ],
+    ids=["looks", "audits", "audits and one propensity"],
+)
+def test_rows_of_one_patient_with_looks_and_audits(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    several = pd.concat([make_hospital(400)[0]] * 3, ignore_index=True)
+    several["age"] += np.random.default_rng(0).normal(size=len(several)).round(1)
+    several.to_csv("several.csv", index=False)
+    widths, said = [], "Rows belong to 400 groups. Intervals account for rows of a group that depend on each other"
+    for group in ([], ["--groups", "patient"]):
+        given = [*options, "--model", "logistic", "--id", "patient", "--out", "run", "--force", "--quiet", *group]
+        assert main(["fit", "several.csv", *given]) == 0
+        low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
+        widths.append(high - low)
+        assert (said in Path("run/report.html").read_text(encoding="utf-8")) == bool(group)
+    assert widths[1] > 1.3 * widths[0]

@@ -51,7 +51,7 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     assert told.out.startswith(f"{labelled} of 400 rows are labelled.\nEstimated positives: ")
     assert "\nOf the 50 rows that rank highest, expect " in told.out
     assert "The report: run/report.html" in told.out
-    assert "fitting both models: " in told.err
+    assert "Fitting both models (" in told.err
     assert {path.name for path in (folder / "run").iterdir()} == {
         "model.skops", "ranked.csv", "report.html", "run.toml", "summary.json"
     }  # fmt: skip
@@ -453,9 +453,9 @@ def test_a_stage_that_takes_long_is_named_while_it_runs(capsys, monkeypatch):
     screen = tables.Stages(quiet=False)
     screen("fitting both models")
     screen._timer.join(10)
-    assert capsys.readouterr().err == "fitting both models ...\n"
+    assert capsys.readouterr().err == "Fitting both models ...\n"
     screen.end()
-    assert capsys.readouterr().err.startswith("fitting both models: ")
+    assert capsys.readouterr().err.startswith("Fitting both models (")
     quiet = tables.Stages(quiet=True)
     quiet("fitting both models")
     assert quiet._timer is None

@@ -166,8 +166,8 @@ def test_a_bootstrap_draws_the_same_rows_in_any_pieces(table, weighted):
 
 def test_many_rows_are_dealt_by_their_own_content_in_any_pieces(table, monkeypatch):
     X, s, *_ = table
-    monkeypatch.setattr("scarless.pair.folds._MANY_ROWS", 500)
-    monkeypatch.setattr("scarless.pair.folds._MANY_LABELS", 50)
+    monkeypatch.setattr("scarless.pair.folds.MIN_ROWS_TO_HASH", 500)
+    monkeypatch.setattr("scarless.pair.folds.MIN_LABELS_TO_HASH", 50)
     search = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=3, random_state=0)
     there = search.fit(cut(X), s).cv_results_
     here = SAREMClassifierCV(**search.get_params()).fit(X, s).cv_results_

@@ -70,7 +70,7 @@ def test_no_row_is_scored_by_a_model_that_saw_it():
 
 @ALL
 def test_estimators_on_scores_need_no_refits_for_resamples_but_elkan_noto(kind):
-    kind(Fixed(), n_folds=4, n_resamples=20, random_state=0).fit(X, S)
+    kind(Fixed(), cv=4, n_resamples=20, random_state=0).fit(X, S)
     again = 20 if kind is ElkanNoto else 0  # whose noise is the classifier's: new scores for each half
     assert len(Memory.diary) == 4 * (1 + again)
     assert {n for n, _ in Memory.diary} == ({180, 90} if again else {180})
@@ -101,9 +101,9 @@ def test_fewer_than_two_of_a_kind(kind, n_labelled):
     ids=["default", "logistic", "forest", "pipeline"],
 )
 def test_one_seed_fixes_everything_in_any_order_of_rows(kind, classifier):
-    first = kind(classifier, n_folds=2, n_resamples=20, random_state=3).fit(X, S)
+    first = kind(classifier, cv=2, n_resamples=20, random_state=3).fit(X, S)
     order = np.random.default_rng(1).permutation(S.size)
-    second = kind(classifier, n_folds=2, n_resamples=20, random_state=3).fit(X[order], S[order])
+    second = kind(classifier, cv=2, n_resamples=20, random_state=3).fit(X[order], S[order])
     assert second.class_prior_ == first.class_prior_
     assert second.label_frequency_ == first.label_frequency_
     assert second.class_prior_interval() == first.class_prior_interval()
@@ -209,8 +209,8 @@ def test_what_is_no_classifier(kind):
             kind(wrong).fit(X, S)
     with pytest.raises(ValueError, match="LinearRegression has no predict_proba"):
         kind(LinearRegression()).fit(X, S)
-    with pytest.raises(ValueError, match="n_folds must be a whole number of at least 2; got 1"):
-        kind(n_folds=1).fit(X, S)
+    with pytest.raises(ValueError, match="cv must be a whole number of at least 2; got 1"):
+        kind(cv=1).fit(X, S)
 
 
 class Broken(Memory):
@@ -349,7 +349,7 @@ def test_errors():
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([ElkanNoto(n_folds=2), ElkanNoto(LogisticRegression(), variant="e2")])
+@parametrize_with_checks([ElkanNoto(cv=2), ElkanNoto(LogisticRegression(), variant="e2")])
 def test_scikit_learns_checks(estimator, check):
     if "sample_weight_equivalence" in str(check):
         pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
@@ -457,7 +457,7 @@ def test_errors_of_best_bin():
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([BestBinEstimator(n_folds=2), BestBinEstimator(LogisticRegression())])
+@parametrize_with_checks([BestBinEstimator(cv=2), BestBinEstimator(LogisticRegression())])
 def test_scikit_learns_checks_of_best_bin(estimator, check):
     if "sample_weight_equivalence" in str(check):
         pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
@@ -563,7 +563,7 @@ def test_boosting_on_overlapping_heaps_of_dedpul():
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([DEDPUL(n_folds=2), DEDPUL(LogisticRegression())])
+@parametrize_with_checks([DEDPUL(cv=2), DEDPUL(LogisticRegression())])
 def test_scikit_learns_checks_of_dedpul(estimator, check):
     if "sample_weight_equivalence" in str(check):
         pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")

@@ -321,8 +321,8 @@ def test_where_many_rows_take_no_longer_than_a_part_no_part_is_climbed_first(dat
     X, s, _ = data
     climbed = []
     before = starts._climbed_ahead
-    monkeypatch.setattr(starts, "_MANY_ROWS", 100)
-    monkeypatch.setattr(starts, "_PART_ROWS", 200)
+    monkeypatch.setattr(starts, "MIN_ROWS_FOR_PARTS", 100)
+    monkeypatch.setattr(starts, "ROWS_OF_A_PART", 200)
     monkeypatch.setattr(starts, "_climbed_ahead", lambda problem: climbed.append(problem) or before(problem))
     parts = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
     assert len(climbed) == 1

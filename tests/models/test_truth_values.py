@@ -47,7 +47,7 @@ def test_no_number_of_an_estimator_is_a_truth_value(cls, name, value):
 
 
 def test_cases_are_found():
-    assert {"C", "tol", "max_iter", "n_starts", "gamma", "n_folds"} <= {name for _, name in CASES}
+    assert {"C", "tol", "max_iter", "n_starts", "gamma", "cv"} <= {name for _, name in CASES}
 
 
 CALLS = {

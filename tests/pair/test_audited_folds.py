@@ -57,8 +57,8 @@ def test_heavy_rows_are_dealt_by_weight_and_copies_stay_together():
 @pytest.mark.parametrize("many", [False, True])
 def test_rows_of_an_engine_are_dealt_alike_and_parts_are_parts(monkeypatch, many):
     if many:
-        monkeypatch.setattr(folded, "_MANY_ROWS", 100)
-        monkeypatch.setattr(folded, "_MANY_LABELS", 10)
+        monkeypatch.setattr(folded, "MIN_ROWS_TO_HASH", 100)
+        monkeypatch.setattr(folded, "MIN_LABELS_TO_HASH", 10)
     s, audit = made()
     X = np.random.default_rng(2).normal(size=(s.size, 3))
     X[1] = X[0] if audit[0] < 0 else X[1]

@@ -137,10 +137,10 @@ def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, 
     pu = simulated(n=6000)
     problem = problem_of(pu, [0, 1, 2], [2, 3])
     whole = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
-    monkeypatch.setattr(starts, "_MANY_ROWS", 5000)
-    monkeypatch.setattr(starts, "_PART_ROWS", 1500)
-    monkeypatch.setattr(starts, "_SAME_FREQUENCY", 0.2)
-    monkeypatch.setattr(starts, "_LARGER_PARTS", (2000, 4000))  # of which the second is nearly all
+    monkeypatch.setattr(starts, "MIN_ROWS_FOR_PARTS", 5000)
+    monkeypatch.setattr(starts, "ROWS_OF_A_PART", 1500)
+    monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.2)
+    monkeypatch.setattr(starts, "ROWS_OF_LARGER_PARTS", (2000, 4000))  # of which the second is nearly all
     ahead = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
     assert ahead.basins_[0].starts == ("paper",)
     assert ahead.basins_[0].objective == pytest.approx(whole.basins_[0].objective, abs=2e-6)  # tol is 1e-10 a row
@@ -148,7 +148,7 @@ def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, 
     far, values = starts.the_papers_start(problem).parameters, problem.penalised().evaluate
     left = [float(values(at, Curvature.NONE).value) - whole.basins_[0].objective for at in (far, paper_start(problem))]
     assert 0.0 < left[0] < 0.1 * left[1]
-    monkeypatch.setattr(starts, "_SAME_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed
+    monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed
     alone = starts.the_papers_start(problem).parameters
     np.testing.assert_array_equal(alone, paper_start(problem))
     assert np.abs(far - alone).max() > 0.1

@@ -18,6 +18,7 @@ from scarless import (
     SAREMClassifierCV,
     SARStackingClassifier,
 )
+from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, TIcE
 from scarless.saved.earlier import NoLongerFitted, renew, state_of_today
 
 # The parameters of SAREMClassifier before there was a Labelling, with their defaults.
@@ -147,6 +148,16 @@ def test_searches_stacks_and_known_propensities():
     _, weighted = state_of_today("PropensityWeightedClassifier", {"cross_fit": None})
     assert list(weighted) == list(inspect.signature(PropensityWeightedClassifier).parameters)
     assert weighted["cv"] is None
+
+
+@pytest.mark.parametrize("kind", [BestBinEstimator, DEDPUL, ElkanNoto, TIcE])
+def test_folds_of_label_frequency_estimators(kind):
+    old, now = kind(), kind(cv=3)
+    old.__dict__["n_folds"] = 3
+    del old.__dict__["cv"]
+    renew(old)
+    assert old.get_params() == now.get_params()
+    assert list(old.__dict__) == list(now.__dict__)
 
 
 @pytest.mark.parametrize(

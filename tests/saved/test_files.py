@@ -116,7 +116,7 @@ MODELS = {
         for kind in (scarless.TIcE, scarless.KernelMean)
     },
     **{
-        kind.__name__: lambda kind=kind: kind(boosted(), n_folds=2, random_state=0, n_resamples=20)
+        kind.__name__: lambda kind=kind: kind(boosted(), cv=2, random_state=0, n_resamples=20)
         for kind in (scarless.ElkanNoto, scarless.DEDPUL, scarless.BestBinEstimator)
     },
 }  # fmt: skip

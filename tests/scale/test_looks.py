@@ -212,8 +212,8 @@ def weighed(monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*audits found .* positives where labels and models expect:UserWarning")
 @pytest.mark.parametrize("search", [False, True])
 def test_labels_and_audits_do_not_travel(frame, tmp_path, weighed, monkeypatch, search):
-    monkeypatch.setattr(folded, "_MANY_ROWS", 100)
-    monkeypatch.setattr(folded, "_MANY_LABELS", 10)
+    monkeypatch.setattr(folded, "MIN_ROWS_TO_HASH", 100)
+    monkeypatch.setattr(folded, "MIN_LABELS_TO_HASH", 10)
     sizes = []
     for times in (1, 4):
         weighed.most = 0
@@ -229,8 +229,8 @@ def test_labels_and_audits_do_not_travel(frame, tmp_path, weighed, monkeypatch, 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_search_is_that_of_rows_in_memory(frame, folder, monkeypatch, many):
     if many:
-        monkeypatch.setattr(folded, "_MANY_ROWS", 100)
-        monkeypatch.setattr(folded, "_MANY_LABELS", 10)
+        monkeypatch.setattr(folded, "MIN_ROWS_TO_HASH", 100)
+        monkeypatch.setattr(folded, "MIN_LABELS_TO_HASH", 10)
     search = SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], propensity_Cs=[1.0], cv=2, random_state=0)
     got = search.fit(ParquetRows(folder, columns=NAMES), LOOKS, audit="checked")
     scores = got.cv_results_["mean_test_score"]

@@ -214,7 +214,7 @@ class Settings:
     @property
     def takes_no_groups(self) -> bool:
         """Whether the fit does not take rows in groups."""
-        return bool(self.scar or self.known_propensity or self.informed or self.model == "boosted")
+        return bool(self.known_propensity or (self.scar and not self.informed))
 
     @property
     def visit_columns(self) -> tuple[str, ...]:

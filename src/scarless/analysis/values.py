@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from scarless.outside.notices import listed
+
 ESTIMATE = "estimate"
 LARGEST_RATE = 0.5  # of false positives: above it, a label would say that a row is negative
 ENOUGH_AUDITS = 50  # to tell class and labelling apart
@@ -168,8 +170,8 @@ def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
     ways = _ways(settings)
     if settings.groups and settings.takes_no_groups:
         raise ValueError(
-            "--groups goes with one label column and --propensity; it does not go with --scar, --known-propensity, "
-            "--looks, --audit, --prevalence, --label-frequency, --false-positive-rate, --bounds or --model boosted."
+            "--groups does not go with --known-propensity, nor with --scar and one label column. Name the columns that "
+            "the labelling depends on (--propensity)."
         )
     both = [name for name in settings.number if name in settings.text]
     if both:
@@ -206,7 +208,7 @@ def _ways(settings: Any) -> list[str]:
             "--propensity all): without such rows labels cannot say which rows are positive."
         )
     if len(ways) > 1:
-        raise ValueError(f"{' and '.join(ways)} contradict each other: take one.")
+        raise ValueError(f"{listed(ways)} contradict each other: take one.")
     return ways
 
 

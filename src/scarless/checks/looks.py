@@ -427,8 +427,10 @@ def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
             )
     for i, j in _pairs(labels):
         both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
-        first, second = labels[both, i], labels[both, j]
-        if (first == 1).sum() >= MIN_COPIED_LABELS and (first == 0).any() and np.array_equal(first, second):
+        if (both & (labels[:, i] != labels[:, j])).any():
+            continue
+        first = labels[both, i]
+        if (first == 1).sum() >= MIN_COPIED_LABELS and (first == 0).any():
             told.append(
                 f"{names[i]} and {names[j]} are the same in all {first.size} rows that have both. If one is a "
                 "copy of the other it is no second look, and the class prior is too low with it: leave it out."

@@ -56,9 +56,9 @@ class Stages:
     def __call__(self, what: str) -> None:
         """Begin another stage."""
         self.end()
-        self.what, self.since = what, time.monotonic()
+        self.what, self.since = what[:1].upper() + what[1:], time.monotonic()
         if not self.quiet:
-            self._timer = Timer(SECONDS_OF_SILENCE, partial(print, f"{what} ...", file=sys.stderr, flush=True))
+            self._timer = Timer(SECONDS_OF_SILENCE, partial(print, f"{self.what} ...", file=sys.stderr, flush=True))
             self._timer.daemon = True
             self._timer.start()
 
@@ -67,7 +67,7 @@ class Stages:
         if self._timer is not None:
             self._timer.cancel()
         if self.what and not self.quiet:
-            print(f"{self.what}: {duration(time.monotonic() - self.since)}", file=sys.stderr, flush=True)
+            print(f"{self.what} ({duration(time.monotonic() - self.since)})", file=sys.stderr, flush=True)
         self.what = ""
 
     @contextmanager

@@ -2,10 +2,8 @@
 
 from scarless.diagnostics._drawing import Display
 from scarless.diagnostics.audits.difference import AuditedClassPrior, audited_class_prior
-from scarless.diagnostics.audits.goodness import GoodnessOfFit, goodness_of_fit
-from scarless.diagnostics.audits.goodness_display import GoodnessOfFitDisplay
-from scarless.diagnostics.audits.plan import AuditPlan, plan_audit
-from scarless.diagnostics.audits.plan_display import AuditPlanDisplay
+from scarless.diagnostics.audits.goodness import GoodnessOfFit, GoodnessOfFitDisplay, goodness_of_fit
+from scarless.diagnostics.audits.plan import AuditPlan, AuditPlanDisplay, plan_audit
 from scarless.diagnostics.audits.yields import YieldCurve, yield_curve
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay

@@ -11,7 +11,6 @@ from sklearn.utils import ClassifierTags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_share, check_whole
-from scarless.checks.order import canonical_order
 from scarless.checks.rows import (
     check_labelled_rows,
     check_labelled_table,
@@ -26,6 +25,7 @@ from scarless.engines.blas import BLAS
 from scarless.label_frequency.samples import as_named, draw_sample
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import Interval
+from scarless.numerics.order import canonical_order
 from scarless.outside.notices import warn_user
 
 MAX_COPIES_FOR_HALVES = 10**9  # that NumPy draws from without replacement, by "marginals"

@@ -45,13 +45,13 @@ class ScoreEstimator(LabelFrequencyEstimator):
     """
 
     estimator: Any
-    n_folds: int
+    cv: int
 
     def _inner(self) -> Any:
         return None if self.estimator is None or _is_precomputed(self.estimator) else self.estimator
 
     def _check_options(self) -> None:
-        check_whole(self.n_folds, "n_folds", at_least=2)
+        check_whole(self.cv, "cv", at_least=2)
         inner = self._inner()
         if inner is not None:
             check_scorer(inner, self._reads(), type(self).__name__)
@@ -69,7 +69,7 @@ class ScoreEstimator(LabelFrequencyEstimator):
         estimator = default_classifier(X) if self.estimator is None else self.estimator
         method = next(name for name in self._reads() if hasattr(estimator, name))
         with trees_alone(X.shape[0]) if self.estimator is None else nullcontext():
-            scores = out_of_fold_scores(estimator, method, X, s, w, self.n_folds, rng)
+            scores = out_of_fold_scores(estimator, method, X, s, w, self.cv, rng)
         return self._read(scores, method)
 
     @abstractmethod
@@ -120,7 +120,7 @@ def one_column(X: Any) -> Vector:
 
 
 def out_of_fold_scores(
-    estimator: Any, method: str, X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.Generator
+    estimator: Any, method: str, X: Any, s: Vector, w: Vector, cv: int, rng: np.random.Generator
 ) -> Vector:
     """Score each row by a clone of the classifier that was fitted without the row's fold.
 
@@ -140,7 +140,7 @@ def out_of_fold_scores(
             f"{(1.0 - s).sum():.0f}. Give more rows, or scores that you already have: estimator='precomputed'."
         )
     labels = s.astype(np.int64)
-    folds = StratifiedKFold(min(n_folds, fewest), shuffle=True, random_state=_seed(rng))
+    folds = StratifiedKFold(min(cv, fewest), shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(labels, labels):
         model = seeded_clone(estimator, rng)
@@ -202,7 +202,7 @@ class ElkanNoto(ScoreEstimator):
         ``early_stopping=True`` beyond), for a sparse one ``LogisticRegression(max_iter=1000)``; with None the table
         must hold numbers without gaps, while a classifier that you give reads what it can.
     variant : {"e1", "e2", "e3"}, default="e1"
-    n_folds : int, default=5
+    cv : int, default=5
         Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
         Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
@@ -245,14 +245,14 @@ class ElkanNoto(ScoreEstimator):
         estimator: Any = None,
         *,
         variant: str = "e1",
-        n_folds: int = 5,
+        cv: int = 5,
         n_resamples: int = 0,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
         self.estimator = estimator
         self.variant = variant
-        self.n_folds = n_folds
+        self.cv = cv
         self.n_resamples = n_resamples
         self.random_state = random_state
         self.pos_label = pos_label
@@ -306,7 +306,7 @@ class BestBinEstimator(ScoreEstimator):
         One minus the confidence of the bound. A smaller value asks for more rows above the threshold.
     gamma : float, default=0.01
         By how much the confidence term is inflated, above 0.
-    n_folds : int, default=5
+    cv : int, default=5
         Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
         Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
@@ -357,7 +357,7 @@ class BestBinEstimator(ScoreEstimator):
         *,
         delta: float = 0.1,
         gamma: float = 0.01,
-        n_folds: int = 5,
+        cv: int = 5,
         n_resamples: int = 0,
         random_state: Any = None,
         pos_label: Any = None,
@@ -365,7 +365,7 @@ class BestBinEstimator(ScoreEstimator):
         self.estimator = estimator
         self.delta = delta
         self.gamma = gamma
-        self.n_folds = n_folds
+        self.cv = cv
         self.n_resamples = n_resamples
         self.random_state = random_state
         self.pos_label = pos_label
@@ -405,7 +405,7 @@ class DEDPUL(ScoreEstimator):
         ``HistGradientBoostingClassifier`` (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows,
         ``early_stopping=True`` beyond), for a sparse one ``LogisticRegression(max_iter=1000)``; with None the table
         must hold numbers without gaps, while a classifier that you give reads what it can.
-    n_folds : int, default=5
+    cv : int, default=5
         Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
         Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
@@ -452,13 +452,13 @@ class DEDPUL(ScoreEstimator):
         self,
         estimator: Any = None,
         *,
-        n_folds: int = 5,
+        cv: int = 5,
         n_resamples: int = 0,
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
         self.estimator = estimator
-        self.n_folds = n_folds
+        self.cv = cv
         self.n_resamples = n_resamples
         self.random_state = random_state
         self.pos_label = pos_label

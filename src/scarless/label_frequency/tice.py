@@ -291,7 +291,7 @@ class TIcE(LabelFrequencyEstimator):
     n_ranges : int, default=4
         Every attribute is cut into so many ranges of equal width between its smallest and its largest value, 2 to 256.
         A long tail puts nearly all rows into one range: take logarithms or ranks of such columns first.
-    n_folds : int, default=5
+    cv : int, default=5
         Number of trees; each is grown on one fold of the rows.
     n_iterations : int, default=2
         The first takes 1/2 for :math:`c_0`, each further one the estimate of the one before.
@@ -318,9 +318,9 @@ class TIcE(LabelFrequencyEstimator):
         How many rows it comes from: all that count, or a sample where rows are not in memory.
     class_prior_ : float
         :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population.
-    fold_estimates_ : array of shape (n_iterations, n_folds)
+    fold_estimates_ : array of shape (n_iterations, cv)
         The best bound that each tree gave.
-    n_splits_ : array of shape (n_iterations, n_folds)
+    n_splits_ : array of shape (n_iterations, cv)
         Number of nodes cut. Where it is `max_splits`, the search was not finished.
     subsets_ : list of BoundingSubset
         Per fold, what gave the last bound: ``ranges`` of attributes (by name where `X` has names), ``n_rows``,
@@ -353,7 +353,7 @@ class TIcE(LabelFrequencyEstimator):
         self,
         n_ranges: int = 4,
         *,
-        n_folds: int = 5,
+        cv: int = 5,
         n_iterations: int = 2,
         max_splits: int = 500,
         min_rows: int = 10,
@@ -364,7 +364,7 @@ class TIcE(LabelFrequencyEstimator):
         pos_label: Any = None,
     ) -> None:
         self.n_ranges = n_ranges
-        self.n_folds = n_folds
+        self.cv = cv
         self.n_iterations = n_iterations
         self.max_splits = max_splits
         self.min_rows = min_rows
@@ -379,7 +379,7 @@ class TIcE(LabelFrequencyEstimator):
             raise ValueError(
                 f"n_ranges must be at most {MAX_RANGES}; got {self.n_ranges}. Fewer, fuller ranges do better."
             )
-        for name, least in (("n_folds", 2), ("n_iterations", 1), ("max_splits", 1), ("min_rows", 1)):
+        for name, least in (("cv", 2), ("n_iterations", 1), ("max_splits", 1), ("min_rows", 1)):
             check_whole(getattr(self, name), name, at_least=least)
         check_positive(self.max_bepp, "max_bepp")
         if self.delta is not None:
@@ -387,16 +387,16 @@ class TIcE(LabelFrequencyEstimator):
 
     def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[RangeTable, Vector, Vector]:
         n_rows = s.size // 2 if self.n_resamples else s.size
-        if n_rows < self.n_folds:
+        if n_rows < self.cv:
             halves = f", {n_rows} in a half-sample" if self.n_resamples else ""
             raise ValueError(
-                f"n_folds={self.n_folds} needs at least one row for each fold; there are {s.size} rows{halves}. Set "
-                "n_folds to a smaller number, though from so few rows no estimate says much."
+                f"cv={self.cv} needs at least one row for each fold; there are {s.size} rows{halves}. Set "
+                "cv to a smaller number, though from so few rows no estimate says much."
             )
         return cut_into_ranges(X, self.n_ranges), s, w
 
     def _estimate(self, sample: RangeTable, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
-        found = self._bounds(sample, s, rng.permutation(s.size) % self.n_folds, None if (w == 1.0).all() else w)
+        found = self._bounds(sample, s, rng.permutation(s.size) % self.cv, None if (w == 1.0).all() else w)
         bounds, n_splits = (np.array([[fold[i] for fold in folds] for folds in found]) for i in (0, 2))
         subsets, share = [self._describe(sample, fold) for fold in found[-1]], float(w @ s / w.sum())
         c = max(float(bounds[-1].mean()), share)

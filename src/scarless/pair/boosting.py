@@ -23,9 +23,9 @@ from scarless.pair.folds import Fold
 
 Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient to climb, and curvature
 
-_FIRST_ROUNDS, _LATER_ROUNDS = 5, 10  # of a stage: the propensity is fitted anew after so many
-_EARLY = 50  # rounds, after which steps are small and stages longer
-_FLATTEST = 1e-6  # curvature of a row
+#: Rounds of boosting between two fits of the propensity: at first, and after so many rounds. By judgement.
+ROUNDS_AT_FIRST, ROUNDS_LATER, FIRST_ROUNDS = 5, 10, 50
+MIN_CURVATURE = 1e-6  # of a row, to divide by
 
 
 class Booster(Protocol):
@@ -88,11 +88,11 @@ def rounds_of_stages(most: int) -> list[int]:
     >>> rounds_of_stages(75)
     [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 10, 10, 5]
     """
-    if most < _FIRST_ROUNDS:
+    if most < ROUNDS_AT_FIRST:
         return [most]
-    early = min(most, _EARLY) // _FIRST_ROUNDS
-    later, rest = divmod(max(most - _EARLY, 0), _LATER_ROUNDS)
-    return [_FIRST_ROUNDS] * early + [_LATER_ROUNDS] * later + [_FIRST_ROUNDS] * (rest // _FIRST_ROUNDS)
+    early = min(most, FIRST_ROUNDS) // ROUNDS_AT_FIRST
+    later, rest = divmod(max(most - FIRST_ROUNDS, 0), ROUNDS_LATER)
+    return [ROUNDS_AT_FIRST] * early + [ROUNDS_LATER] * later + [ROUNDS_AT_FIRST] * (rest // ROUNDS_AT_FIRST)
 
 
 def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[list["Booster"], list[Any]]:
@@ -246,7 +246,7 @@ class HistogramBooster:
     def advance(self, gradient: Gradient, rounds: int) -> None:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
         climb, curvature = gradient(self.z)
-        weight = np.maximum(curvature, _FLATTEST)
+        weight = np.maximum(curvature, MIN_CURVATURE)
         seed = (self.seed + len(self.models)) % 2**31
         growing = _BinnedOnce(**self.params, max_iter=rounds, random_state=seed)
         growing.bins = self.bins
@@ -312,7 +312,7 @@ class _RoundBooster:
 
         def objective(z: Vector, _: Any) -> tuple[Vector, Vector]:
             climb, curvature = gradient(np.asarray(z, dtype=np.float64))
-            return -climb, np.maximum(curvature, _FLATTEST)
+            return -climb, np.maximum(curvature, MIN_CURVATURE)
 
         for _ in range(rounds):
             if self._ends_with(objective):

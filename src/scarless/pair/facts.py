@@ -17,7 +17,8 @@ from scarless.numerics.objectives import Curvature, PairObjective, Sums
 from scarless.numerics.relaxed import RelaxedPair
 from scarless.pair.solving import ChangeOfUnits
 
-_SURE = 1e-5  # a standard error of 0, where it has to be divided by
+#: Standard error in the place of one of 0, where it has to be divided by. By judgement.
+SE_OF_EXACT_FACT = 1e-5
 
 
 class KnownShare:
@@ -34,11 +35,11 @@ class KnownShare:
 
     def log_density(self, values: Vector) -> Vector:
         """Return how likely values are, up to a constant."""
-        return np.asarray(-0.5 * ((values - self.value) / max(self.se, _SURE)) ** 2)
+        return np.asarray(-0.5 * ((values - self.value) / max(self.se, SE_OF_EXACT_FACT)) ** 2)
 
     def around(self) -> Vector:
         """Return values near to it, close enough together to be summed over."""
-        return np.asarray(self.value + max(self.se, _SURE) * np.linspace(-4.0, 4.0, 33))
+        return np.asarray(self.value + max(self.se, SE_OF_EXACT_FACT) * np.linspace(-4.0, 4.0, 33))
 
 
 @dataclass(frozen=True)
@@ -237,12 +238,12 @@ class Fact:
 
     def softened(self) -> "Fact":
         """Return the fact without multipliers, with a standard error where it has none: what can be followed."""
-        return replace(self, variance=max(self.variance, _SURE**2), multiplier=0.0, widened=0.0)
+        return replace(self, variance=max(self.variance, SE_OF_EXACT_FACT**2), multiplier=0.0, widened=0.0)
 
     def information(self, beta: Vector) -> Matrix:
         """Return what the fact adds to the information; what is sure is as good as that."""
         gradient = self.share(beta, bend=False).gradient
-        return np.outer(gradient, gradient) / max(self.variance, _SURE**2)
+        return np.outer(gradient, gradient) / max(self.variance, SE_OF_EXACT_FACT**2)
 
 
 def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tuple[float, ...]) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from scarless.pair.logistic import balanced_start, propensity_start, with_probab
 from scarless.pair.problem import PairProblem
 from scarless.pair.solving import PenalisedProblem
 
-MOST_MULTIPLIER_ROUNDS = 50  # of the method of multipliers; 3 to 10 are usual
-# Of the variance that a share of so many rows has. A stiffer penalty stalls Newton's method.
-STIFFEST_FACT = 0.05
+MAX_MULTIPLIER_ROUNDS = 50  # of the method of multipliers; 3 to 10 are usual
+#: Least variance of a fact within a fit, as a part of the variance that a share of so many rows has: a stiffer penalty
+#: stalls Newton's method, and the method of multipliers does the rest. By judgement.
+MIN_VARIANCE_OF_FACT = 0.05
 FACT_IS_MET = 1e-7  # how near a share is to where it should be
 GAIN_WITH_FACTS = 1e-15  # predicted per row, where shares are to be met: more would be felt in them
 ROUGH_GAIN = 1e-5  # per row, of climbs that are only compared: they need no last step
@@ -107,7 +108,7 @@ def keep_to_facts(
     """
     facts, solution, met = tuple(_widened(fact, weight) for fact in facts), None, True
     exactly = any(fact.widened for fact in facts)
-    for _ in range(MOST_MULTIPLIER_ROUNDS):
+    for _ in range(MAX_MULTIPLIER_ROUNDS):
         found = climb(facts, beta, exactly)
         solution = found if solution is None else solution.followed_by(found)
         beta = solution.parameters
@@ -157,7 +158,7 @@ def paper_start(problem: PairProblem) -> Vector:
 
 
 def _widened(fact: Fact, weight: float) -> Fact:
-    least = STIFFEST_FACT * fact.value * (1.0 - fact.value) / weight
+    least = MIN_VARIANCE_OF_FACT * fact.value * (1.0 - fact.value) / weight
     return replace(fact, widened=least if fact.variance < least else 0.0, multiplier=0.0)
 
 

@@ -16,7 +16,6 @@ from scipy import sparse
 from scipy.special import expit
 
 from scarless.checks.looks import Codes, counts_of
-from scarless.checks.order import exact_keys
 from scarless.engines import Engine, Rows, open_rows
 from scarless.numerics import linear
 from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector
@@ -25,6 +24,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import detection_curve
 from scarless.numerics.namespace import in_float64
 from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.numerics.order import exact_keys
 from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_relaxation

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from scarless.checks.options import check_whole, shown
-from scarless.checks.order import (
+from scarless.checks.rows import LabelledRows, RowTotals, row_totals
+from scarless.checks.tables import plain_array
+from scarless.checks.vectors import check_random_stream
+from scarless.engines import Engine, Rows, attach
+from scarless.engines.blocks import Wrapped
+from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.linear import Design
+from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
+from scarless.numerics.order import (
     column_salts,
     equal_rows,
     exact_keys,
@@ -22,14 +30,6 @@ from scarless.checks.order import (
     row_keys,
     salts_by_rows,
 )
-from scarless.checks.rows import LabelledRows, RowTotals, row_totals
-from scarless.checks.tables import plain_array
-from scarless.checks.vectors import check_random_stream
-from scarless.engines import Engine, Rows, attach
-from scarless.engines.blocks import Wrapped
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.linear import Design
-from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
 from scarless.pair.logistic import Training
 
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -258,8 +258,9 @@ def refuse_one_sided(folds: list[Fold], s: Vector) -> None:
             )
 
 
-# From so many rows with so many labels on, chance deals folds that are alike, and no row needs to know of the others.
-_MANY_ROWS, _MANY_LABELS = 100_000, 1000
+#: From so many rows with so many labels on, chance deals folds that are alike, and a hash of a row says which fold it
+#: is in. By judgement.
+MIN_ROWS_TO_HASH, MIN_LABELS_TO_HASH = 100_000, 1000
 
 
 class FoldedRows(NamedTuple):
@@ -354,7 +355,7 @@ def _dealt(
 
     Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
     """
-    many = totals.n_rows >= _MANY_ROWS and totals.labelled >= _MANY_LABELS and groups is None
+    many = totals.n_rows >= MIN_ROWS_TO_HASH and totals.labelled >= MIN_LABELS_TO_HASH and groups is None
     salts = refined_salts(engine.total(_block_salts)[0].values, lambda at: engine.total(_block_refined, at)[0].values)
     if many and audit is None:
         return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, salts, keep=True), n_folds)

@@ -24,16 +24,24 @@ from scarless.pair.logistic import Training
 from scarless.pair.problem import PairProblem
 from scarless.pair.stack import MOST_COLUMNS, FoundColumn, find_columns
 
-REJECTED = 1e-3  # p-value, adjusted for the number of directions
-SUSPECT = 0.05  # p-value below which columns are tried as propensity attributes that nobody named
-CLEAR_GAIN = 7.0  # of log-likelihood, by a propensity attribute that nobody named
-_MOST_TRIED = 10  # columns
-WEAK_C = 1.0  # inverse penalties from which on a fit is tested as it is
-MOST_ROWS = 5_000
-MOST_PAIRED = 40  # columns whose products with each other are tested; of more, only the squares
-MIN_LABELLED = 20  # with fewer the statistics are far from chi-squared
-_FAR = 3.0  # spreads from the mean, at which products are cut off: a few outlying rows would make the statistic
-_NEAREST = 1e-12  # to 0 and 1, of probabilities that are divided by
+#: p-value, adjusted for the number of directions, below which labels contradict the form of the models. By judgement.
+REJECTED = 1e-3
+#: p-value below which columns are tried as propensity attributes that nobody named. By judgement.
+SUSPECT = 0.05
+#: Gain in log-likelihood by a propensity attribute that nobody named, from which on a fit warns of it. By judgement.
+CLEAR_GAIN = 7.0
+MAX_COLUMNS_TRIED = 10
+#: Inverse penalties below which a fit is not tested as it is, but fitted again with these. By judgement: the default.
+MIN_C_TESTED = 1.0
+#: Rows that the test of the form looks at. By judgement.
+MAX_ROWS_TESTED = 5_000
+MAX_COLUMNS_PAIRED = 40  # whose products with each other are tested; of more, only the squares
+#: Labelled, and unlabelled, rows below which nothing is tested: statistics are then far from chi-squared. By judgement.
+MIN_LABELLED = 20
+#: Standard deviations from the mean at which products are cut off: a few outlying rows would make the statistic. By
+#: judgement.
+MAX_DEVIATIONS = 3.0
+PROBABILITY_MARGIN = 1e-12  # to 0 and 1, of probabilities that are divided by
 
 
 class Direction(NamedTuple):
@@ -82,15 +90,16 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
     """
     if not isinstance(problem.engine, InMemoryEngine) or problem.n_parameters > WIDEST_MATRIX:
         return None
-    part = problem.thinned(MOST_ROWS)
+    part = problem.thinned(MAX_ROWS_TESTED)
     X = _dense(part.engine.collect(_table))
     s, w = (part.engine.collect(_value, name) for name in ("s", "w"))
     w = _at_most_one(w)
     if w @ s < MIN_LABELLED or w @ (1.0 - s) < MIN_LABELLED:
         return None
-    if min(part.C, part.propensity_C) < WEAK_C:
+    if min(part.C, part.propensity_C) < MIN_C_TESTED:
         # A strong penalty moves the fit off the top of the likelihood, and the tests with it: test a freer fit.
-        part = part._replace(C=max(part.C, WEAK_C), propensity_C=max(part.propensity_C, WEAK_C), audits=None)
+        C, propensity_C = max(part.C, MIN_C_TESTED), max(part.propensity_C, MIN_C_TESTED)
+        part = part._replace(C=C, propensity_C=propensity_C, audits=None)
         free = fit_pair(part, np.concatenate([beta_f, beta_e]), FitOptions(1e-8, 200))
         beta_f, beta_e = free.f, free.e
     tested, columns = _tested(part, X, s, w, beta_f, beta_e)
@@ -124,7 +133,7 @@ def _tested(
     X_f, X_e = X[:, part.f.indices], X[:, part.e.indices]
     u, v = logits(X_f, beta_f), logits(X_e, beta_e)
     terms = pair_terms(u, v)
-    p = np.clip(terms.f * terms.e, _NEAREST, 1.0 - _NEAREST)
+    p = np.clip(terms.f * terms.e, PROBABILITY_MARGIN, 1.0 - PROBABILITY_MARGIN)
     root, ones = np.sqrt(w), np.ones((len(X), 1))
     slopes = dict(zip(("classifier", "propensity"), (root * each for each in fisher_roots(terms)), strict=True))
     of_f, of_e = (
@@ -140,7 +149,7 @@ def _tested(
     tests.sort(key=lambda test: -test[0])
     statistic, direction = tests[0]
     p_value = min(float(chi2.sf(statistic, 1)) * len(tests), 1.0)
-    involved = list(dict.fromkeys(column for _, each in tests for column in each.columns))[:_MOST_TRIED]
+    involved = list(dict.fromkeys(column for _, each in tests for column in each.columns))[:MAX_COLUMNS_TRIED]
     return FormTest(direction, statistic, p_value, len(tests)), np.array(involved, dtype=np.intp)
 
 
@@ -149,7 +158,7 @@ def _directions(
 ) -> Iterator[tuple[str, list[tuple[int, ...]], Matrix]]:
     """Yield directions: of which model, of which columns, and their values, of unit spread."""
     Z = _standardised(X, w)
-    near = np.clip(Z, -_FAR, _FAR)
+    near = np.clip(Z, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     for model, columns in (("classifier", part.f.indices), ("propensity", part.e.indices)):
         if columns.size:
             pairs = _pairs(columns)
@@ -157,13 +166,13 @@ def _directions(
     others = np.setdiff1d(np.arange(X.shape[1]), part.e.indices)
     if others.size:
         yield "propensity", [(int(column),) for column in others], Z[:, others]
-    logit = np.clip(_standardised(np.column_stack([u, v]), w), -_FAR, _FAR)
+    logit = np.clip(_standardised(np.column_stack([u, v]), w), -MAX_DEVIATIONS, MAX_DEVIATIONS)
     products = _standardised(np.column_stack([logit[:, 0] ** 2, logit[:, 0] * logit[:, 1]]), w)
     yield "classifier", [(), ()], products
 
 
 def _pairs(columns: Columns) -> list[tuple[int, ...]]:
-    if columns.size > MOST_PAIRED:
+    if columns.size > MAX_COLUMNS_PAIRED:
         return [(int(column), int(column)) for column in columns]
     i, j = np.triu_indices(columns.size)
     return [(int(a), int(b)) for a, b in zip(columns[i], columns[j], strict=True)]

@@ -7,7 +7,8 @@ covariance of the parameters becomes
 .. math:: A^{-1} \Bigl(R + \frac{G}{G - 1} \sum_{j=1}^G S_j S_j'\Bigr) A^{-1}, \qquad S_j = \sum_{i \in j} w_i g_i
 
 in place of :math:`A^{-1}`; it is right for many groups `G`, whatever the dependence within them. Of few groups each has
-pulled the fit towards itself, so that the scores are too small. For up to `MOST_ADJUSTED` groups the sum is therefore
+pulled the fit towards itself, so that the scores are too small. For up to `MAX_JACKKNIFED_GROUPS` groups the sum
+is therefore
 
 .. math:: \frac{G - 1}{G} \sum_{j=1}^G \tilde S_j \tilde S_j', \qquad \tilde S_j = A (A - H_j)^{-1} S_j
 
@@ -50,12 +51,19 @@ GROUPS_NEED = (
     "without an estimator of your own. For other fits, bootstrap_intervals(model, X, s, groups=groups) resamples whole "
     "groups."
 )
-HEAVY = 10.0  # mean weight of a row, from which on weights are probably not counts of rows
-_LEVEL = 0.95  # of intervals, at which quantiles are compared
-MOST_ADJUSTED = 500  # groups: of more, each has pulled the fit too little to matter
-_MOST_WORK = 3e8  # groups times the cube of the number of parameters: a few seconds
-_MOST_PULL = 0.9  # of what a group tells of a parameter: a share of 1 would leave nothing of its score
-FEW_GROUPS = 30  # below, the covariance by groups is too small: Cameron and Miller, section VI
+#: Mean weight of a row above which weights are taken not to count rows. By judgement.
+HEAVY = 10.0
+LEVEL_COMPARED = 0.95  # of intervals, at which quantiles are compared
+#: Groups up to which each is left out in turn (jackknife); of more, each has pulled the fit too little to matter. By
+#: judgement.
+MAX_JACKKNIFED_GROUPS = 500
+MAX_JACKKNIFE_WORK = 3e8  # groups times the cube of the number of parameters: a few seconds
+#: Largest share of what is known of a parameter that a group is taken to tell: a share of 1 would leave nothing of its
+#: score. By judgement.
+MAX_LEVERAGE_OF_GROUP = 0.9
+#: Groups below which a fit warns that intervals by groups are too short. Evidence: Cameron and Miller (2015), section
+#: VI.
+FEW_GROUPS = 30
 
 
 def means_rows(groups: Any) -> bool:
@@ -174,7 +182,7 @@ def clustered(inference: PairInference, engine: Engine, group: Integers) -> Pair
     many = n_groups / max(n_groups - 1, 1)
     scores -= np.outer(w, scores.sum(axis=0) / w.sum())  # at the optimum of relaxed fits it is not 0
     by_group = sums_by_group(scores, group)
-    if n_groups <= MOST_ADJUSTED and n_groups * by_group.shape[1] ** 3 <= _MOST_WORK:
+    if n_groups <= MAX_JACKKNIFED_GROUPS and n_groups * by_group.shape[1] ** 3 <= MAX_JACKKNIFE_WORK:
         by_group = _adjusted(by_group, inference, engine, group) / np.sqrt(many)
     else:
         by_group *= np.sqrt(many)
@@ -200,7 +208,7 @@ def _adjusted(by_group: Matrix, inference: PairInference, engine: Engine, group:
         information = inference.objective.sums(X[part], here, inference.parameters, kind).curvature
         pull = np.linalg.solve(half, np.linalg.solve(half, information).T)
         shares, directions = np.linalg.eigh(0.5 * (pull + pull.T))
-        left = (directions / (1.0 - np.clip(shares, 0.0, _MOST_PULL))) @ directions.T
+        left = (directions / (1.0 - np.clip(shares, 0.0, MAX_LEVERAGE_OF_GROUP))) @ directions.T
         out[number] = half @ (left @ np.linalg.solve(half, by_group[number]))
     return out
 
@@ -228,7 +236,7 @@ def _more(group: Integers) -> float:
 
 def variance_ratio(plain: PairInference, by_groups: PairInference) -> float:
     """Return how many times the variance of the class prior grows where groups are counted; at least 1."""
-    before, after = (each.error_of(each.class_prior) * each.quantile(_LEVEL) for each in (plain, by_groups))
+    before, after = (each.error_of(each.class_prior) * each.quantile(LEVEL_COMPARED) for each in (plain, by_groups))
     return max(float((after / before) ** 2), 1.0) if np.isfinite(before) and before > 0 else 1.0
 
 
@@ -246,7 +254,7 @@ def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -
     squares = (np.square(parts) / w[:, None]).sum(axis=0)  # as if each unit of weight were a row of its own
     grown = np.square(sums_by_group(parts, group)).sum(axis=0) * _more(group[w > 0])
     # Levels know of normal distributions only: what Student's has longer tails by is in the factor.
-    grown *= (quantile(_LEVEL, max(np.unique(group[w > 0]).size - 1, 1)) / quantile(_LEVEL)) ** 2
+    grown *= (quantile(LEVEL_COMPARED, max(np.unique(group[w > 0]).size - 1, 1)) / quantile(LEVEL_COMPARED)) ** 2
     return float(np.max(grown[squares > 0] / squares[squares > 0], initial=1.0))
 
 

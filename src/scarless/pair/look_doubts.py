@@ -1,10 +1,10 @@
 """Whether looks and audits are as the models have them: cheap questions that every fit asks itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -27,20 +27,29 @@ from scarless.pair.logistic import fit_targets
 from scarless.pair.optima import best_fit
 from scarless.pair.problem import PairProblem, changed, exchange, see_the_same, what_is_seen
 
-_LEAST = 1e-12
-_CLOSE = 1e-8  # predicted gain per row: enough for a test
-_ENOUGH_ROWS = 20_000
-_FIRST = -4.6  # logit of the rate of false positives where a climb begins: 1 in 100
-_MOST_PARAMETERS = 500  # of models for which score tests are made: they need a dense matrix of all parameters
-_LABELS_PER_PARAMETER = 3.0  # fewer, and the variance of a score test is too small
-_MOST_PAIRED = 12  # looks of which all pairs are compared; of more, those next to each other
-# Score of a rate of false positives, in standard errors, below which no fit with such a rate is tried. In 80 fits of
-# two and three looks with rates of 0 to .02 those below 1 gained at most 1.1 standard errors by it, those below 0 none.
+MIN_VARIANCE = 1e-12  # of a score, and distance of probabilities from 0 and 1: both are divided by
+GAIN_TO_TEST = 1e-8  # predicted per row: a fit so near its optimum is enough for a test
+#: Rows, and rows with a label, in which large tables are asked what looks take for granted. By judgement: what matters
+#: stands at 4 standard errors in so many.
+ENOUGH_ROWS, ENOUGH_LABELLED = 20_000, 2_000
+#: Standard errors in that part from which on all rows are asked. By judgement: chance alone seldom gets there.
+ASK_ALL_FROM = 2.0
+LOGIT_OF_FIRST_RATE = -4.6  # of false positives, where a fit begins: 1 in 100
+MAX_PARAMETERS_TESTED = 500  # of models for which score tests are made: they need a dense matrix of all parameters
+#: Labels for each parameter below which no score test is made: its variance would be too small. By judgement.
+MIN_LABELS_PER_PARAMETER = 3.0
+MAX_LOOKS_PAIRED = 12  # looks of which all pairs are compared; of more, those next to each other
+#: Score of a rate of false positives, in standard errors, below which no fit with such a rate is tried. Evidence: in 80
+#: fits of two and three looks with rates of 0 to .02, those below 1 gained at most 1.1 standard errors by it, those
+#: below 0 none.
 MIN_RATE_SCORE = 1.0
-_WEAK = 1.0  # inverse penalty: the models' default
-_NEAR_BOUND = 0.02  # of the way between both bounds: a propensity that is closer sits on its bound
-_BEYOND = 0.02  # a propensity that is as far outside of its bounds is not within them
-_ABOUT_AS_LIKELY = 2.0  # of log-likelihood between two optima: odds of 7
+DEFAULT_C = 1.0  # inverse penalty: the models' default
+#: Share of the way between both bounds: a propensity that is closer to a bound sits on it. By judgement.
+NEAR_BOUND = 0.02
+#: Distance from its bounds at which a propensity counts as outside of them. By judgement.
+BEYOND_BOUNDS = 0.02
+#: Log-likelihood between two optima of which both count as possible: odds of 7. By judgement.
+ABOUT_AS_LIKELY = 2.0
 
 
 class AuditGap(NamedTuple):
@@ -110,6 +119,9 @@ class LookGap(NamedTuple):
     apart: float
 
 
+Gap = TypeVar("Gap", PairGap, LookGap)
+
+
 class UnsaidRate(NamedTuple):
     """The rate of false positives that rows speak for, the one that was given, and standard errors between them."""
 
@@ -131,7 +143,7 @@ def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> Audit
     if not problem.seen.n_audited:
         return None
     found = problem.engine.total(_block_audits, problem.objective, fit.parameters)
-    if float(found.variance) < _LEAST:
+    if float(found.variance) < MIN_VARIANCE:
         return None
     gaps = [_audit_gap(found, 0.0)]
     if alone:
@@ -154,7 +166,7 @@ def entered_findings(problem: PairProblem, alone: list[PairFit]) -> EnteredFindi
     found = []
     for each in alone:
         sums = problem.engine.total(_block_audits, problem.objective, each.parameters)
-        if float(sums.label_variance) < _LEAST or float(sums.variance) < _LEAST:
+        if float(sums.label_variance) < MIN_VARIANCE or float(sums.variance) < MIN_VARIANCE:
             continue
         labels, expected, positives, labelled = (
             float(sum_) for sum_ in (sums.labels, sums.expected_labels, sums.found, sums.labelled)
@@ -187,7 +199,7 @@ def other_choice(problem: PairProblem, fit: PairFit, audit_labels: str, *, max_i
         return None
     engine = problem.engine.derive(_as_dropped if undone else _as_undone, keep=True)
     other = problem.on(engine)._replace(seen=what_is_seen(engine, problem.objective))
-    options = FitOptions(_CLOSE, max_iter)
+    options = FitOptions(GAIN_TO_TEST, max_iter)
     fits = [fit_pair(other, fit.parameters, options), best_fit(other, options)]
     there = min((each for each in fits if each.converged), key=lambda each: each.solution.value, default=None)
     if there is None:
@@ -206,7 +218,7 @@ def _chosen_likelihood(problem: PairProblem, times: float, *, among: str, max_it
     constant = sum(n * np.log(n / weight) for n in (audited, weight - audited) if n > 0)
     designs = [problem.objective.f, *(design for model in problem.objective.models for design in model)]
     design = Design.of(np.unique(np.concatenate([each.indices for each in designs])).astype(np.intp))
-    fit = fit_targets(engine, design, C=_WEAK / times, tol=_CLOSE, max_iter=max_iter)
+    fit = fit_targets(engine, design, C=DEFAULT_C / times, tol=GAIN_TO_TEST, max_iter=max_iter)
     return max(constant / times, -float(fit.value) / times - design.n_columns)
 
 
@@ -256,7 +268,7 @@ def labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[P
     unknown = bool(objective.n_rates) and not problem.seen.twice
     if not problem.seen.n_audited or unknown or objective.n_parameters > WIDEST_MATRIX or not fit.converged:
         return []
-    without, options = unaudited(problem), FitOptions(_CLOSE, max_iter)
+    without, options = unaudited(problem), FitOptions(GAIN_TO_TEST, max_iter)
     fits = [best_fit(without, options), fit_pair(without, fit.parameters, options)]
     if without.exchangeable and see_the_same(objective.f, objective.e):
         first = fits[0].parameters
@@ -264,7 +276,7 @@ def labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[P
         fits.append(fit_pair(without, np.append(image, first[image.size :]), options))
     fits = [each for each in fits if each.converged]
     lowest = min((each.solution.value for each in fits), default=0.0)
-    behind = _ABOUT_AS_LIKELY * row_weight(problem)
+    behind = ABOUT_AS_LIKELY * row_weight(problem)
     return [each for each in fits if each.solution.value <= lowest + behind]
 
 
@@ -275,7 +287,7 @@ def unaudited(problem: PairProblem) -> PairProblem:
     error.
     """
     without = problem.on(problem.engine.derive(_no_audits))._replace(seen=problem.seen._replace(n_audited=0.0))
-    return without._replace(C=max(problem.C, _WEAK), propensity_C=max(problem.propensity_C, _WEAK))
+    return without._replace(C=max(problem.C, DEFAULT_C), propensity_C=max(problem.propensity_C, DEFAULT_C))
 
 
 def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -> list[PairGap]:
@@ -284,15 +296,20 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     By the score test of a further parameter that makes two looks agree: its score is
     :math:`q(s_j - e_j)(s_k - e_k) + (1-q)(s_j - h_j)(s_k - h_k)`. What the scores of all parameters explain of it is
     taken away. With two looks only the form of the models tells, with three or with audits also how often looks agree.
+    Large tables are asked in part first, and as a whole where that gives reason to.
     """
     if not _can_be_tested(problem):
         return []
     n_looks = labels.shape[1]
-    pairs = list(combinations(range(n_looks), 2)) if n_looks <= _MOST_PAIRED else _neighbours(n_looks)
-    engine = _with_codes(problem.engine, labels)
-    counts = row_weight(problem) == 1.0
-    sums = engine.total(_block_pair_scores, problem.objective, beta, pairs, kinds, counts)
-    return [PairGap(pair, apart) for pair, apart in zip(pairs, score_tests(sums), strict=True)]
+    pairs = list(combinations(range(n_looks), 2)) if n_looks <= MAX_LOOKS_PAIRED else _neighbours(n_looks)
+    whole = problem._replace(engine=_with_codes(problem.engine, labels))
+
+    def gaps(asked: PairProblem) -> list[PairGap]:
+        counts = row_weight(asked) == 1.0
+        sums = asked.engine.total(_block_pair_scores, asked.objective, beta, pairs, kinds, counts)
+        return [PairGap(pair, apart) for pair, apart in zip(pairs, score_tests(sums), strict=True)]
+
+    return _in_part_first(whole, gaps)
 
 
 def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGap | None:
@@ -311,7 +328,7 @@ def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGa
         for model in objective.models
     )
     free = problem.with_objective(changed(objective, models=models, offsets=None))
-    options, before = FitOptions(_CLOSE, max_iter), fit.parameters
+    options, before = FitOptions(GAIN_TO_TEST, max_iter), fit.parameters
     parts = [np.insert(before[place], -1, 1.0) for place in objective.places[1 : 1 + len(objective.models)]]
     rates = before[objective.places[len(objective.models)].stop :]
     start = np.concatenate([before[objective.places[0]], *parts, rates])
@@ -357,10 +374,10 @@ def bound_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> BoundGap 
     bounds = problem.objective.bounds
     if bounds is None:
         return None
-    (sums,) = problem.engine.total(_block_on_bounds, problem.objective, fit.parameters, _NEAR_BOUND)
+    (sums,) = problem.engine.total(_block_on_bounds, problem.objective, fit.parameters, NEAR_BOUND)
     shares = sums[1:] / float(sums[0])
     free = problem.with_objective(changed(problem.objective, bounds=None))
-    there = best_fit(free, FitOptions(_CLOSE, max_iter))
+    there = best_fit(free, FitOptions(GAIN_TO_TEST, max_iter))
     gained = (penalised_loss(problem, fit.parameters) - penalised_loss(free, there.parameters)) / row_weight(problem)
     (outside,) = free.engine.total(_block_outside, free.objective, there.parameters, bounds)
     apart = float(np.sqrt(2.0 * max(gained, 0.0))) if there.converged else 0.0
@@ -388,16 +405,30 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
 
     By each look alone, :math:`f e_k + (1-f) h_k`, and given all looks before it. The first is wrong where a look took
     place because of earlier ones, the second where rows differ in ways that no attribute knows; a look that differs
-    from the others stands out by both, so that the smaller counts.
+    from the others stands out by both, so that the smaller counts. Large tables are asked in part first, and as a whole
+    where that gives reason to; below `ASK_ALL_FROM` numbers of labels are those of the part.
     """
-    engine = _with_codes(problem.engine, labels)
-    gaps = []
-    for look, sums in enumerate(engine.total(_block_look_gaps, problem.objective, beta, kinds)):
-        found, expected = float(sums[0, 0]), float(sums[0, 1])
-        apart = [(own[0] - own[1]) / np.sqrt(own[2]) if own[2] > 0 else 0.0 for own in sums]
-        least = min(apart, key=abs) if apart[0] * apart[1] > 0 else 0.0
-        gaps.append(LookGap(look, found, expected, float(least)))
-    return gaps
+    whole = problem._replace(engine=_with_codes(problem.engine, labels))
+
+    def gaps(asked: PairProblem) -> list[LookGap]:
+        found = asked.engine.total(_block_look_gaps, asked.objective, beta, kinds)
+        return [_look_gap(look, sums) for look, sums in enumerate(found)]
+
+    return _in_part_first(whole, gaps)
+
+
+def _look_gap(look: int, sums: Matrix) -> LookGap:
+    apart = [(own[0] - own[1]) / np.sqrt(own[2]) if own[2] > 0 else 0.0 for own in sums]
+    least = min(apart, key=abs) if apart[0] * apart[1] > 0 else 0.0
+    return LookGap(look, float(sums[0, 0]), float(sums[0, 1]), float(least))
+
+
+def _in_part_first(problem: PairProblem, gaps: Callable[[PairProblem], list[Gap]]) -> list[Gap]:
+    """Return gaps in a part of the rows, or in all rows where some gap in the part is not chance alone."""
+    part = _fewer(problem)
+    found = gaps(part)
+    doubtful = any(abs(gap.apart) >= ASK_ALL_FROM for gap in found)
+    return gaps(problem) if doubtful and part is not problem else found
 
 
 def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector, kinds: Array) -> tuple[Matrix, ...]:
@@ -409,7 +440,7 @@ def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector,
         e, h = terms.e[:, kind], 0.0 if terms.h is None else terms.h[:, kind]
         weight, lines = w * seen, []
         for p in (terms.f, now):
-            given = np.clip(h + p * (e - h), _LEAST, 1.0 - _LEAST)
+            given = np.clip(h + p * (e - h), MIN_VARIANCE, 1.0 - MIN_VARIANCE)
             lines.append([weight @ s, weight @ given, weight**2 @ (given * (1.0 - given))])
         sums.append(np.array(lines))
         odds = s * e / given + (1.0 - s) * (1.0 - e) / (1.0 - given)
@@ -436,9 +467,9 @@ def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidR
         (score,) = score_tests(asked.engine.total(false_positive_scores, asked.objective, fit.parameters, counts))
         if score < MIN_RATE_SCORE:
             return UnsaidRate(0.0, 0.0, max(score, 0.0))
-    options = FitOptions(_CLOSE, max_iter)
+    options = FitOptions(GAIN_TO_TEST, max_iter)
     here = fit_pair(asked, fit.parameters, options)
-    logit = _FIRST if given is None else float(given[0])
+    logit = LOGIT_OF_FIRST_RATE if given is None else float(given[0])
     free = asked.with_objective(changed(problem.objective, false_positives="shared"))
     start = np.append(here.parameters, logit)
     there = fit_pair(free, start, options) if given is None else best_fit(free, options)
@@ -451,7 +482,8 @@ def unsaid_rate(problem: PairProblem, fit: PairFit, *, max_iter: int) -> UnsaidR
 
 def _fewer(problem: PairProblem) -> PairProblem:
     """Return the problem on some rows of a large table, each as heavy as it is."""
-    step = problem.engine.n_rows // _ENOUGH_ROWS
+    n_rows, labelled = problem.engine.n_rows, int(problem.labelled_share * problem.engine.n_rows)
+    step = min(n_rows // ENOUGH_ROWS, labelled // ENOUGH_LABELLED)
     if step < 2 or problem.facts:
         return problem
     part = problem.on(problem.engine.every(step))
@@ -499,7 +531,7 @@ def _no_audits(X: Any, rows: Rows) -> dict[str, Any]:
 def _can_be_tested(problem: PairProblem) -> bool:
     """Whether models are small enough, and labels many enough, for a score test."""
     n, labelled = problem.objective.n_parameters, problem.labelled_share * problem.weight
-    return n <= _MOST_PARAMETERS and n * _LABELS_PER_PARAMETER <= labelled
+    return n <= MAX_PARAMETERS_TESTED and n * MIN_LABELS_PER_PARAMETER <= labelled
 
 
 def _block_pair_scores(
@@ -547,5 +579,5 @@ def _block_outside(
     """Return how many looks at positives there are, and how many with a propensity outside of bounds."""
     terms = objective.terms(X, rows, beta)
     w = (rows["w"] * terms.f)[:, None] * terms.looks
-    outside = (terms.e < bounds[0] - _BEYOND) | (terms.e > bounds[1] + _BEYOND)
+    outside = (terms.e < bounds[0] - BEYOND_BOUNDS) | (terms.e > bounds[1] + BEYOND_BOUNDS)
     return (np.array([w.sum(), (w * outside).sum()]),)

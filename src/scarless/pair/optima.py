@@ -25,7 +25,7 @@ from scarless.numerics.objectives import PairObjective
 from scarless.numerics.sigmoid import sigmoid
 from scarless.numerics.uncertainty import PairSums
 from scarless.outside.notices import warn_user
-from scarless.pair.fit import FitOptions, PairFit, fit_pair
+from scarless.pair.fit import ROUGH_GAIN, FitOptions, PairFit, fit_pair
 from scarless.pair.problem import PairProblem, see_the_same
 from scarless.pair.starts import (
     PAPER,
@@ -38,22 +38,28 @@ from scarless.pair.starts import (
     the_papers_start,
 )
 
-WIDE_SPREAD = 0.25  # of class priors among the chosen that deserves a warning
-# Two fits are one where their objectives agree to this (relative) and their means to that.
-_SAME_OBJECTIVE, _SAME_MEAN = 1e-6, 1e-3
-# Where looks, audits and facts tell optima apart by height.
-_ROUGH_GAIN = 1e-5  # per row, of the climbs that are compared
-_FINER_GAIN = 1e-7  # where rates of false positives are estimated: such likelihoods are flat
-MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000  # from so many rows on, starts are compared on a part of them
-ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500  # which they reach by way of a few rows, with so many labels
-HARDLY_LOWER = 2.0  # of log-likelihood between two optima: odds of 7
-# After one climb from the paper's start a look from others is on about so many rows, or on those that hold so many
-# labels where these are rare; on more of both where a score test rejects the form of what was found.
-_LOOK_ROWS, _LOOK_LABELS = 1000, 50
-_ROWS_IN_DOUBT, _STARTS_IN_DOUBT = 5000, 6
-_LOOK_STEPS, _LOOK_STEPS_ON_ALL = 30, 6
-# What is worth telling: higher by more than this, in penalised log-likelihood, and at a class prior that far away.
-_HIGHER, _APART = 2.0, 0.02
+#: Range of class priors among optima, or candidates, that the labels cannot tell apart, above which a fit warns. By
+#: judgement.
+WARN_RANGE_OF_CLASS_PRIORS = 0.25
+#: Two fits are one optimum where their penalised log-likelihoods agree to this (relative), and class prior, mean
+#: propensity and label frequency to that. By judgement.
+SAME_OBJECTIVE, SAME_MEAN = 1e-6, 1e-3
+ROUGH_GAIN_WITH_RATES = 1e-7  # per row, where rates of false positives are estimated: such likelihoods are flat
+#: From so many rows on, the starts of fits to several looks are compared on a part of so many rows. By judgement.
+MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000
+#: Rows, and labels in them, of the part before that part, on which these starts are first optimised. By judgement.
+ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500
+#: Penalised log-likelihood between two optima below which both count as possible: odds of 7. By judgement.
+HARDLY_LOWER = 2.0
+#: Rows of the part on which a fit from the paper's start alone is compared with another start, and labels in it where
+#: these are rare. By judgement.
+ROWS_OF_LOOK_ELSEWHERE, LABELS_OF_LOOK_ELSEWHERE = 1000, 50
+#: The same where a score test rejects the form of the models: rows of the part, and starts. By judgement.
+ROWS_IN_DOUBT, STARTS_IN_DOUBT = 5000, 6
+STEPS_ON_PART, STEPS_ON_ALL_ROWS = 30, 6  # of fits that are only compared
+#: A fit warns of another optimum if that is higher by this, in penalised log-likelihood, and its class prior so far
+#: away. By judgement.
+WARN_HIGHER_BY, WARN_CLASS_PRIOR_GAP = 2.0, 0.02
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class Selection:
     @property
     def wide(self) -> bool:
         """Whether what the labels cannot tell apart differs in what it says of the population."""
-        return self.class_priors.high - self.class_priors.low > WIDE_SPREAD
+        return self.class_priors.high - self.class_priors.low > WARN_RANGE_OF_CLASS_PRIORS
 
     def __str__(self) -> str:
         return self.reason
@@ -118,7 +124,7 @@ class Basin:
     def same_as(self, other: "Basin", slack: float = 0.0) -> bool:
         """Whether two fits agree in height and in what they say of the population."""
         return self._as_high(other, slack) and all(
-            abs(a - b) <= _SAME_MEAN
+            abs(a - b) <= SAME_MEAN
             for a, b in (
                 (self.class_prior, other.class_prior),
                 (self.mean_propensity, other.mean_propensity),
@@ -127,7 +133,7 @@ class Basin:
         )
 
     def _as_high(self, other: "Basin", slack: float) -> bool:
-        return abs(self.objective - other.objective) <= _SAME_OBJECTIVE * (1.0 + abs(self.objective)) + slack
+        return abs(self.objective - other.objective) <= SAME_OBJECTIVE * (1.0 + abs(self.objective)) + slack
 
 
 class Climb(NamedTuple):
@@ -200,7 +206,7 @@ def _highest(problem: PairProblem, asked: Any, rules: "_Rules") -> list[Climb]:
     part = problem if whole else problem.part(ROWS_OF_PART)
     if not 0.0 < part.labelled_share < 1.0:
         part = problem
-    near = _FINER_GAIN if problem.objective.n_rates else _ROUGH_GAIN
+    near = ROUGH_GAIN_WITH_RATES if problem.objective.n_rates else ROUGH_GAIN
     rough = rules._replace(tol=max(near, rules.tol), max_iter=min(100, rules.max_iter))
     asked = asked if isinstance(asked, int | np.integer) else len(asked)
     climbs = _compared(problem, part, asked, rough)
@@ -292,7 +298,7 @@ def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     best = allowed[0]
     behind = [basin.objective - basins[best].objective for basin in basins]
     errors = _standard_errors(problem, [climb.fit for climb in climbs], best)
-    noise = _SAME_OBJECTIVE * (1 + abs(basins[best].objective))
+    noise = SAME_OBJECTIVE * (1 + abs(basins[best].objective))
     if problem.told_by_height:
         tied = [i for i in allowed if behind[i] <= HARDLY_LOWER]
         return _selection(basins, best, tied, _told_by_height(basins, tied), behind, errors)
@@ -488,23 +494,24 @@ def seen_higher(problem: PairProblem, found: Basin, *, thoroughly: bool = False)
     for a few steps on all rows. It is told only if a fit from several starts would have taken it (see `choose`).
     Models wider than a matrix are not looked at, nor is a climb that did not end.
     """
-    part = problem.part(max(_ROWS_IN_DOUBT if thoroughly else _LOOK_ROWS, int(_LOOK_LABELS / problem.labelled_share)))
+    rows = ROWS_IN_DOUBT if thoroughly else ROWS_OF_LOOK_ELSEWHERE
+    part = problem.part(max(rows, int(LABELS_OF_LOOK_ELSEWHERE / problem.labelled_share)))
     if problem.n_parameters > WIDEST_MATRIX or not found.converged or not 0.0 < part.labelled_share < 1.0:
         return None
     paper = Start(PAPER, found.parameters)
     with BLAS.on_one_thread():  # once for all: setting it takes as long as a pass over so few rows
         others = [all_positive_start(part)]
         if thoroughly:
-            others = make_starts(part, _STARTS_IN_DOUBT, np.random.default_rng(0))[1:]
-        climbs = climb_all(part, [paper, *others], tol=_ROUGH_GAIN, max_iter=_LOOK_STEPS)
+            others = make_starts(part, STARTS_IN_DOUBT, np.random.default_rng(0))[1:]
+        climbs = climb_all(part, [paper, *others], tol=ROUGH_GAIN, max_iter=STEPS_ON_PART)
     times = problem.engine.n_rows / part.engine.n_rows
     if times > 1.0:
         rival = _rival(part, climbs, times)
         if rival is None:
             return None
-        climbs = climb_all(problem, [paper, rival], tol=_ROUGH_GAIN, max_iter=_LOOK_STEPS_ON_ALL)
+        climbs = climb_all(problem, [paper, rival], tol=ROUGH_GAIN, max_iter=STEPS_ON_ALL_ROWS)
     taken = climbs[choose(problem, climbs).index].basin
-    return taken if taken.objective < found.objective - _HIGHER and _are_apart(taken, found) else None
+    return taken if taken.objective < found.objective - WARN_HIGHER_BY and _are_apart(taken, found) else None
 
 
 def _rival(part: PairProblem, climbs: list[Climb], times: float) -> Start | None:
@@ -525,7 +532,7 @@ def _rival(part: PairProblem, climbs: list[Climb], times: float) -> Start | None
 
 
 def _are_apart(basin: Basin, other: Basin) -> bool:
-    return abs(basin.class_prior - other.class_prior) > _APART
+    return abs(basin.class_prior - other.class_prior) > WARN_CLASS_PRIOR_GAP
 
 
 def told_of(higher: Basin, own: Basin) -> str:

@@ -21,6 +21,7 @@ from scarless.numerics.interval import Interval
 from scarless.numerics.linear import Design, logits
 from scarless.numerics.namespace import at_least, at_most, concat, namespace_of
 from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.outside.notices import listed
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored
 from scarless.pair.optima import Selection, best_fit
@@ -29,9 +30,10 @@ from scarless.pair.relaxed import FAR, Relaxation, relax, relax_roughly
 from scarless.pair.starts import Start, the_papers_start
 
 MIN_ROWS_FOR_CURVATURE = 10_000  # from so many on, a neighbour's Hessian is worth knowing
-# Variance of the class logit over that of the propensity's: less, and the two have changed places.
-LEAST_SPREAD_OF_CLASS = 0.1
-_AT_ONCE = 1 << 25  # rows times candidates that a device judges in one go
+#: Least variance of the class logits over that of the propensity's. Below it, of two models that see the same columns,
+#: the two are taken to have changed places. By judgement.
+MIN_CLASS_TO_PROPENSITY_VARIANCE = 0.1
+ROWS_TIMES_CANDIDATES_AT_ONCE = 1 << 25  # that a device judges in one go
 
 
 Penalties = tuple[float, float]  # inverse, of both models
@@ -194,7 +196,7 @@ def _class_tells_rows_apart(problem: PairProblem, fit: PairFit) -> bool:
     """Whether the class logit differs between rows, not the propensity's alone."""
     sums, squares = problem.engine.total(_block_moments, problem.objective, fit.parameters)
     of_class, of_propensity = squares / problem.weight - (sums / problem.weight) ** 2
-    return bool(of_class >= LEAST_SPREAD_OF_CLASS * of_propensity)
+    return bool(of_class >= MIN_CLASS_TO_PROPENSITY_VARIANCE * of_propensity)
 
 
 def _block_moments(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Any, Any]:
@@ -250,7 +252,7 @@ def _matrices(models: list[Candidate], n_columns: int) -> tuple[Matrix, Matrix]:
 
 def _scored_at_once(X: Any, s: Any, w: Any, f: Matrix, e: Matrix) -> HeldOut:
     """Return the sums of all candidates, several in one go: for devices."""
-    xp, size = namespace_of(X), max(1, _AT_ONCE // max(1, X.shape[0]))
+    xp, size = namespace_of(X), max(1, ROWS_TIMES_CANDIDATES_AT_ONCE // max(1, X.shape[0]))
     parts = []
     for start in range(0, f.shape[1], size):
         u, v = (block_products(X, models[:, start : start + size]) for models in (f, e))
@@ -437,7 +439,7 @@ def _reason(
         return f"The best of {total} candidates by held-out log-likelihood."
     told = f"{n_tied} of {total} candidates cannot be told apart by held-out log-likelihood. "
     chosen = [results["params"][i] for i in members]
-    named = " and ".join(f"C = {row['C']:.3g} (classifier sees {row['attributes']})" for row in chosen)
+    named = listed([f"C = {row['C']:.3g} (classifier sees {row['attributes']})" for row in chosen])
     told += f"Of each set of attributes the penalty nearest to 1 is taken: {named}. "
     if len(members) > 1:
         return told + f"Their mean is the answer; their class priors go from {spread[0]:.3f} to {spread[1]:.3f}."

@@ -20,8 +20,8 @@ from scarless.numerics.linear import Design
 from scarless.numerics.newton import WIDEST_MATRIX, NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
-# Up to this many, one pass for a matrix of products saves many for the length of a step.
-WIDEST_GRAM = 300
+# Columns up to which one pass for a matrix of products saves many for the length of a step.
+MAX_COLUMNS_OF_GRAM = 300
 
 
 def narrow_alone(n_parameters: int) -> AbstractContextManager[None]:
@@ -29,7 +29,7 @@ def narrow_alone(n_parameters: int) -> AbstractContextManager[None]:
 
     To set it takes as long as a pass over few rows, so that whoever makes many should hold it over all of them.
     """
-    return BLAS.on_one_thread() if n_parameters <= WIDEST_GRAM else nullcontext()
+    return BLAS.on_one_thread() if n_parameters <= MAX_COLUMNS_OF_GRAM else nullcontext()
 
 
 class ChangeOfUnits(NamedTuple):
@@ -201,7 +201,7 @@ class PenalisedProblem:
 
     def grams(self) -> tuple[Matrix, ...] | None:
         """Return, for each model, the matrix whose quadratic form `reach` is; None for wide models: it is dear."""
-        return None if self.objective.n_parameters > WIDEST_GRAM else self.engine.total(self.objective.grams)
+        return None if self.objective.n_parameters > MAX_COLUMNS_OF_GRAM else self.engine.total(self.objective.grams)
 
     def beside_saddle(self, solution: Solution) -> Vector | None:
         """Return a lower point beside a saddle that a solver took for an optimum; None where it is none.
@@ -269,7 +269,7 @@ class PenalisedProblem:
         # Between the passes of a wide model there are sums over its parameters only: too little for BLAS's threads,
         # which would wait for the next one at full speed, and take the cores from those that walk the rows.
         # Of narrow ones too; setting it once, and not at every pass, is felt where rows are few.
-        one_thread = options.matrix_free or self.objective.n_parameters <= WIDEST_GRAM
+        one_thread = options.matrix_free or self.objective.n_parameters <= MAX_COLUMNS_OF_GRAM
         with BLAS.on_one_thread() if one_thread else nullcontext():
             change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
             if change is None:

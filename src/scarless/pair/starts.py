@@ -33,20 +33,29 @@ from scarless.pair.problem import PairProblem
 PAPER = "paper"
 NAMES = (PAPER, "exclusion", "random")  # of starts that a user may ask for, beside class priors
 NEAREST_PRIOR = 1e-12  # to 0 or 1 that a class prior may be, to be told from it in sums over rows
-# A start is left at once: it need not be exact.
-_ROUGH = 1e-6
-# Rough climbs that look for starts: how many of each kind, on how many rows, of which that many are labelled; for
-# models of up to so many parameters, above which a climb is no longer quick.
-_SCOUTS, _SCOUT_ROWS, _SCOUT_LABELS, _SCOUT_PARAMETERS = 16, 1000, 50, 300
-_SCOUTED_PARAMETERS = 800  # in all climbs of a kind together: of wide models there are fewer climbs
-_PRIORS = np.array([0.5, 0.25, 0.75])  # class priors to begin at, from the share of labelled rows to 1
-_BEST_SCOUTS = 3  # are climbed on from, with all rows
-_MANY_ROWS, _PART_ROWS = 100_000, 20_000  # from so many rows on, a part of so many is climbed first
-_LARGER_PARTS = (100_000, 500_000, 2_500_000)
-_SAME_FREQUENCY = 0.05  # label frequencies of two parts that are taken for those of one optimum
-_HIGH = 0.9  # a probability near the end, from which a climb can still turn back
-MIN_AUDITS_TO_BEGIN = 10  # of each class, for a start from them
-_RATES, _LEAST_LOOKS = (0.01, 0.4), 1e-12  # of false positives, where a climb may begin; looks at a row
+GAIN_OF_A_START = 1e-6  # predicted per row, where the fit of a start ends: it is left at once, and need not be exact
+#: Rough fits that look for starts: how many of each kind, and on how many rows, of which so many are labelled.
+#: Evidence: in ``benchmarks.starts``, with five starts, 0 of the 200 fits on which these numbers were chosen ended
+#: below the best optimum known, and 1 of 200 others; without rough fits and extreme starts it was 8 of the first 200.
+SCOUTS, ROWS_OF_SCOUTS, LABELS_OF_SCOUTS = 16, 1000, 50
+MAX_PARAMETERS_OF_A_SCOUT = 300  # above which a rough fit is no longer quick
+MAX_PARAMETERS_OF_ALL_SCOUTS = 800  # of one kind together: of wide models there are fewer
+#: Rough fits from whose ends all rows are fitted. Evidence: as for `SCOUTS`.
+BEST_SCOUTS = 3
+#: Class priors of starts, as shares of the way from the share of labelled rows to 1. Evidence: as for `SCOUTS`.
+PRIORS_OF_STARTS = np.array([0.5, 0.25, 0.75])
+#: From so many rows on, two parts of so many rows are fitted first. By judgement.
+MIN_ROWS_FOR_PARTS, ROWS_OF_A_PART = 100_000, 20_000
+ROWS_OF_LARGER_PARTS = (100_000, 500_000, 2_500_000)
+#: Label frequencies of these two parts closer than this count as those of one optimum. By judgement.
+SAME_LABEL_FREQUENCY = 0.05
+#: Propensity, or share of positives, of the two extreme starts: near its end, where an optimiser can still turn back.
+#: Evidence: as for `SCOUTS`.
+PROBABILITY_OF_EXTREME_STARTS = 0.9
+#: Audits of each class from which on a start is made of them. By judgement.
+MIN_AUDITS_TO_BEGIN = 10
+RANGE_OF_FIRST_RATES = (0.01, 0.4)  # of false positives, where a fit may begin
+MIN_LOOKS = 1e-12  # at a row, to divide by
 
 
 class Start(NamedTuple):
@@ -91,7 +100,7 @@ def starts_by_evidence(problem: PairProblem, asked: int) -> list[Start]:
         return spread
     # As if all labels were false: from a rate next to 0 alone, 6 climbs of 49 small problems ended in a lower optimum.
     (labels,) = problem.engine.total(_block_labels)
-    often = float(np.clip(float(labels) / (problem.weight * max(problem.seen.looks, _LEAST_LOOKS)), *_RATES))
+    often = float(np.clip(float(labels) / (problem.weight * max(problem.seen.looks, MIN_LOOKS)), *RANGE_OF_FIRST_RATES))
     false = [start for start in starts if start.name in (PAPER, "all positive")]
     return spread + [Start(f"{start.name}, all false", problem.spread(start.parameters, rate=often)) for start in false]
 
@@ -102,7 +111,7 @@ def _audited_start(problem: PairProblem) -> Start | None:
     if min(counts) < MIN_AUDITS_TO_BEGIN:
         return None
     checked = problem.engine.derive(_audit_targets)
-    f = fit_targets(checked, problem.f, C=problem.C, tol=_ROUGH, max_iter=50).parameters
+    f = fit_targets(checked, problem.f, C=problem.C, tol=GAIN_OF_A_START, max_iter=50).parameters
     engine = with_probability(problem.engine, problem.f, f, "f")
     return Start("audits", np.concatenate([f, propensity_start(engine, problem.e, C=problem.propensity_C)]))
 
@@ -159,7 +168,7 @@ def the_papers_start(problem: PairProblem) -> Start:
     Of many rows, where that leads to on a part of them: the rest of the way is short. On a device that takes no longer
     over many than over some, there is nothing to be saved.
     """
-    many = max(_MANY_ROWS, getattr(problem.engine, "flat_rows", 0))
+    many = max(MIN_ROWS_FOR_PARTS, getattr(problem.engine, "flat_rows", 0))
     ahead = _climbed_ahead(problem) if problem.engine.n_rows >= many else None
     return Start("paper", paper_start(problem)) if ahead is None else Start("paper", *ahead)
 
@@ -170,18 +179,18 @@ def _climbed_ahead(problem: PairProblem) -> tuple[Vector, Matrix | None] | None:
     Optima are told apart by their label frequency: one optimum has, on two parts, nearly the same. Larger
     and larger parts follow, each from where the one before ended, with the Hessian found there.
     """
-    parts = [problem.part(_PART_ROWS, first=first) for first in (0, 1)]
+    parts = [problem.part(ROWS_OF_A_PART, first=first) for first in (0, 1)]
     if not all(0.0 < part.labelled_share < 1.0 for part in parts):
         return None
-    options = FitOptions(_ROUGH, max_iter=100)
+    options = FitOptions(GAIN_OF_A_START, max_iter=100)
     fits = [fit_pair(part, None, options) for part in parts]
     sums = [parts[0].sums(fit.parameters) for fit in fits]
     frequencies = [float(each.labelled_positives / each.positives) for each in sums]
-    agree = abs(frequencies[0] - frequencies[1]) <= _SAME_FREQUENCY and all(fit.converged for fit in fits)
+    agree = abs(frequencies[0] - frequencies[1]) <= SAME_LABEL_FREQUENCY and all(fit.converged for fit in fits)
     if not agree:
         return None
     ahead = fits[0].solution
-    for n_rows in _LARGER_PARTS:
+    for n_rows in ROWS_OF_LARGER_PARTS:
         if n_rows * 3 > problem.engine.n_rows:
             break
         larger = fit_pair(problem.part(n_rows), ahead.parameters, options, curvature=ahead.curvature)
@@ -199,7 +208,7 @@ def exclusion_start(problem: PairProblem) -> Start:
     """
     columns = problem.f.indices
     own = ~np.isin(columns, problem.e.indices)
-    fit = fit_pair(problem.seeing(Design.of(columns[own])), None, FitOptions(_ROUGH))
+    fit = fit_pair(problem.seeing(Design.of(columns[own])), None, FitOptions(GAIN_OF_A_START))
     beta = np.zeros(problem.f.n_parameters)
     beta[np.append(np.flatnonzero(own), beta.size - 1)] = fit.f
     return Start("exclusion", np.concatenate([beta, fit.e]))
@@ -223,15 +232,15 @@ def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
 def all_labelled_start(problem: PairProblem) -> Start:
     """Return the naive classifier, and a propensity that is high everywhere."""
     labels = problem.engine.derive(as_targets)
-    f = fit_targets(labels, problem.f, C=problem.C, tol=_ROUGH, max_iter=50).parameters
-    return Start("all labelled", np.concatenate([f, constant_model(problem.e, _HIGH)]))
+    f = fit_targets(labels, problem.f, C=problem.C, tol=GAIN_OF_A_START, max_iter=50).parameters
+    return Start("all labelled", np.concatenate([f, constant_model(problem.e, PROBABILITY_OF_EXTREME_STARTS)]))
 
 
 def all_positive_start(problem: PairProblem) -> Start:
     """Return a classifier that is high everywhere, and the propensity that then explains the labels alone."""
     labels = problem.engine.derive(as_targets)
-    e = fit_targets(labels, problem.e, C=problem.propensity_C, tol=_ROUGH, max_iter=50).parameters
-    return Start("all positive", np.concatenate([constant_model(problem.f, _HIGH), e]))
+    e = fit_targets(labels, problem.e, C=problem.propensity_C, tol=GAIN_OF_A_START, max_iter=50).parameters
+    return Start("all positive", np.concatenate([constant_model(problem.f, PROBABILITY_OF_EXTREME_STARTS), e]))
 
 
 def random_start(problem: PairProblem, number: int, rng: np.random.Generator, *, sizes: Vector | None = None) -> Start:
@@ -253,10 +262,10 @@ def scouted_starts(problem: PairProblem) -> list[Start]:
     forty; three begin at other class priors. On a thousand rows that is quick. The starts are drawn with a seed of
     their own, so that two fits agree.
     """
-    if problem.n_parameters > _SCOUT_PARAMETERS:
+    if problem.n_parameters > MAX_PARAMETERS_OF_A_SCOUT:
         return []
-    n_scouts = min(_SCOUTS, _SCOUTED_PARAMETERS // problem.n_parameters)
-    part = problem.thinned(max(_SCOUT_ROWS, int(_SCOUT_LABELS / problem.labelled_share)))
+    n_scouts = min(SCOUTS, MAX_PARAMETERS_OF_ALL_SCOUTS // problem.n_parameters)
+    part = problem.thinned(max(ROWS_OF_SCOUTS, int(LABELS_OF_SCOUTS / problem.labelled_share)))
     if not 0.0 < part.labelled_share < 1.0:
         return []
     rng = np.random.default_rng(0)
@@ -264,7 +273,7 @@ def scouted_starts(problem: PairProblem) -> list[Start]:
     sizes = np.exp(rng.uniform(np.log(0.3), np.log(4.0), size=(n_scouts, 2)))
     begins = [random_start(part, i, rng, sizes=sizes[i]).parameters for i in range(n_scouts)]
     begins += [first * rng.choice([-1.0, 0.0, 1.0, 2.0], size=first.size) for _ in range(n_scouts)]
-    begins += [class_prior_start(part, prior).parameters for prior in _between(part, _PRIORS)]
+    begins += [class_prior_start(part, prior).parameters for prior in _between(part, PRIORS_OF_STARTS)]
     with BLAS.on_one_thread():  # once for all of them: setting it takes as long as a pass over so few rows
         ends = sorted((_rough_climb(part, begin) for begin in begins), key=lambda end: end[0])
     apart = [end for i, end in enumerate(ends) if i == 0 or end[0] - ends[i - 1][0] > 1e-5 * (1.0 + abs(end[0]))]
@@ -272,7 +281,7 @@ def scouted_starts(problem: PairProblem) -> list[Start]:
 
 
 def _rough_climb(problem: PairProblem, start: Vector) -> tuple[float, Vector]:
-    solution = fit_pair(problem, start, FitOptions(_ROUGH, max_iter=100)).solution
+    solution = fit_pair(problem, start, FitOptions(GAIN_OF_A_START, max_iter=100)).solution
     return solution.value, solution.parameters
 
 
@@ -283,8 +292,8 @@ def _one_after_the_other(problem: PairProblem, rng: np.random.Generator) -> Iter
         yield exclusion_start(problem)
     yield all_labelled_start(problem)
     yield all_positive_start(problem)
-    yield from scouted_starts(problem)[:_BEST_SCOUTS]
-    for prior in _between(problem, _PRIORS):
+    yield from scouted_starts(problem)[:BEST_SCOUTS]
+    for prior in _between(problem, PRIORS_OF_STARTS):
         yield class_prior_start(problem, prior)
     number = 0
     while True:

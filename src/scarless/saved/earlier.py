@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from scarless.label_frequency.held_out_scores import DEDPUL, BestBinEstimator, ElkanNoto
+from scarless.label_frequency.tice import TIcE
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.published_em import PublishedEMClassifier
 from scarless.models.sar_em import SAREMClassifier
@@ -25,12 +27,16 @@ from scarless.pair.relaxed import Levels, Relaxation
 _CLASSES: dict[str, type] = {
     model.__name__: model
     for model in (
+        BestBinEstimator,
+        DEDPUL,
+        ElkanNoto,
         PropensityWeightedClassifier,
         PublishedEMClassifier,
         SAREMClassifier,
         SAREMClassifierCV,
         SARStackingClassifier,
         SCARClassifier,
+        TIcE,
     )
 }
 # What `Labelling` holds today, by its earlier name, with its earlier default.
@@ -60,6 +66,7 @@ _PARTS = (
     "_f_columns",
 )
 _GROUPS: dict[str, Any] = {"audits": None, "meat": None, "row_variances": (), "n_groups": 0}
+_FOLDS = ("cross_fit", "n_folds")  # earlier names of `cv`
 # Parameters of the earlier SAREMClassifier, and of its fits, that nothing reads any more.
 _GONE = ("solver", "relax", "refit", "slope_tol", "window", "start", "_f_learner", "_e_learner")
 
@@ -124,8 +131,9 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
         state["n_starts"] = _starts(state.get("start", "auto"), state.get("n_starts", 1))
         for gone in _GONE:
             state.pop(gone, None)
-    if name in ("SAREMClassifier", "PropensityWeightedClassifier") and "cross_fit" in state:
-        state["cv"] = state.pop("cross_fit")
+    for folds in _FOLDS:
+        if folds in state:
+            state["cv"] = state.pop(folds)
     if name in ("SAREMClassifier", "SAREMClassifierCV") and "labelling" not in state:
         state["labelling"] = _labelling(state)
     if "imaginary_audits" in state:

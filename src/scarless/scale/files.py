@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from scarless.outside.extras import need
+from scarless.outside.notices import listed
 from scarless.scale.columns import SCALE, PartitionError, row_names_of
 
 MIN_ROWS_PER_GROUP, MAX_BYTES_PER_GROUP = 20_000, 2**28  # of a row group, decoded
@@ -273,7 +274,7 @@ def file_advice(paths: Iterable[str], *, filesystem: Any = None) -> list[str]:
         )
     packed = sorted({codec for each in seen for codec in each.packed})
     if packed:
-        said.append(f"Compressed by {' and '.join(packed)}, which takes long to undo; zstd, snappy or none do not.")
+        said.append(f"Compressed by {listed(packed)}, which takes long to undo; zstd, snappy or none do not.")
     if len(seen) > MAX_FILES:
         said.append(f"{len(seen):,} files: opening them takes long. Put them together, some 100 MB each or more.")
     return said

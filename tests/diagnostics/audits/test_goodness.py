@@ -105,7 +105,7 @@ def test_labels_are_drawn_where_there_were_looks_and_classes_where_there_were_au
     X, y, s = drawn(missing=0.3, n=600)
     audit = np.where(np.arange(600) < 100, y, np.nan)
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s, audit=audit)
-    refits = _refits(read_judged(model, X, s, audit))
+    refits = _refits(read_judged(model, X, s, audit), s, audit)
     seen = {}
     inner = type(refits).statistics
 

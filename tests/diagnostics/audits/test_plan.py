@@ -11,9 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from scarless import Labelling, SAREMClassifier, audited_class_prior, plan_audit
 from scarless.diagnostics import AuditPlanDisplay
-from scarless.diagnostics.audits._designs import Drawn
 from scarless.diagnostics.audits._reading import read_judged
-from scarless.diagnostics.audits._widths import ModelWidths
+from scarless.diagnostics.audits.plan import Drawn, ModelWidths
 from scarless.numerics.objectives import Curvature
 
 mpl.use("Agg")

@@ -31,9 +31,7 @@ def make_rows(n=4000, seed=0):
 
 
 def run(X, s, **options):
-    return labelling_attributes(
-        X, s, **{"propensity_attributes": [2, 3, 4], "random_state": 0, "n_folds": 3, **options}
-    )
+    return labelling_attributes(X, s, **{"propensity_attributes": [2, 3, 4], "random_state": 0, "cv": 3, **options})
 
 
 @pytest.fixture(scope="module")
@@ -188,12 +186,12 @@ class TestWords:
 
     def test_nothing_found(self):
         words = make_result(p_adjusted=np.array([0.4, 0.4])).summary()
-        assert words == "No evidence that the labelling depends on age, visits (Holm-adjusted p of at least 0.05)."
+        assert words == "No evidence that the labelling depends on age and visits (Holm-adjusted p of at least 0.05)."
 
     def test_what_could_not_be_tested_is_not_called_without_effect(self):
         gap = np.array([np.nan, np.nan])
         words = make_result(p_adjusted=gap).summary()
-        assert words.startswith("Could not be tested: age, visits (")
+        assert words.startswith("Could not be tested: age and visits (")
         assert "No evidence" not in words
         some = make_result(p_adjusted=np.array([0.4, np.nan])).summary()
         assert "No evidence that the labelling depends on age (" in some
@@ -201,10 +199,10 @@ class TestWords:
 
     def test_labels_that_leave_every_effect_open(self):
         X = np.random.default_rng(0).normal(size=(400, 4))
-        with pytest.warns(UserWarning, match="cannot tell the effect of x2, x3"):
+        with pytest.warns(UserWarning, match="cannot tell the effect of x2 and x3"):
             result = labelling_attributes(X, X[:, 0] > 0, propensity_attributes=[2, 3], estimator="logistic")
         for text in (str(result), result._repr_html_()):
-            assert "Could not be tested: x2, x3" in text
+            assert "Could not be tested: x2 and x3" in text
 
     def test_small_effects_keep_their_digits(self):
         tiny = np.array([4.82e-5, 2.5])

@@ -34,15 +34,15 @@ def make_roles(n_tested=2, shared=(), make=np.asarray, seed=0):
 
 
 def columns(roles, seed=0, estimator=None):
-    return class_columns(roles, estimator=estimator, n_folds=FOLDS, rng=np.random.default_rng(seed))
+    return class_columns(roles, estimator=estimator, cv=FOLDS, rng=np.random.default_rng(seed))
 
 
 def scores_of(X, s):
-    return class_scores(X, s, np.ones(s.size), estimator=None, n_folds=FOLDS, rng=np.random.default_rng(0))
+    return class_scores(X, s, np.ones(s.size), estimator=None, cv=FOLDS, rng=np.random.default_rng(0))
 
 
 def expected_of(X, Z, seed=0):
-    return expected_attributes(X, Z, np.ones(len(Z)), n_folds=FOLDS, rng=np.random.default_rng(seed))
+    return expected_attributes(X, Z, np.ones(len(Z)), cv=FOLDS, rng=np.random.default_rng(seed))
 
 
 class TestOutOfFold:
@@ -121,8 +121,8 @@ class TestColumns:
         np.testing.assert_allclose(D[:, -1], standardised(roles.Z, roles.w)[:, 1])
         rng = np.random.default_rng(0)
         X = standardised(roles.X_class, roles.w)
-        scores = class_scores(X, roles.s, roles.w, estimator=None, n_folds=FOLDS, rng=rng)
-        expected = expected_attributes(X, roles.Z, roles.w, n_folds=FOLDS, rng=rng)
+        scores = class_scores(X, roles.s, roles.w, estimator=None, cv=FOLDS, rng=rng)
+        expected = expected_attributes(X, roles.Z, roles.w, cv=FOLDS, rng=rng)
         np.testing.assert_allclose(D[:, :5], standardised(np.column_stack([scores, expected]), roles.w))
 
     def test_a_classifier_of_the_users_takes_the_place_of_both(self):
@@ -151,12 +151,12 @@ class TestColumns:
             assert np.corrcoef(dense[:, j], thin[:, j])[0, 1] > 0.9
         np.testing.assert_array_equal(thin, columns(make_roles(make=sparse.csr_array)))
 
-    @pytest.mark.parametrize("n_folds", [N, 10 * N])
-    def test_more_folds_than_labelled_rows(self, n_folds):
+    @pytest.mark.parametrize("cv", [N, 10 * N])
+    def test_more_folds_than_labelled_rows(self, cv):
         roles = make_roles()
-        message = f"n_folds={n_folds}, but there are {roles.s.sum():.0f} labelled and .* Use at most n_folds="
+        message = f"cv={cv}, but there are {roles.s.sum():.0f} labelled and .* Use at most cv="
         with pytest.raises(ValueError, match=message):
-            class_columns(roles, estimator=None, n_folds=n_folds, rng=np.random.default_rng(0))
+            class_columns(roles, estimator=None, cv=cv, rng=np.random.default_rng(0))
 
 
 def test_standardised_columns():

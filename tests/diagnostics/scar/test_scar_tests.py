@@ -29,7 +29,7 @@ def make_rows(n=1500, slope=0.0, seed=0):
 
 
 def run(X, s, **options):
-    return scar_test(X, s, **{"propensity_attributes": [2, 3], "random_state": 0, "n_folds": 3, **options})
+    return scar_test(X, s, **{"propensity_attributes": [2, 3], "random_state": 0, "cv": 3, **options})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ class TestInvariance:
     def test_seeds_repeat_and_differ(self, monkeypatch):
         monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
         X, s = make_rows(250)
-        one, same, other = (run(X, s, n_folds=2, random_state=seed).statistic for seed in (1, 1, 2))
+        one, same, other = (run(X, s, cv=2, random_state=seed).statistic for seed in (1, 1, 2))
         assert one == same != other
 
     @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -163,7 +163,7 @@ class TestInvariance:
         found = run(table, s, propensity_attributes=["visits", "age"], estimator="logistic")
         assert found.attributes == ("age", "visits")  # in the table's order
         assert "age" in str(found)
-        assert "age, visits" in found.hypothesis
+        assert "age and visits" in found.hypothesis
         numbered = run(X, s, propensity_attributes=[3, 2], estimator="logistic")
         assert numbered.attributes == ("x2", "x3")
         assert numbered.p_value == pytest.approx(found.p_value)
@@ -183,7 +183,7 @@ class TestInvariance:
         assert run(sparse.csr_array(X), s, **options).statistic == pytest.approx(dense.statistic, rel=0.02)
         assert run(X.astype(np.float32), s, **options).statistic == pytest.approx(dense.statistic, rel=1e-3)
         few = slice(300)
-        learned = run(sparse.csr_array(X[few]), s[few], method=method, n_folds=2, n_simulations=99)
+        learned = run(sparse.csr_array(X[few]), s[few], method=method, cv=2, n_simulations=99)
         assert 0 <= learned.p_value <= 1
 
     def test_labels_of_any_coding(self):
@@ -202,7 +202,7 @@ class TestEdges:
     def test_constant_and_dependent_attributes_are_left_out_with_a_warning(self):
         X, s = make_rows(500)
         wide = np.column_stack([X, np.ones(500), X[:, 2] - X[:, 3]])
-        with pytest.warns(UserWarning, match="leaves out x4, x5: constant, or a linear combination"):
+        with pytest.warns(UserWarning, match="leaves out x4 and x5: constant, or a linear combination"):
             found = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
         assert found.attributes == ("x2", "x3")
         assert found.degrees_of_freedom == 2
@@ -211,7 +211,7 @@ class TestEdges:
     def test_nothing_but_constants(self):
         X, s = make_rows(100)
         X[:, 2:] = 1.0
-        with pytest.raises(ValueError, match="nothing to test: every propensity attribute \\(x2, x3\\) is constant"):
+        with pytest.raises(ValueError, match="nothing to test: every propensity attribute \\(x2 and x3\\) is constant"):
             run(X, s)
 
     def test_an_attribute_of_class_and_labelling_is_announced(self):
@@ -220,9 +220,9 @@ class TestEdges:
             found = run(X, s, classification_attributes=[0, 1, 2], estimator="logistic")
         assert found.hypothesis.endswith("and logistic in x2, and does not depend on x3")
         assert found.shared == ("x2",)
-        with pytest.warns(UserWarning, match="x2, x3 may affect"):
+        with pytest.warns(UserWarning, match="x2 and x3 may affect"):
             found = run(X, s, classification_attributes=[2, 3])
-        assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2, x3")
+        assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2 and x3")
 
     def test_an_attribute_that_the_class_explains_altogether_gives_no_verdict(self):
         """With one binary column for both models, `f` alone fits both cells."""
@@ -266,14 +266,14 @@ class TestEdges:
         ("options", "message"),
         [
             ({"method": "t"}, "method must be one of 'score', 'likelihood-ratio', 'wald'"),
-            ({"n_folds": 1}, "n_folds must be a whole number of at least 2"),
+            ({"cv": 1}, "cv must be a whole number of at least 2"),
             ({"n_simulations": 5}, "n_simulations must be a whole number of at least 19"),
             ({"estimator": "trees"}, "estimator must be None, 'logistic' or a scikit-learn classifier"),
             ({"estimator": LogisticRegression}, "estimator must be None, 'logistic' or .* got <class"),
             ({"estimator": 3}, "estimator must be None, 'logistic' or a scikit-learn classifier .* got 3"),
             (
-                {"n_folds": 100},
-                "n_folds=100, but there are .* labelled and .* unlabelled rows, and each fold needs one",
+                {"cv": 100},
+                "cv=100, but there are .* labelled and .* unlabelled rows, and each fold needs one",
             ),
             ({"estimator": Perceptron()}, "Perceptron has no predict_proba, which scar_test reads"),
             ({"propensity_attributes": ["age"]}, "X has no column names"),
@@ -316,7 +316,7 @@ class TestWords:
     def test_a_rejection_says_what_to_do(self):
         words = str(self.make())
         assert "SCAR is not plausible (wald test, chi-squared 12.3 on 2 df, p = 0.002)" in words
-        assert "depends on at least one of age, visits" in words
+        assert "depends on at least one of age and visits" in words
         assert "SAREMClassifier" in words
         assert "depends on age" in str(self.make(attributes=("age",)))
 
@@ -331,7 +331,7 @@ class TestWords:
         assert "provided that age says nothing of the class" in mixed
         assert "and that class and labelling are logistic in visits." in mixed
         both = str(self.make(shared=("age", "visits")))
-        assert "provided that class and labelling are logistic in age, visits. Otherwise" in both
+        assert "provided that class and labelling are logistic in age and visits. Otherwise" in both
         assert "classification_attributes too" not in both
 
     @pytest.mark.parametrize(("p", "shown"), [(0.0498, "0.0498"), (0.049999, "0.049999"), (0.0502, "0.05")])
@@ -376,4 +376,4 @@ def test_no_warning_on_plain_data(attributes, monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(*make_rows(300), n_folds=2, propensity_attributes=attributes)
+        run(*make_rows(300), cv=2, propensity_attributes=attributes)

@@ -52,7 +52,7 @@ def test_effects_of_weighted_rows_are_those_of_copies(per):
 )
 def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method, monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
-    options = OPTIONS | {"estimator": estimator, "method": method, "n_simulations": 19, "n_folds": 2}
+    options = OPTIONS | {"estimator": estimator, "method": method, "n_simulations": 19, "cv": 2}
     there = W > 0
     assert scar_test(X, S, sample_weight=there, **options) == scar_test(X[there], S[there], **options)
     if method == "score":
@@ -62,7 +62,7 @@ def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method, monkeypatch):
 
 def test_learned_scores_take_weights(monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
-    options = OPTIONS | {"estimator": None, "n_folds": 2}
+    options = OPTIONS | {"estimator": None, "cv": 2}
     weighted, plain = scar_test(X, S, sample_weight=W, **options), scar_test(X, S, **options)
     assert weighted.statistic != pytest.approx(plain.statistic, rel=1e-3)
     assert weighted.p_value < 0.001  # the bias is strong, and is seen as without weights

@@ -101,6 +101,8 @@ def test_progress_is_told(small):
     told = []
     model_report(*small, n_ranked=0, progress=told.append)
     assert told[0] == "preparing the table"
+    assert "checking whether the data settle it" in told
+    assert not [line for line in told if "?" in line]
     assert len(told) == 9
 
 

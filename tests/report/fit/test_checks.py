@@ -101,7 +101,7 @@ def test_scar(small, full_reports):
     check = find(model_report(*small, n_ranked=0).checks, "scar")
     assert check.verdict.startswith("Yes (p < 0.001): whether a positive gets its label depends on z")
     assert check.details[0].startswith("SCAR is not plausible (score test")
-    assert scar_test(X, s, propensity_attributes=["z"], n_folds=3, random_state=0).p_value < 0.001
+    assert scar_test(X, s, propensity_attributes=["z"], cv=3, random_state=0).p_value < 0.001
 
 
 def test_what_is_not_named_is_not_tested(reported):

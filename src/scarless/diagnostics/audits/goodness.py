@@ -2,35 +2,34 @@
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import ndtr
 
-from scarless.checks.looks import looks_of
+from scarless.checks.looks import Codes, looks_of
 from scarless.checks.options import check_choice, check_jobs, check_whole
-from scarless.checks.rows import check_rows, row_totals
 from scarless.checks.vectors import check_random_stream
+from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, legend_below
 from scarless.diagnostics.audits._reading import Judged, read_judged
-from scarless.diagnostics.audits._resampling import Refits, Statistics, counted_pooled, with_labels
+from scarless.engines import Engine, attach
+from scarless.models.inspection import problem_again
 from scarless.models.pair import known_inference
-from scarless.models.reading import facts_of
 from scarless.numerics import histories
-from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.histories import Histories
+from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
+from scarless.numerics.histories import MOST_LOOKS, Histories
+from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.problem import PairProblem, what_is_seen
-
-if TYPE_CHECKING:
-    from scarless.diagnostics.audits.goodness_display import GoodnessOfFitDisplay
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.problem import PairProblem
 
 STATISTICS = ("heterogeneity", "histories")
-_FEWEST = 19  # resamples that can reach a p-value of .05
-_LEVEL = 0.05
-_SHOWN = 16  # histories in the printed table
+MIN_RESAMPLES, LEVEL = 19, 0.05  # so many resamples can reach a p-value of this level
+MIN_EXPECTED_ROWS = 5.0  # of a history that is looked at by itself; the usual rule for chi-squares
+HISTORIES_SHOWN = 16  # in the printed table, and in the picture: there those farthest from what is expected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +74,7 @@ class GoodnessOfFit:
     @property
     def found(self) -> bool:
         """Whether the models do not fit, at the level .05."""
-        return self.p_value <= _LEVEL
+        return self.p_value <= LEVEL
 
     def sentences(self) -> list[str]:
         """Return what was found, in words."""
@@ -104,17 +103,15 @@ class GoodnessOfFit:
 
     def plot(self, ax: Any = None) -> "GoodnessOfFitDisplay":
         """Draw histories as a `GoodnessOfFitDisplay` and return that; its ``ax_`` has the Axes."""
-        from scarless.diagnostics.audits.goodness_display import GoodnessOfFitDisplay  # noqa: PLC0415
-
         return GoodnessOfFitDisplay(self).plot(ax)
 
     def __str__(self) -> str:
         width = max(7, *(len(name) for name in self.histories.names))
         lines = [" ".join(self.sentences()), f"{'history':{width}}{'observed':>12}{'expected':>12}"]
         rows = list(zip(*self.histories, strict=True))
-        lines += [f"{name:{width}}{seen:>12,.0f}{hoped:>12,.1f}" for name, seen, hoped in rows[:_SHOWN]]
-        if len(rows) > _SHOWN:
-            lines.append(f"... and {len(rows) - _SHOWN} more, in to_frame()")
+        lines += [f"{name:{width}}{seen:>12,.0f}{hoped:>12,.1f}" for name, seen, hoped in rows[:HISTORIES_SHOWN]]
+        if len(rows) > HISTORIES_SHOWN:
+            lines.append(f"... and {len(rows) - HISTORIES_SHOWN} more, in to_frame()")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -203,7 +200,7 @@ def goodness_of_fit(
     _check_resamples(n_resamples, statistic)
     check_jobs(n_jobs)
     rng = check_random_stream(random_state)
-    refits = _refits(read_judged(estimator, X, s, audit))
+    refits = _refits(read_judged(estimator, X, s, audit), s, audit)
     score, counted = refits.own()
     shown = counted_pooled(counted)
     seeds = rng.integers(2**63, size=n_resamples)
@@ -225,41 +222,27 @@ def goodness_of_fit(
 
 
 def _check_resamples(n_resamples: int, statistic: str) -> None:
-    if 0 < n_resamples < _FEWEST:
+    if 0 < n_resamples < MIN_RESAMPLES:
         raise ValueError(
-            f"n_resamples must be 0, for the normal p-value, or at least {_FEWEST}: fewer cannot reach a p-value of "
-            f"{_LEVEL}; got {n_resamples}."
+            f"n_resamples must be 0, for the normal p-value, or at least {MIN_RESAMPLES}: fewer cannot reach a p-value "
+            f"of {LEVEL}; got {n_resamples}."
         )
     if not n_resamples and statistic == "histories":
         raise ValueError("statistic='histories' has no p-value without resamples: give n_resamples=199.")
 
 
-def _refits(judged: Judged) -> Refits:
-    model = judged.estimator
-    looks = looks_of(model)
+def _refits(judged: Judged, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
+    model, looks = judged.estimator, looks_of(judged.estimator)
     if looks is None or looks.n_looks < 2:
         raise ValueError(
             f"goodness_of_fit needs a SAREMClassifier fitted to at least two looks of each row; this "
             f"{type(model).__name__} saw one label, which fits any propensity: there is nothing to test. Make a second "
             "look, or audit rows."
         )
-    _check_same_audits(model, judged)
-    engine = with_labels(check_rows(model, judged.X), looks, judged.labels, judged.audit)
-    engine, facts = facts_of(model, engine, judged.X, looks)
-    inference = known_inference(model)
-    _check_same_rows(float(inference.sums.weight), engine.n_rows)
-    penalties, seen = (inference.C, inference.propensity_C), what_is_seen(engine, looks.objective)
-    problem = PairProblem(engine, row_totals(engine), looks.objective, *penalties, None, facts, seen)
+    inference, problem = known_inference(model), problem_again(model, judged.X, s, audit=audit)
+    _check_same_rows(float(inference.sums.weight), problem.engine.n_rows)
     tol = 1e-10 if model.tol is None else model.tol
     return Refits(problem, looks, inference.parameters, judged.labels, judged.audit, tol, model.max_iter)
-
-
-def _check_same_audits(model: Any, judged: Judged) -> None:
-    seen, given = int(model.n_audited_), int(judged.audited.sum())
-    if seen != given:
-        raise ValueError(
-            f"audit has {given} classes, and the model was fitted with {seen}: give the audits of fit as audit=."
-        )
 
 
 def _check_same_rows(weight: float, n_rows: int) -> None:
@@ -270,7 +253,7 @@ def _check_same_rows(weight: float, n_rows: int) -> None:
         )
 
 
-def _result(statistic: str, score: float, counted: Histories, outcomes: list[Statistics]) -> GoodnessOfFit:
+def _result(statistic: str, score: float, counted: Histories, outcomes: "list[Statistics]") -> GoodnessOfFit:
     chi_square = histories.chi_square(counted)
     samples = {
         "heterogeneity": np.array([each.heterogeneity for each in outcomes]),
@@ -300,3 +283,176 @@ def _result(statistic: str, score: float, counted: Histories, outcomes: list[Sta
 def _share(samples: Vector, value: float) -> float:
     """Return the p-value: the share of statistics at least as large, the rows' own among them."""
     return (1.0 + float((samples >= value).sum())) / (1.0 + samples.size)
+
+
+# --- labels drawn from the fit, and the model fitted to them again
+
+
+class Probabilities(NamedTuple):
+    """What a fit thinks of each row: of its class, and of each of its looks."""
+
+    f: Vector
+    e: Matrix
+    h: Matrix | None
+
+
+class Statistics(NamedTuple):
+    """How far labels are from what a fit to them expects."""
+
+    heterogeneity: float
+    chi_square: float
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Refits:
+    """A fitted model and its rows, for fits to labels that it draws itself."""
+
+    problem: PairProblem  # with the rows' own labels
+    looks: Any  # of the model
+    beta: Vector
+    labels: Codes
+    audit: Codes
+    tol: float
+    max_iter: int
+
+    def statistics(self, engine: Engine, beta: Vector, labels: Codes, audit: Codes) -> tuple[float, Histories]:
+        """Return the score statistic of heterogeneity, and histories."""
+        sums = engine.total(histories.heterogeneity_sums, self.problem.objective, beta)
+        found = self.probabilities(engine, beta)
+        f = np.where(audit >= 0, audit == 1, found.f)
+        count = histories.count_histories if labels.shape[1] <= MOST_LOOKS else histories.count_labels
+        return histories.heterogeneity(sums), count(labels, f, found.e, found.h)
+
+    def probabilities(self, engine: Engine, beta: Vector) -> Probabilities:
+        """Return what the models with these parameters think of each row."""
+        objective = self.problem.objective
+        columns = np.asarray(engine.collect(_block_probabilities, objective, beta))
+        kinds, order = objective.n_kinds, self.looks.kinds
+        has_h = columns.shape[1] > 1 + kinds
+        return Probabilities(columns[:, 0], columns[:, 1 + order], columns[:, 1 + kinds + order] if has_h else None)
+
+    def own(self) -> tuple[float, Histories]:
+        """Return the statistics of the rows themselves."""
+        return self.statistics(self.problem.engine, self.beta, self.labels, self.audit)
+
+    def drawn(self, seed: int) -> Statistics:
+        """Draw labels and audits where there are some, fit again from the fit itself, and return the statistics."""
+        rng = np.random.default_rng(seed)
+        own = self.probabilities(self.problem.engine, self.beta)
+        y = rng.random(own.f.size) < own.f
+        negative = 0.0 if own.h is None else own.h
+        chance = np.where(y[:, None], own.e, negative)
+        labels = np.where(self.labels >= 0, rng.random(chance.shape) < chance, -1).astype(np.int8)
+        audit = np.where(self.audit >= 0, y, -1).astype(np.int8)
+        problem = self.problem.on(with_labels(self.problem.engine, self.looks, labels, audit))
+        fit = fit_pair(problem, self.beta, FitOptions(self.tol, self.max_iter))
+        score, counted = self.statistics(problem.engine, fit.parameters, labels, audit)
+        return Statistics(score, histories.chi_square(counted_pooled(counted)), fit.converged)
+
+
+def counted_pooled(counted: Histories) -> Histories:
+    """Return histories as the test sees them."""
+    return histories.pooled(counted, MIN_EXPECTED_ROWS)
+
+
+def with_labels(engine: Engine, looks: Any, labels: Codes, audit: Codes) -> Engine:
+    """Return rows with these labels and audits."""
+    found, seen = looks.counts(labels)
+    s = (labels == 1).any(axis=1).astype(np.float64)
+    return attach(engine, s=s, labels=found, looks=seen, audit=audit, w=np.ones(s.size))
+
+
+def _block_probabilities(X: Any, rows: Any, objective: LooksLikelihood, beta: Vector) -> Array:
+    terms = objective.terms(X, rows, beta)
+    parts = [terms.f[:, None], terms.e, *([] if terms.h is None else [np.asarray(terms.h)])]
+    return np.concatenate(parts, axis=1)
+
+
+# --- a picture
+
+
+class GoodnessOfFitDisplay(Display):
+    """How many more, or fewer, rows have each history than the models expect, in standard deviations.
+
+    Parameters
+    ----------
+    fit : GoodnessOfFit
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    See Also
+    --------
+    goodness_of_fit : Computes what is drawn.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics import GoodnessOfFitDisplay
+    >>> GoodnessOfFitDisplay.from_estimator(model, X, s)  # doctest: +SKIP
+    """
+
+    def __init__(self, fit: GoodnessOfFit) -> None:
+        if not isinstance(fit, GoodnessOfFit):
+            raise TypeError(
+                f"fit must be what goodness_of_fit returns, a GoodnessOfFit; got {type(fit).__name__}. Of a model, "
+                "draw GoodnessOfFitDisplay.from_estimator(estimator, X, s)."
+            )
+        self.fit = fit
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        s: ArrayLike,
+        *,
+        audit: ArrayLike | None = None,
+        n_resamples: int = 199,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Test a fit and draw its histories.
+
+        Parameters
+        ----------
+        estimator, X, s, audit, n_resamples, random_state, n_jobs
+            As in `goodness_of_fit`.
+        ax : matplotlib Axes, optional
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        GoodnessOfFitDisplay
+        """
+        options = {"audit": audit, "n_resamples": n_resamples, "random_state": random_state, "n_jobs": n_jobs}
+        return cls(goodness_of_fit(estimator, X, s, **options)).plot(ax)
+
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
+        names, observed, expected = self.fit.histories
+        away = (observed - expected) / np.sqrt(np.maximum(expected, 1e-12))
+        kept = np.sort(np.argsort(-np.abs(away), kind="stable")[:HISTORIES_SHOWN])
+        places = np.arange(kept.size)
+        ax.axvspan(-2, 2, color=GREY, alpha=0.12, lw=0, label="within 2 standard deviations (sd)")
+        ax.axvline(0, color=GREY, lw=1)
+        for more, colour, label in ((True, ORANGE, "more rows than expected"), (False, BLUE, "fewer")):
+            mine = (away[kept] > 0) == more
+            if mine.any():
+                ax.barh(places[mine], away[kept][mine], color=colour, height=0.7, label=label)
+        told = [f"{names[j]}   ({observed[j]:,.0f}; {expected[j]:,.0f} expected)" for j in kept]
+        ax.set_yticks(places, told, fontsize="small")
+        ax.invert_yaxis()
+        reach = max(3.0, 1.1 * float(np.abs(away).max(initial=0.0)))
+        ax.set_xlim(-reach, reach)
+        verdict = "do not fit" if self.fit.found else "may be right"
+        dropped = len(names) - kept.size
+        ax.set(
+            xlabel="Rows: observed minus expected, in sd",
+            ylabel="Labels at looks" + (f" ({dropped} nearer ones left out)" if dropped else ""),
+            title=f"The models {verdict}:\n{self.fit.name}, p = {self.fit.p_value:.2g}",
+        )
+        legend_below(ax)

@@ -2,28 +2,42 @@
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from scarless.checks.looks import looks_of
 from scarless.checks.options import check_choice, check_share, check_whole, real_number, shown
-from scarless.checks.rows import index_of
+from scarless.checks.rows import check_rows, index_of
 from scarless.checks.tables import refuse_device
 from scarless.checks.vectors import check_random_stream
-from scarless.diagnostics.audits._designs import DESIGNS, Drawn
+from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, legend_below
 from scarless.diagnostics.audits._reading import Judged, read_judged
-from scarless.diagnostics.audits._widths import ModelWidths, difference_widths
-from scarless.numerics.arrays import Array, ArrayLike, Integers, Vector
+from scarless.engines import Engine, attach
+from scarless.models.pair import known_inference
+from scarless.numerics import uncertainty
+from scarless.numerics.arrays import Array, ArrayLike, Integers, Mask, Matrix, Vector
+from scarless.numerics.audits import inclusion_scale, lost_information
+from scarless.numerics.interval import quantile
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.numerics.objectives import PairObjective
+from scarless.numerics.uncertainty import logit_interval
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
+from scarless.pair.inference import PairInference
 
-if TYPE_CHECKING:
-    from scarless.diagnostics.audits.plan_display import AuditPlanDisplay
-
-_SMALLEST, _LARGEST, _POINTS = 25, 2000, 24
-_WANTED = 0.05  # the width whose price is told
-_PILOT = 50
-_HOPELESS = 0.5  # width from which on a model without audits says nothing of its own future
+DESIGNS = ("random", "neyman", "two-stage")
+MIN_CURVE_AUDITS, MAX_CURVE_AUDITS, CURVE_POINTS = 25, 2000, 24  # of the curve of widths
+WIDTH_PRICED = 0.05  # the width for which the plan says how many audits it takes
+PILOT_AUDITS = 50  # advised where a model knows too little to plan by
+#: Width of the interval of the class prior from which on a model without audits is not believed about its own future.
+#: By judgement.
+MAX_WIDTH_TO_PLAN_BY = 0.5
+#: Least size of a row in the designs that lean on the model, as a share of the mean size: a model may be sure and
+#: wrong. By judgement.
+MIN_RELATIVE_SIZE = 0.1
+#: Audits that the model's own idea of its differences is worth, beside those of a pilot. By judgement.
+AUDITS_MODEL_IS_WORTH = 20.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,12 +134,14 @@ class AuditPlan:
 
     def _price_words(self) -> str:
         def price(difference: bool) -> str:
-            found = self.rows_needed(_WANTED, difference=difference)
+            found = self.rows_needed(WIDTH_PRICED, difference=difference)
             return f"more than {self.sizes[-1]:,}" if found is None else f"about {found:,}"
 
         if np.isnan(self.expected_width[0]):
-            return f"A width of {_WANTED} takes {price(True)} audits."
-        return f"A width of {_WANTED} takes {price(False)} audits by the model, {price(True)} by audited_class_prior."
+            return f"A width of {WIDTH_PRICED} takes {price(True)} audits."
+        return (
+            f"A width of {WIDTH_PRICED} takes {price(False)} audits by the model, {price(True)} by audited_class_prior."
+        )
 
     def to_frame(self) -> Any:
         """Return the expected widths as a pandas DataFrame, indexed by the number of new audits."""
@@ -135,8 +151,6 @@ class AuditPlan:
 
     def plot(self, ax: Any = None) -> "AuditPlanDisplay":
         """Draw the plan as an `AuditPlanDisplay` and return that; its ``ax_`` has the Axes."""
-        from scarless.diagnostics.audits.plan_display import AuditPlanDisplay  # noqa: PLC0415 (it knows this module)
-
         return AuditPlanDisplay(self).plot(ax)
 
     def __str__(self) -> str:
@@ -281,15 +295,15 @@ def _check_pilot(judged: Judged, design: str) -> None:
         )
     if design == "two-stage" and not given:
         raise ValueError(
-            f"design='two-stage' needs the first stage: audit about {_PILOT} to 100 rows at random, fit with them, and "
-            "give them as pilot=."
+            f"design='two-stage' needs the first stage: audit about {PILOT_AUDITS} to 100 rows at random, fit with "
+            "them, and give them as pilot=."
         )
 
 
 def _sizes(n_rows: int, n_free: int) -> Integers:
     """Return the sizes of the curve: none, then from 25 in equal ratios, and what is asked for."""
-    largest = min(max(_LARGEST, n_rows), n_free)
-    curve = np.geomspace(min(_SMALLEST, largest), largest, _POINTS).round().astype(np.intp)
+    largest = min(max(MAX_CURVE_AUDITS, n_rows), n_free)
+    curve = np.geomspace(min(MIN_CURVE_AUDITS, largest), largest, CURVE_POINTS).round().astype(np.intp)
     return np.unique(np.r_[0, curve, n_rows].astype(np.intp))
 
 
@@ -298,21 +312,257 @@ def _names(X: Any, positions: Integers) -> Array:
     return np.array(positions) if index is None or isinstance(index, range) else np.asarray(index[positions])
 
 
-def _remarks(judged: Judged, widths: ModelWidths | None, design: str) -> tuple[str, ...]:
+def _remarks(judged: Judged, widths: "ModelWidths | None", design: str) -> tuple[str, ...]:
     found = []
     if design != "random":
         found.append(_DESIGN_REMARK[0].upper() + _DESIGN_REMARK[1:])
     few = not judged.audited.any() and judged.labels.shape[1] == 1
-    if widths is not None and few and (widths.inference.exchangeable or widths.now() > _HOPELESS):
+    if widths is not None and few and (widths.inference.exchangeable or widths.now() > MAX_WIDTH_TO_PLAN_BY):
         why = (
             "Both models see the same attributes and nothing but the likelihood's form tells them apart"
             if widths.inference.exchangeable
             else "One label column tells next to nothing of the class prior here"
         )
         found.append(
-            f"{why}: what the model expects of audits may be far off. Make a pilot of {_PILOT} random rows first, fit "
-            "with audit=, and plan again with pilot=."
+            f"{why}: what the model expects of audits may be far off. Make a pilot of {PILOT_AUDITS} random rows "
+            "first, fit with audit=, and plan again with pilot=."
         )
     if widths is None:
         found.append("This fit has no information matrix: its own interval cannot be foreseen.")
     return tuple(found)
+
+
+# --- how rows are drawn
+
+
+class Drawn(NamedTuple):
+    """A design: who may be drawn, and in proportion to what."""
+
+    open_: Mask  # rows that audits tell something about
+    free: Mask  # those among them that nobody has checked yet
+    size: Vector  # of each row
+
+    @classmethod
+    def of(cls, judged: Judged, design: str) -> "Drawn":
+        """Return the design; rows that are known to be positive by their label are left out."""
+        open_ = ~judged.labelled if judged.labels_are_sure else np.ones(judged.q.size, dtype=bool)
+        free = open_ & ~judged.audited
+        size = np.ones(judged.q.size)
+        if design != "random":
+            size = np.sqrt(judged.q * (1.0 - judged.q))
+            mean = float(size[free].mean()) if free.any() else 1.0
+            size = np.maximum(size, MIN_RELATIVE_SIZE * mean) if mean > 0 else np.ones(size.size)
+        return cls(open_, free, size)
+
+    def chances(self, n_rows: int) -> Vector:
+        """Return with which probability each row is among `n_rows` new ones; 0 for rows that are not asked for."""
+        k = inclusion_scale(self.size[self.free], n_rows)
+        return np.where(self.free, np.minimum(1.0, k * self.size), 0.0)
+
+    def with_pilot(self, n_rows: int, judged: Judged) -> Vector:
+        """Return with which probability each row was, or is, audited: by a random pilot, or by `n_rows` new ones."""
+        k = inclusion_scale(self.size[self.free], n_rows)
+        new = np.where(self.open_, np.minimum(1.0, k * self.size), 0.0)
+        before = np.zeros(new.size)
+        for kind in (self.open_, ~self.open_):
+            if kind.any():
+                before[kind] = judged.audited[kind].mean()
+        return before + (1.0 - before) * new
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> Any:
+        """Return the positions of `n_rows` rows: each with its own probability, and never twice.
+
+        Systematic sampling of rows in random order (Madow): points one apart fall on a line where every row is as long
+        as its probability.
+        """
+        places = rng.permutation(np.flatnonzero(self.free))
+        ends = np.cumsum(self.chances(n_rows)[places])
+        points = rng.random() + np.arange(n_rows)
+        return np.sort(places[np.minimum(np.searchsorted(ends, points, side="right"), places.size - 1)])
+
+
+# --- how wide the interval will be
+
+
+class ModelWidths(NamedTuple):
+    """A fit, its rows, and what audits would add to its information."""
+
+    inference: PairInference
+    objective: PairObjective
+    engine: Engine
+    drawn: Drawn
+    level: float
+
+    @classmethod
+    def of(cls, judged: Judged, drawn: Drawn, level: float) -> "ModelWidths | None":
+        """Return what the model's own interval needs; None for a fit that has no information matrix."""
+        model = judged.estimator
+        if hasattr(model, "relaxation_"):
+            return None
+        try:
+            inference = known_inference(model)
+        except ValueError:
+            return None
+        if inference.told_by_height:
+            objective, shape = inference.objective, looks_of(model).counts(judged.labels)
+        else:
+            objective = LooksLikelihood(inference.f, ((inference.e,),))
+            shape = (judged.labels == 1).astype(np.int8), np.ones_like(judged.labels)
+        rows = check_rows(model, judged.X)
+        engine = attach(rows, labels=shape[0], looks=shape[1], audit=judged.audit, w=np.ones(rows.n_rows))
+        return cls(inference, objective, engine, drawn, level)
+
+    def gain(self, chance: Vector) -> Matrix:
+        """Return what checks with these probabilities add to the information."""
+        rows = attach(self.engine, chance=chance)
+        (found,) = rows.total(lost_information, self.objective, self.inference.parameters)
+        return np.asarray(found)
+
+    def now(self) -> float:
+        """Return the width of the fit's own interval."""
+        low, high = self.inference.class_prior_interval(self.level)
+        return high - low
+
+    def expected(self, sizes: Any) -> Vector:
+        """Return the expected widths after so many new audits."""
+        inference = self.inference
+        base = inference.penalised_information()
+        equal = bool(np.ptp(self.drawn.size[self.drawn.free]) == 0)
+        of_one = self.gain(self.drawn.chances(1)) if equal else None
+        gains = [size * of_one if of_one is not None else self.gain(self.drawn.chances(int(size))) for size in sizes]
+        return np.array([self._width(base + gain) for gain in gains])
+
+    def _width(self, information: Matrix) -> float:
+        prior = self.inference.class_prior
+        (error,) = uncertainty.precision(information, noise=self.inference.noise).errors(prior.gradient[None])
+        slope = prior.value * (1.0 - prior.value)
+        error = float(np.hypot(error, np.sqrt(prior.row_variance))) / slope if slope > 0 else np.inf
+        centre = np.log(prior.value) - np.log1p(-prior.value) if slope > 0 else np.inf
+        low, high = logit_interval(np.asarray(centre), np.asarray(error), quantile(self.level))
+        return float(high - low)
+
+
+def difference_widths(judged: Judged, drawn: Drawn, sizes: Any, level: float) -> Vector:
+    r"""Return the expected widths of `audited_class_prior` after so many new audits, together with the pilot's.
+
+    A row's difference has the variance :math:`q(1-q)` if the model is right. The mean of that over rows and what pilot
+    audits show are averaged, the first as if it were 20 audits; rows keep their proportions.
+    """
+    q, n = judged.q[drawn.open_], judged.q.size
+    own = q * (1.0 - q)
+    checked = judged.audited[drawn.open_]
+    m = int(checked.sum())
+    spread = float(own.mean())
+    if m > 1:
+        differences = (judged.audit[drawn.open_][checked] == 1) - q[checked]
+        spread = (AUDITS_MODEL_IS_WORTH * spread + m * float(differences.var(ddof=1))) / (AUDITS_MODEL_IS_WORTH + m)
+    each = own * (spread / own.mean()) if own.any() else np.full(q.size, spread)
+    alpha = float(judged.q.mean())
+    rows = alpha * (1.0 - alpha) / n
+    equal = bool(np.ptp(drawn.size[drawn.free]) == 0)
+    widths = []
+    for size in sizes:
+        total = m + int(size)
+        if total < 2:  # without audits this estimator knows nothing
+            widths.append(1.0)
+            continue
+        if equal:
+            design = spread * (1.0 - total / q.size) / total
+        else:
+            p = drawn.with_pilot(int(size), judged)[drawn.open_]
+            design = float(((1.0 - p) / p) @ each) / q.size**2
+        variance = (q.size / n) ** 2 * design + rows
+        widths.append(min(1.0, 2.0 * quantile(level) * float(np.sqrt(variance))))
+    return np.array(widths)
+
+
+# --- a picture
+
+
+class AuditPlanDisplay(Display):
+    """Expected width of the interval of the class prior against the number of audits.
+
+    Parameters
+    ----------
+    plan : AuditPlan
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        After `plot`.
+
+    See Also
+    --------
+    plan_audit : Makes the plan.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics import AuditPlanDisplay
+    >>> AuditPlanDisplay.from_estimator(model, X, s)  # doctest: +SKIP
+    """
+
+    def __init__(self, plan: AuditPlan) -> None:
+        if not isinstance(plan, AuditPlan):
+            raise TypeError(
+                f"plan must be what plan_audit returns, an AuditPlan; got {type(plan).__name__}. Of a model, draw "
+                "AuditPlanDisplay.from_estimator(estimator, X, s)."
+            )
+        self.plan = plan
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        s: ArrayLike,
+        n_rows: int = 200,
+        *,
+        pilot: ArrayLike | None = None,
+        level: float = 0.95,
+        ax: Any = None,
+    ) -> Self:
+        """Plan an audit at random and draw what it will be worth.
+
+        Parameters
+        ----------
+        estimator, X, s, n_rows, pilot, level
+            As in `plan_audit`.
+        ax : matplotlib Axes, optional
+            Where to draw. None: a new figure.
+
+        Returns
+        -------
+        AuditPlanDisplay
+        """
+        return cls(plan_audit(estimator, X, s, n_rows, pilot=pilot, level=level)).plot(ax)
+
+    def draw(self, ax: Any) -> None:
+        """Draw into the Axes."""
+        plan, n = self.plan, self.plan.rows.size
+        later = plan.sizes > 0
+        more = "more audits" if plan.n_pilot else "audits"
+        lines = [(plan.expected_width, BLUE, "o", "-", "a fit with audits, if the models are right", False)]
+        lines.append(
+            (plan.expected_width_difference, ORANGE, "s", "--", "audited_class_prior, whatever the model", True)
+        )
+        for widths, colour, marker, style, label, difference in lines:
+            if np.isnan(widths).all():
+                continue
+            ax.plot(plan.sizes[later], widths[later], style, color=colour, label=label)
+            at = plan.width_at(n, difference=difference)
+            ax.plot([n], [at], marker, color=colour, ms=8, label=f"after {n:,} {more}: {at:.3f}")
+        if np.isfinite(plan.expected_width[0]):
+            ax.axhline(
+                plan.expected_width[0], color=GREY, lw=1, ls=":", label=f"the fit now: {plan.expected_width[0]:.3f}"
+            )
+        ax.set_xscale("log")
+        ticks = [size for size in (25, 50, 100, 200, 500, 1000, 2000, 5000) if size <= plan.sizes[-1]]
+        ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        ax.minorticks_off()
+        ax.set_ylim(bottom=0.0)
+        ax.set(
+            xlabel=f"Rows to audit{', beside those of the pilot' if plan.n_pilot else ''}",
+            ylabel=f"Expected width of the {plan.level:.4g} interval",
+            title=f"What {n:,} {more} will say of the class prior",
+        )
+        legend_below(ax)

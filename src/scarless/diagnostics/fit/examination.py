@@ -148,7 +148,7 @@ class Examination:
             propensity_attributes=sample.labelling_columns,
             sample_weight=None if sample.weights is None else sample.row_weight,
             estimator=scorer_of(sample),
-            n_folds=SCAR_FOLDS,
+            cv=SCAR_FOLDS,
             random_state=self.rng,
         )
         return found, sample

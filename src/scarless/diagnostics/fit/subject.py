@@ -202,9 +202,14 @@ class Subject:
         return None if index is None or isinstance(index, range) else index
 
     @property
+    def n_groups(self) -> int:
+        """How many groups the rows of the fit belong to; 0 where the fit was told of none."""
+        return int(getattr(getattr(self.inner, "fitted_pair_", None), "n_groups", 0))
+
+    @property
     def grouped(self) -> bool:
         """Whether rows belong to groups of several, which tests of rows do not know of."""
-        return 0 < getattr(getattr(self.inner, "fitted_pair_", None), "n_groups", 0) < self.n_rows
+        return 0 < self.n_groups < self.n_rows
 
     @cached_property
     def row_weight(self) -> Vector:

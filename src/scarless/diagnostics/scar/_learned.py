@@ -30,9 +30,9 @@ TREES = 100  # of a forest
 LOGISTIC = "logistic"
 
 
-def check_learning(estimator: Any, n_folds: int, user: str) -> None:
+def check_learning(estimator: Any, cv: int, user: str) -> None:
     """Check the parameters that say how to learn."""
-    check_whole(n_folds, "n_folds", at_least=2)
+    check_whole(cv, "cv", at_least=2)
     if estimator is None or (isinstance(estimator, str) and estimator == LOGISTIC):
         return
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
@@ -42,7 +42,7 @@ def check_learning(estimator: Any, n_folds: int, user: str) -> None:
     check_scorer(estimator, (PROBABILITY,), user)
 
 
-def class_columns(roles: Roles, *, estimator: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+def class_columns(roles: Roles, *, estimator: Any, cv: int, rng: np.random.Generator) -> Matrix:
     """Return the columns of the logistic `f`, of unit variance.
 
     What stands for the columns of the class alone: scores and expected attributes, or those columns themselves. Then
@@ -52,9 +52,9 @@ def class_columns(roles: Roles, *, estimator: Any, n_folds: int, rng: np.random.
     if estimator == LOGISTIC or X.shape[1] == 0:
         D = X.toarray() if sparse.issparse(X) else X
     else:
-        _check_folds(n_folds, roles.s)
-        scores = class_scores(X, roles.s, w, estimator=estimator, n_folds=n_folds, rng=rng)
-        D = np.column_stack([scores, expected_attributes(X, roles.Z, w, n_folds=n_folds, rng=rng)])
+        _check_folds(cv, roles.s)
+        scores = class_scores(X, roles.s, w, estimator=estimator, cv=cv, rng=rng)
+        D = np.column_stack([scores, expected_attributes(X, roles.Z, w, cv=cv, rng=rng)])
     return np.asarray(standardised(np.column_stack([D, roles.Z[:, roles.shared]]).astype(np.float64), w))
 
 
@@ -65,7 +65,7 @@ def standardised(X: Any, w: Vector) -> Any:
     return StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=_unless_1(w)).transform(X)
 
 
-def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, n_folds: int, rng: np.random.Generator) -> Matrix:
+def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, cv: int, rng: np.random.Generator) -> Matrix:
     """Return scores of every row, each by models that have not seen the row's fold.
 
     The logit of being labelled by each classifier, and the logit of being positive by a logistic model with a constant
@@ -75,12 +75,12 @@ def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, n_folds: int, 
     chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
     limit = 1.0 / (1.0 + np.exp(FARTHEST))
     with trees_alone(X.shape[0]):
-        chances = [out_of_fold_scores(model, PROBABILITY, X, s, w, n_folds, rng) for model in chosen]
+        chances = [out_of_fold_scores(model, PROBABILITY, X, s, w, cv, rng) for model in chosen]
     learned = [logit(np.clip(chance, limit, 1.0 - limit)) for chance in chances]
-    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, w, n_folds, rng), -FARTHEST, FARTHEST)])
+    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, w, cv, rng), -FARTHEST, FARTHEST)])
 
 
-def expected_attributes(X: Any, Z: Matrix, w: Vector, *, n_folds: int, rng: np.random.Generator) -> Matrix:
+def expected_attributes(X: Any, Z: Matrix, w: Vector, *, cv: int, rng: np.random.Generator) -> Matrix:
     """Return the mean of each column of `Z` given the columns of `X`, by a forest that has not seen the row's fold.
 
     Where the scores miss something of the class that `X` tells, a column of `Z` that goes along with `X` may stand in
@@ -89,18 +89,18 @@ def expected_attributes(X: Any, Z: Matrix, w: Vector, *, n_folds: int, rng: np.r
     forest = _forest(X, ExtraTreesRegressor, 5).set_params(random_state=_seed(rng))
     expected = np.empty_like(Z)
     target = Z.ravel() if Z.shape[1] == 1 else Z  # a forest warns of a single target in a table
-    for others, fold in KFold(n_folds, shuffle=True, random_state=_seed(rng)).split(Z):
+    for others, fold in KFold(cv, shuffle=True, random_state=_seed(rng)).split(Z):
         forest.fit(X[others], target[others], sample_weight=_unless_1(w[others]))
         expected[fold] = forest.predict(X[fold]).reshape(fold.size, -1)
     return expected
 
 
-def _check_folds(n_folds: int, s: Vector) -> None:
+def _check_folds(cv: int, s: Vector) -> None:
     fewest = int(min(s.sum(), (1.0 - s).sum()))
-    if n_folds > fewest:
+    if cv > fewest:
         raise ValueError(
-            f"n_folds={n_folds}, but there are {s.sum():.0f} labelled and {(1.0 - s).sum():.0f} unlabelled rows, and "
-            f"each fold needs one of either kind. Use at most n_folds={fewest}; 5 will do."
+            f"cv={cv}, but there are {s.sum():.0f} labelled and {(1.0 - s).sum():.0f} unlabelled rows, and "
+            f"each fold needs one of either kind. Use at most cv={fewest}; 5 will do."
         )
 
 
@@ -109,9 +109,9 @@ def _forest(X: Any, kind: type, fewest: int) -> Any:
     return kind(TREES, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
 
 
-def _logistic_scores(X: Any, s: Vector, w: Vector, n_folds: int, rng: np.random.Generator) -> Vector:
+def _logistic_scores(X: Any, s: Vector, w: Vector, cv: int, rng: np.random.Generator) -> Vector:
     f, constant = Design.of(np.arange(X.shape[1])), Design.of(np.arange(0))
-    folds = StratifiedKFold(n_folds, shuffle=True, random_state=_seed(rng))
+    folds = StratifiedKFold(cv, shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(s, s.astype(np.int64)):
         problem = PairProblem.of(engine_of(X[others], s=s[others], w=w[others]), f, constant)

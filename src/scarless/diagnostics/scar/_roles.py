@@ -9,18 +9,19 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
-from scarless.checks.order import canonical_order
 from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_of_row_order
 from scarless.checks.tables import take_rows
 from scarless.checks.vectors import check_counts
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.label_tests import independent_columns
-from scarless.outside.notices import warn_user
+from scarless.numerics.order import canonical_order
+from scarless.outside.notices import listed, warn_user
 from scarless.raw.origins import trace_origins
 from scarless.raw.preparation import table_preparation
 
 FEWEST_LABELLED = 20
 FEWEST_PER_ATTRIBUTE = 10  # labelled rows for each attribute that is tested
+NAMED = 6  # attributes in one sentence
 
 
 class Roles(NamedTuple):
@@ -158,18 +159,6 @@ def _prepared(X: Any, selections: dict[str, Any]) -> tuple[Any, list[Any]]:
     return made, moved
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Return names for a sentence, the first few of many.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
 def proviso(names: Sequence[str], shared: Sequence[str]) -> str:
     """Say what must hold for effects of these attributes to be effects on the labelling, and what to do otherwise.
 
@@ -184,12 +173,12 @@ def proviso(names: Sequence[str], shared: Sequence[str]) -> str:
     alone, both = [name for name in names if name not in shared], [name for name in names if name in shared]
     conditions, otherwise = [], "Otherwise this may be an effect on the class"
     if alone:
-        say = f"{alone[0]} says" if len(alone) == 1 else f"{listed(alone) if both else 'they'} say"
+        say = f"{alone[0]} says" if len(alone) == 1 else f"{listed(alone, NAMED) if both else 'they'} say"
         conditions.append(f"{say} nothing of the class once the classification attributes are known")
         such = alone[0] if len(alone) == 1 else "those that may have one"
         otherwise += f": name {such} in classification_attributes too, beside the other columns of the class"
     if both:
-        conditions.append(f"class and labelling are logistic in {listed(both)}")
+        conditions.append(f"class and labelling are logistic in {listed(both, NAMED)}")
     return f"provided that {' and that '.join(conditions)}. {otherwise}."
 
 
@@ -219,12 +208,12 @@ def _check_enough(labelled: float, unlabelled: float, n_tested: int, user: str) 
 def _tell_left_out(left_out: tuple[str, ...], n_tested: int, user: str) -> None:
     if n_tested == 0:
         raise ValueError(
-            f"{user} has nothing to test: every propensity attribute ({listed(left_out)}) is constant. Name "
+            f"{user} has nothing to test: every propensity attribute ({listed(left_out, NAMED)}) is constant. Name "
             "attributes that differ between rows."
         )
     if left_out:
         warn_user(
-            f"{user} leaves out {listed(left_out)}: constant, or a linear combination of the other propensity "
+            f"{user} leaves out {listed(left_out, NAMED)}: constant, or a linear combination of the other propensity "
             "attributes, so that no data tell its effect from theirs.",
             UserWarning,
         )
@@ -233,8 +222,9 @@ def _tell_left_out(left_out: tuple[str, ...], n_tested: int, user: str) -> None:
 def _tell_shared(roles: Roles, user: str) -> None:
     if roles.shared_names:
         warn_user(
-            f"{user}: {listed(roles.shared_names)} may affect the class and the labelling. Only the assumed form tells "
-            "the two effects apart (logistic in both), so a rejection may as well mean that the form is wrong. Leave "
-            "such attributes out of classification_attributes where you know that they do not affect the class.",
+            f"{user}: {listed(roles.shared_names, NAMED)} may affect the class and the labelling. Only the assumed "
+            "form tells the two effects apart (logistic in both), so a rejection may as well mean that the form is "
+            "wrong. Leave such attributes out of classification_attributes where you know that they do not affect the "
+            "class.",
             UserWarning,
         )

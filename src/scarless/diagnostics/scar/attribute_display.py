@@ -73,7 +73,7 @@ class LabellingAttributesDisplay(Display):
         per: str = "deviation",
         sample_weight: ArrayLike | None = None,
         estimator: Any = None,
-        n_folds: int = 5,
+        cv: int = 5,
         level: float = 0.95,
         random_state: Any = None,
         pos_label: Any = None,
@@ -85,7 +85,7 @@ class LabellingAttributesDisplay(Display):
 
         Parameters
         ----------
-        X, s, sample_weight, estimator, n_folds, level, random_state, pos_label
+        X, s, sample_weight, estimator, cv, level, random_state, pos_label
             As in `labelling_attributes`.
         propensity_attributes, classification_attributes : column selectors, optional
             As in `labelling_attributes`. Columns by name, position, slice, mask, callable or polars selector; the name
@@ -106,7 +106,7 @@ class LabellingAttributesDisplay(Display):
             per=per,
             sample_weight=sample_weight,
             estimator=estimator,
-            n_folds=n_folds,
+            cv=cv,
             level=level,
             random_state=random_state,
             pos_label=pos_label,

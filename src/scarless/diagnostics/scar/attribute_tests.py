@@ -12,12 +12,12 @@ from scarless.checks.options import check_choice, check_share
 from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
-from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
+from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.interval import quantile
 from scarless.numerics.label_tests import holm
 from scarless.outside.extras import need
-from scarless.outside.notices import warn_user
+from scarless.outside.notices import listed, warn_user
 
 COLUMNS = ("effect", "low", "high", "statistic", "p_value", "p_adjusted")
 UNITS = ("unit", "deviation")
@@ -98,18 +98,18 @@ class LabellingAttributes:
         words = []
         if found:
             words.append(
-                f"The labelling depends on {listed(found)} (Holm-adjusted p below {SIGNIFICANT}), "
+                f"The labelling depends on {listed(found, NAMED)} (Holm-adjusted p below {SIGNIFICANT}), "
                 f"{proviso(found, self.shared)}"
             )
         elif cleared:
             words.append(
-                f"No evidence that the labelling depends on {listed(cleared)} (Holm-adjusted p of at least "
+                f"No evidence that the labelling depends on {listed(cleared, NAMED)} (Holm-adjusted p of at least "
                 f"{SIGNIFICANT})."
             )
         if untested:
             words.append(
-                f"Could not be tested: {listed(untested)} (constant, a linear combination of others, or the likelihood "
-                "is flat)."
+                f"Could not be tested: {listed(untested, NAMED)} (constant, a linear combination of others, or the "
+                "likelihood is flat)."
             )
         return " ".join(words)
 
@@ -169,7 +169,7 @@ def labelling_attributes(
     sample_weight: ArrayLike | None = None,
     per: str = "unit",
     estimator: Any = None,
-    n_folds: int = 5,
+    cv: int = 5,
     level: float = 0.95,
     random_state: Any = None,
     pos_label: Any = None,
@@ -201,7 +201,7 @@ def labelling_attributes(
         attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
-    sample_weight, estimator, n_folds, random_state, pos_label
+    sample_weight, estimator, cv, random_state, pos_label
         As in `scar_test`.
     level : float, default=0.95
         Of each interval by itself.
@@ -237,7 +237,7 @@ def labelling_attributes(
     """
     check_choice(per, "per", UNITS)
     check_share(level, "level")
-    check_learning(estimator, n_folds, "labelling_attributes")
+    check_learning(estimator, cv, "labelling_attributes")
     rng = check_random_stream(random_state)
     roles = check_roles(
         X,
@@ -248,7 +248,7 @@ def labelling_attributes(
         pos_label=pos_label,
         user="labelling_attributes",
     )
-    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
+    D = class_columns(roles, estimator=estimator, cv=cv, rng=rng)
     centred = roles.Z - np.average(roles.Z, axis=0, weights=roles.w)
     deviation = np.sqrt(np.average(centred**2, axis=0, weights=roles.w))
     fit = compare(D, centred / deviation, roles.s, roles.w)
@@ -289,8 +289,8 @@ def _table(
 
 def _warn_of_unknown(names: list[str]) -> None:
     warn_user(
-        f"labelling_attributes cannot tell the effect of {listed(names)}: the likelihood is flat there. Too few rows "
-        "are labelled, or the effect on the class explains the labels as well; name fewer propensity_attributes, or "
-        "leave these out of classification_attributes.",
+        f"labelling_attributes cannot tell the effect of {listed(names, NAMED)}: the likelihood is flat there. Too few "
+        "rows are labelled, or the effect on the class explains the labels as well; name fewer propensity_attributes, "
+        "or leave these out of classification_attributes.",
         UserWarning,
     )

@@ -12,7 +12,7 @@ from scarless.checks.options import check_choice, check_whole
 from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
-from scarless.diagnostics.scar._roles import Roles, check_roles, listed, proviso
+from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.label_tests import (
     below_thresholds,
@@ -21,6 +21,7 @@ from scarless.numerics.label_tests import (
     largest_distances,
     score_statistic,
 )
+from scarless.outside.notices import listed
 
 METHODS = ("score", "likelihood-ratio", "wald", "kolmogorov-smirnov")
 MOST_THRESHOLDS = 20  # per attribute, for the Kolmogorov-Smirnov distance
@@ -71,7 +72,7 @@ class SCARTest:
     shared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        names = listed(self.attributes)
+        names = listed(self.attributes, NAMED)
         how = f"{self.method} test, {self._statistic_in_words()}, p = {p_text(self.p_value)}"
         if np.isnan(self.p_value):
             return (
@@ -116,7 +117,7 @@ def scar_test(
     sample_weight: ArrayLike | None = None,
     method: str = "score",
     estimator: Any = None,
-    n_folds: int = 5,
+    cv: int = 5,
     n_simulations: int = 999,
     random_state: Any = None,
     pos_label: Any = None,
@@ -181,7 +182,7 @@ def scar_test(
         (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
         ``LogisticRegression``, so that a sparse table and a dense copy of it get different p-values. "logistic": `f` is
         a logistic model of the classification attributes themselves.
-    n_folds : int, default=5
+    cv : int, default=5
         Folds of what is learned out of fold; at most as many as labelled, and as unlabelled, rows.
     n_simulations : int, default=999
         Labellings drawn under SCAR; for "kolmogorov-smirnov" only.
@@ -224,7 +225,7 @@ def scar_test(
     depends on x2, provided that x2 says nothing of the class once the classification attributes are known. ...
     """
     check_choice(method, "method", METHODS)
-    check_learning(estimator, n_folds, "scar_test")
+    check_learning(estimator, cv, "scar_test")
     check_whole(n_simulations, "n_simulations", at_least=19)
     rng = check_random_stream(random_state)
     roles = check_roles(
@@ -236,7 +237,7 @@ def scar_test(
         pos_label=pos_label,
         user="scar_test",
     )
-    D = class_columns(roles, estimator=estimator, n_folds=n_folds, rng=rng)
+    D = class_columns(roles, estimator=estimator, cv=cv, rng=rng)
     if method == "kolmogorov-smirnov":
         found = by_simulation(D, roles.Z, roles.s, roles.w, n_simulations, rng)
     elif method == "score":
@@ -316,8 +317,8 @@ def _in_words(roles: Roles, estimator: Any) -> str:
     if roles.X_class.shape[1]:
         forms.append("logistic in the classification attributes" if estimator == LOGISTIC else "learned out of fold")
     if roles.shared_names:
-        forms.append(f"logistic in {listed(roles.shared_names)}")
+        forms.append(f"logistic in {listed(roles.shared_names, NAMED)}")
     return (
-        f"Pr(labelled | positive) is the same whatever the values of {listed(roles.names)}; Pr(positive | x) is "
-        f"{' and '.join(forms)}{f', and does not depend on {listed(alone)}' if alone else ''}"
+        f"Pr(labelled | positive) is the same whatever the values of {listed(roles.names, NAMED)}; Pr(positive | x) "
+        f"is {' and '.join(forms)}{f', and does not depend on {listed(alone, NAMED)}' if alone else ''}"
     )

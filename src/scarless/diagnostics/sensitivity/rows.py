@@ -25,6 +25,7 @@ from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.sharp_bounds import Box
+from scarless.outside.notices import listed
 
 ROUNDING = 1e-12  # by which f e of the user's own making may exceed e
 
@@ -217,7 +218,8 @@ def make_quantity(
         if value is None and option in NEEDS[name]:
             raise ValueError(f"quantity={name!r} needs {option}=; it is not given.")
         if value is not None and option not in NEEDS[name]:
-            raise ValueError(f"{option} is not used by quantity={name!r}, which takes {_listed(NEEDS[name])}.")
+            takes = listed(NEEDS[name]) or "nothing more"
+            raise ValueError(f"{option} is not used by quantity={name!r}, which takes {takes}.")
     if name in _OF_DECISIONS:
         return _of_decisions(name, rows, decisions)
     if name == "roc_auc":
@@ -233,10 +235,6 @@ def make_quantity(
         label = "class prior" if rows.s is None else "share of positives"
         return Quantity(label, lambda box: sharp_bounds.mean_bounds(box, rows.weight))
     return Quantity("label frequency", lambda box: sharp_bounds.label_frequency_bounds(box, rows.weight, rows.labelled))
-
-
-def _listed(options: tuple[str, ...]) -> str:
-    return " and ".join(options) if options else "nothing more"
 
 
 def _of_decisions(name: str, rows: Rows, decisions: Any) -> Quantity:

@@ -9,6 +9,7 @@ import numpy as np
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.uncertainty import Precision
+from scarless.outside.notices import listed
 from scarless.pair.inference import PairInference
 
 CLASSIFIER, PROPENSITY = "classifier", "propensity model"
@@ -211,27 +212,15 @@ def of_all(parameters: Sequence[Parameter]) -> str:
     for model in (CLASSIFIER, PROPENSITY):
         of_model = [p for p in parameters if p.model == model]
         names = [f"the {p.attribute}" if p.is_intercept else p.attribute for p in of_model]
-        told += [f"{listed(names)} of the {model}"] if names else []
-    return listed(told)
+        told += [f"{listed(names, NAMED)} of the {model}"] if names else []
+    return listed(told, NAMED)
 
 
 def entering(names: list[str]) -> str:
     """Say that attributes enter both models."""
-    return f"{listed(names)} enter{'s' if len(names) == 1 else ''} both models"
+    return f"{listed(names, NAMED)} enter{'s' if len(names) == 1 else ''} both models"
 
 
 def two_effects(names: list[str]) -> str:
     """Name what attributes do in both models."""
     return f"{'its' if len(names) == 1 else 'their'} two effects"
-
-
-def listed(names: list[str]) -> str:
-    """Join names by commas and a last "and"; the end of a long list is counted.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"]), listed(list("abcdefg"))
-    ('a, b and c', 'a, b, c, d, e and 2 more')
-    """
-    shown = names[:NAMED] + ([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown)

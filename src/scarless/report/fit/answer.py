@@ -127,6 +127,11 @@ def _notes(subject: Subject, why_none: str, *, nothing: bool) -> list[str]:
         notes.append(f"Intervals are meant to cover with a probability of {share(subject.level)}.{_measured(subject)}")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
+    if subject.grouped:
+        notes.append(
+            f"Rows belong to {count(subject.n_groups)} groups. Intervals account for rows of a group that depend on "
+            "each other; the tests below do not."
+        )
     if subject.audited.any():
         found = float(subject.weight @ ((subject.audit == 1) & (subject.s == 0)))
         notes.append(f"{count(found)} of the positives without a label are known by name: audits found them.")

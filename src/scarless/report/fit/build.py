@@ -17,8 +17,9 @@ from scarless.numerics.arrays import ArrayLike
 from scarless.outside.plain_words import plain
 from scarless.report.fit.answer import make_answer
 from scarless.report.fit.checks import make_checks
-from scarless.report.fit.data import Fact, FitReport
+from scarless.report.fit.data import Fact
 from scarless.report.fit.looks import make_given
+from scarless.report.fit.page import FitReport
 from scarless.report.fit.parts import make_columns, make_effects, make_ranked
 from scarless.report.words import text
 

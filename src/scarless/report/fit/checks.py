@@ -25,6 +25,17 @@ FIRM_FACTOR = 2.0  # within which a wrong labelling must matter no more than cha
 NOT_SAID = f"Not to be said: {SILENT}."
 MOST_NAMED = 6  # names in a sentence
 Ask = Callable[[str, str, Examination], Check]
+DOING = {  # what is said while a check runs
+    "identifiability": "checking whether the data settle it",
+    "audits": "comparing the audits with the model",
+    "looks": "comparing the looks with the model",
+    "facts": "comparing the rows with what is known from elsewhere",
+    "selection": "comparing the chosen model with the others",
+    "scar": "testing whether the labelling depends on the columns named for it",
+    "profile": "finding which shares of positives the labels allow",
+    "calibration": "comparing labels with predictions",
+    "sensitivity": "finding what a wrong model of the labelling would change",
+}
 
 
 def make_checks(exam: Examination, tell: Callable[[str], None]) -> tuple[Check, ...]:
@@ -40,7 +51,7 @@ def make_checks(exam: Examination, tell: Callable[[str], None]) -> tuple[Check, 
     )
     found = []
     for key, title, function in parts:
-        tell(title)
+        tell(DOING[key])
         try:
             found.append(function(key, title, exam))
         except REFUSALS as error:

@@ -1,14 +1,9 @@
-"""What a report of a fit says, as plain data: numbers, strings and tuples of them; None where there is no number."""
+"""The parts of a report of a fit, as plain data: numbers, strings and tuples of them; None where there is no number."""
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from scarless.outside.files import write_whole
 from scarless.raw.origins import Origin
-
-SCHEMA = 1  # of the JSON: raised where a key changes its meaning or goes
 
 
 @dataclass(frozen=True)
@@ -179,87 +174,6 @@ class Fact:
 
     name: str
     value: str
-
-
-@dataclass(frozen=True, repr=False)
-class FitReport:
-    """The report of a fit, made by `model_report`; prints as its answer.
-
-    Attributes
-    ----------
-    title : str
-    kind : str
-        Name of the classifier.
-    level : float
-        Nominal probability that intervals cover.
-    answer : Answer
-        How many positives there are, and what to know before one believes it.
-    ranked : Ranked
-        The unlabelled rows that are most probably positive, with reasons.
-    effects : tuple of Effects
-        What drives the class, and what the labelling.
-    checks : tuple of Check
-        Whether it can be believed.
-    columns : tuple of Column
-        What was done to the raw columns.
-    warnings : tuple of str
-        Raised while the report was made, and those of the fit that `run` tells of.
-    run : tuple of Fact
-        Versions, seed, and what else is needed to repeat it.
-    command : str
-        How to repeat it; empty where nobody said.
-    given : tuple of Fact
-        What there was to go by beside one label of each row: audits, looks, facts from elsewhere. Mostly empty.
-    """
-
-    title: str
-    kind: str
-    level: float
-    answer: Answer
-    ranked: Ranked
-    effects: tuple[Effects, ...]
-    checks: tuple[Check, ...]
-    columns: tuple[Column, ...]
-    warnings: tuple[str, ...]
-    run: tuple[Fact, ...]
-    command: str
-    given: tuple[Fact, ...] = ()
-
-    def to_json(self) -> str:
-        """Return everything as JSON, with the same keys for every model; null where there is no number."""
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-
-    def to_html(self) -> str:
-        """Return one HTML page that needs nothing else."""
-        from scarless.report.fit.page import render_fit  # noqa: PLC0415 (data know nothing of pages until asked)
-
-        return render_fit(self)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page, or the data where the name ends in .json: as a whole or not at all.
-
-        Parameters
-        ----------
-        path : path
-            Its folder must be there.
-
-        Returns
-        -------
-        path
-        """
-        place = Path(path)
-        write_whole(place, self.to_json() if place.suffix.lower() == ".json" else self.to_html())
-        return place
-
-    def __str__(self) -> str:
-        return " ".join([*self.answer.cautions, self.answer.sentence])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415 (for notebooks only)
-
-        return "".join(f"<p>{escape(text)}</p>" for text in (*self.answer.cautions, self.answer.sentence))
 
 
 def find(parts: tuple[Any, ...], key: str) -> Any:

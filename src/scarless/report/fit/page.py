@@ -1,22 +1,38 @@
-"""From the data of a report to one page: drawings as shapes with coordinates, numbers in people's form, a template.
+"""The report of a fit, and its page: drawings as shapes with coordinates, numbers in people's form, a template.
 
 Nothing is computed here. Drawings are as wide as a telephone, and know nothing of colours and fonts.
 """
 
+import json
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
+from html import escape
 from math import ceil, exp, log
+from pathlib import Path
 from typing import Any
 
 from scarless.outside.extras import need
+from scarless.outside.files import write_whole
 from scarless.report import words
 from scarless.report.figures import WIDTH, Area, Dot, Line, Panel, Text, nice_step, ticks_between
-from scarless.report.fit.data import Answer, Effect, Effects, Estimate, FitReport, NumberTable, Picture
+from scarless.report.fit.data import (
+    Answer,
+    Check,
+    Column,
+    Effect,
+    Effects,
+    Estimate,
+    Fact,
+    NumberTable,
+    Picture,
+    Ranked,
+)
 from scarless.report.tables import Table, section
 from scarless.report.words import NOTHING, share, signed, text
 
+SCHEMA = 1  # of the JSON: raised where a key changes its meaning or goes
 FIRST_ROWS = 20  # ranked rows above the fold
 MOST_EFFECTS = 500  # on the page; the data have all
 MOST_COLUMNS = 300
@@ -29,6 +45,83 @@ SHOWN = 25  # effects in a picture, and above the fold
 NARROWEST, WIDEST = log(2.0), log(20.0)  # of a forest plot, from 1 to its end
 TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis of the bar
+
+
+@dataclass(frozen=True, repr=False)
+class FitReport:
+    """The report of a fit, made by `model_report`; prints as its answer.
+
+    Attributes
+    ----------
+    title : str
+    kind : str
+        Name of the classifier.
+    level : float
+        Nominal probability that intervals cover.
+    answer : Answer
+        How many positives there are, and what to know before one believes it.
+    ranked : Ranked
+        The unlabelled rows that are most probably positive, with reasons.
+    effects : tuple of Effects
+        What drives the class, and what the labelling.
+    checks : tuple of Check
+        Whether it can be believed.
+    columns : tuple of Column
+        What was done to the raw columns.
+    warnings : tuple of str
+        Raised while the report was made, and those of the fit that `run` tells of.
+    run : tuple of Fact
+        Versions, seed, and what else is needed to repeat it.
+    command : str
+        How to repeat it; empty where nobody said.
+    given : tuple of Fact
+        What there was to go by beside one label of each row: audits, looks, facts from elsewhere. Mostly empty.
+    """
+
+    title: str
+    kind: str
+    level: float
+    answer: Answer
+    ranked: Ranked
+    effects: tuple[Effects, ...]
+    checks: tuple[Check, ...]
+    columns: tuple[Column, ...]
+    warnings: tuple[str, ...]
+    run: tuple[Fact, ...]
+    command: str
+    given: tuple[Fact, ...] = ()
+
+    def to_json(self) -> str:
+        """Return everything as JSON, with the same keys for every model; null where there is no number."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+    def to_html(self) -> str:
+        """Return one HTML page that needs nothing else."""
+        return render_fit(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, or the data where the name ends in .json: as a whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            Its folder must be there.
+
+        Returns
+        -------
+        path
+        """
+        place = Path(path)
+        write_whole(place, self.to_json() if place.suffix.lower() == ".json" else self.to_html())
+        return place
+
+    def __str__(self) -> str:
+        return " ".join([*self.answer.cautions, self.answer.sentence])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(text)}</p>" for text in (*self.answer.cautions, self.answer.sentence))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from scarless.checks.order import canonical_order, column_salts, equal_rows, salts_by_rows, table_salts
 from scarless.checks.tables import take_rows
 from scarless.engines.blocks import Wrapped
+from scarless.numerics.order import canonical_order, column_salts, equal_rows, salts_by_rows, table_salts
 
 TABLES = hnp.arrays(
     np.float64,
