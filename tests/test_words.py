@@ -58,7 +58,7 @@ def test_a_signature_reads_well_in_help(call):
 def test_an_array_is_called_an_array():
     assert "s: ArrayLike" in str(CALLS["scar_test"])
     assert "sample_weight: ArrayLike | None = None" in str(CALLS["scar_test"])
-    assert str(CALLS["SCARClassifier.predict_propensity"]) == "(self, X: Any) -> Vector"
+    assert str(CALLS["SCARClassifier.predict_proba"]) == "(self, X: Any) -> Vector"
     assert "audit: ArrayLike | None = None" in str(CALLS["SAREMClassifier.fit"])
 
 
