@@ -52,8 +52,9 @@ from scarless.models.telling import (
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Matrix, Vector
 from scarless.numerics.interval import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
+from scarless.pair.crossed import SLOPE_C
 from scarless.pair.facts import check_known, labelling_of
-from scarless.pair.fit import PairFit
+from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.fitted import FittedPair, Looks, NoRowIntervals, StandardErrors
 from scarless.pair.form import SUSPECT, FormTest, check_form, unnamed_driver
 from scarless.pair.groups import warn_of_heavy_rows
@@ -623,6 +624,14 @@ class PairClassifier(PUClassifier):
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
         for told in self._told:
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
+
+    def _doubt_looks_of(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
+        """Store and doubt looks of a relaxed fit: `problem` is that of its table, `parameters` are its own there."""
+        problem = problem._replace(C=SLOPE_C)
+        top = fit_pair(problem, parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
+        inference = pair_inference(problem, top.at(parameters))
+        self._pair = replace(self.fitted_pair_, shares=inference)
+        self._store_looks(given, problem, top, inference)
 
     def _doubts_of_looks(self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference) -> list[str]:
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""

@@ -85,12 +85,17 @@ class ReadLooks(NamedTuple):
     doubts: tuple[str, ...]
 
 
-def tells_more(model: Any, X: Any, y: Any, audit: Any) -> bool:
-    """Whether a fit has more to go by than one label of each row."""
-    said, known = labelling_of(model), check_known(model.known)
+def tells_more(model: Any, X: Any, y: Any, audit: Any, *, by_levels: bool = False) -> bool:
+    """Whether a fit has more to go by than one label of each row.
+
+    `by_levels`: what is known of all rows is told by the levels of a relaxed fit, and needs no more.
+    """
+    said, shares = labelling_of(model), check_known(model.known).shares
+    if by_levels:
+        shares = tuple(each for each in shares if getattr(each, "where", None) or getattr(each, "look", None))
     # What is not "keep" is refused where there is no audit.
     kept = isinstance(said.audit_labels, str) and said.audit_labels == "keep"
-    more = audit is not None or not kept or names_several(X, y) or bool(known.shares) or bool(said.visit_attributes)
+    more = audit is not None or not kept or names_several(X, y) or bool(shares) or bool(said.visit_attributes)
     more = more or any(each is not None for each in (said.offset, said.bounds))
     rate = said.false_positive_rate
     return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,11 +32,9 @@ from scarless.pair.crossed import (
     warn_unless_settled,
 )
 from scarless.pair.facts import check_known
-from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.groups import BY_MEAN, GROUPS_NEED, as_shares, check_groups, warn_of_heavy_rows
-from scarless.pair.inference import pair_inference
 from scarless.pair.logistic import Training
 from scarless.pair.optima import Step, warn_if_exchangeable
 from scarless.pair.problem import PairProblem
@@ -424,10 +421,7 @@ class SAREMClassifier(PairClassifier):
             self._warn_of_driver(training, [fit.u], fit.weight, given.e_columns)
         else:
             relaxed, parameters = problem_on_table(crossed, training, problem)
-            top = fit_pair(relaxed, parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
-            inference = pair_inference(relaxed, top.at(parameters))
-            self._pair = replace(pair, shares=inference)
-            self._store_looks(given, relaxed, top, inference)
+            self._doubt_looks_of(given, relaxed, parameters)
             warn_of_heavy_rows(float(relaxed.totals.n_rows), relaxed.weight, name, BY_MEAN)
         if given.looks is None or not given.looks.n_audited:
             self._warn_if_level_is_unknown(pair.labelled)

@@ -1,8 +1,7 @@
 """Stacking of cross-fitted classifiers for positive and unlabelled data with biased labels."""
 
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -10,23 +9,31 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_flag, check_jobs, check_positive, check_share, check_whole, shown
+from scarless.engines import attach
 from scarless.models.base import check_attribute_sets
 from scarless.models.pair import PairClassifier
+from scarless.models.reading import Given, read_table, tells_more, without_columns
 from scarless.models.summary import (
     MemberSummary,
     StackSummary,
     attribute_names,
     few_labels_remarks,
     propensity_parameters,
+    told_of_shares,
 )
-from scarless.models.telling import CLAIM_DISAGREES, told_of_drivers, warn_if_all_labelled, warn_if_all_positive
-from scarless.numerics.arrays import ArrayLike, Columns
+from scarless.models.telling import (
+    CLAIM_DISAGREES,
+    remarks_on_looks,
+    told_of_drivers,
+    warn_if_all_labelled,
+    warn_if_all_positive,
+)
+from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.interval import Interval
-from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.cross_fit import held_out
-from scarless.pair.crossed import CrossOptions, counted, numeric_columns
+from scarless.pair.crossed import CrossOptions, counted, dense, numeric_columns, on_rows, row_values
 from scarless.pair.facts import check_known
 from scarless.pair.fitted import FittedPair, StackSource, digest_of
 from scarless.pair.folds import Fold, check_folds
@@ -42,7 +49,7 @@ from scarless.pair.groups import (
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, levels_interval, relax
+from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, levels_interval
 from scarless.pair.stack import (
     MOST_COLUMNS,
     NAIVE,
@@ -56,6 +63,7 @@ from scarless.pair.stack import (
     nameless_logistic_member,
     needs_dense,
     refuse_sparse,
+    relaxed_logits,
     weighted_variance,
 )
 
@@ -112,8 +120,11 @@ class SARStackingClassifier(PairClassifier):
         Without names, and with at most 100 columns: whether up to three columns that the labels say drive the labelling
         are taken for propensity attributes, with a warning. Each must raise the likelihood of the labels, all together
         that of held-out labels by 7 nats each, and the class must still tell rows further apart than the propensity.
+    labelling : Labelling, optional
+        What is said of the labelling beyond its attributes, as in `SAREMClassifier`: attributes of single looks, an
+        offset, bounds, looks with coefficients of their own, false positives, what labels of audited rows mean.
     known : list, optional
-        What is known from elsewhere of all rows: `ClassPrior` and `LabelFrequency`, each with a standard error. There
+        What is known from elsewhere: `ClassPrior` and `LabelFrequency`, each with a standard error. There
         is a warning where it and the labels disagree. Unless it says otherwise there are ``ImaginaryAudits(4)`` with
         named attributes, and 1 without: before labels are seen, the label frequency has a Beta distribution around one
         half. Unlike what is known, imaginary audits do not count for intervals.
@@ -188,6 +199,7 @@ class SARStackingClassifier(PairClassifier):
         C: float = 1.0,
         propensity_C: float = 1.0,
         find_attributes: bool = True,
+        labelling: Any = None,
         known: Any = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -203,6 +215,7 @@ class SARStackingClassifier(PairClassifier):
         self.C = C
         self.propensity_C = propensity_C
         self.find_attributes = find_attributes
+        self.labelling = labelling
         self.known = known
         self.tol = tol
         self.max_iter = max_iter
@@ -228,13 +241,12 @@ class SARStackingClassifier(PairClassifier):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+        y : array of shape (n_rows,) or (n_rows, n_looks)
+            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows; several looks as in `SAREMClassifier`.
         sample_weight : array of shape (n_rows,), optional
             How often each row counts.
-        audit : None
-            Not read: a stack is judged by one label of each row. `SAREMClassifierCV` takes audits, and so does
-            `SAREMClassifier` with an estimator of your own.
+        audit : array of shape (n_rows,), optional
+            The true class, 1 or 0, of rows that someone checked, as in `SAREMClassifier`.
         groups : array of shape (n_rows,) or "rows", optional
             What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
             and intervals of class prior and label frequency account for rows of a group that depend on each other.
@@ -244,47 +256,53 @@ class SARStackingClassifier(PairClassifier):
         -------
         self
         """
-        if audit is not None:
-            raise ValueError(
-                "SARStackingClassifier learns from one label of each row, and does not take audits (audit=). Fit "
-                "SAREMClassifierCV().fit(X, y, audit=audit), or with a classifier of your own "
-                "SAREMClassifier(HistGradientBoostingClassifier()).fit(X, y, audit=audit). A share of positives "
-                "that audits gave you goes into the stack as a fact: known=[ClassPrior(value, se=...)]."
-            )
         estimators = self._check_parameters()
-        everything = self._check_training(X, y, as_shares(sample_weight, groups))
-        training = counted(everything)
-        _check_facts(check_known(self.known).shares, training)
-        named = self._columns(X, self.propensity_attributes, "propensity_attributes")
-        # A propensity that sees every column could take the classifier's place: naming all is naming none.
-        self._nameless = named.size in (0, self.n_features_in_)
-        named = np.arange(0) if self._nameless else named
-        sets = partial(
-            check_attribute_sets,
-            self.attribute_sets,
-            n_columns=self.n_features_in_,
-            columns_of=lambda given: self._columns(X, given, "attribute_sets"),
-        )
+        sample_weight = as_shares(sample_weight, groups)
+        more = tells_more(self, X, y, audit, by_levels=True)
+        if more:
+            everything, training, given = read_table(self, X, y, sample_weight, audit)
+        else:
+            everything = self._check_training(X, y, sample_weight)
+            training = counted(everything)
+            _check_facts(check_known(self.known).shares, training)
+            named = self._columns(X, self.propensity_attributes, "propensity_attributes")
+            given = Given(without_columns(training, self._coding), np.arange(self.n_features_in_), named)
+        # With one label a propensity that sees every column could take the classifier's place: all is none.
+        self._nameless = not given.e_columns.size or (not more and given.e_columns.size == self.n_features_in_)
+        named = np.arange(0) if self._nameless else given.e_columns
         estimators = self._suited(estimators, training)
         group = None if groups is None else check_groups(groups, X)
-        split = None if means_rows(groups) else group
-        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=split)
-        stack = self._fit_stack(estimators, sets(named), training, folds, named)
+        split, audited = None if means_rows(groups) else group, given.audit if given.audit.size else None
+        folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=split, audit=audited)
+        rows = _Rows(training, given, given.problem(self.C, self.propensity_C), folds)
+        stack = self._fit_stack(estimators, self._sets(X, given, named), rows, named)
         self._found, self._gain = np.arange(0), 0.0
-        if self._nameless and (columns := self._search(stack, training, folds)).size:
-            found = self._fit_stack(estimators, sets(columns), training, folds, columns)
-            stack = self._better(stack, found, training, folds)
-        logits = [each.u for each in stack.members if each.weight]
-        self._warn_of_driver(training, logits, held_out(training.weight, folds), named)
-        self._store(stack, training, folds)
-        if group is not None:
-            f, e, of_rows = self._class_probability(X), self.predict_propensity(X), group[everything.weight > 0]
-            counts = everything.weight > 0
-            grown = design_effect(f[counts], e[counts], training.s, training.weight, of_rows)
-            self._widen(grown, int(np.unique(of_rows).size))
-        else:
+        if self._nameless and (columns := self._search(stack, rows)).size:
+            found = self._fit_stack(estimators, self._sets(X, given, columns), rows, columns)
+            stack = self._better(stack, found, rows)
+        if not more:
+            logits = [each.u for each in stack.members if each.weight]
+            self._warn_of_driver(training, logits, rows.held, named)
+        self._store(stack, rows)
+        if group is None:
             warn_of_heavy_rows(training.s.size, float(training.weight.sum()), type(self).__name__)
+            return self
+        of_rows = group[everything.weight > 0]
+        f, e = self.fitted_pair_.chances(attach(self.fitted_pair_.rows(training.X), **row_values(rows.problem)))
+        grown = design_effect(f, e, training.s, training.weight, of_rows)
+        self._widen(grown, int(np.unique(of_rows).size))
         return self
+
+    def _sets(self, X: Any, given: Given, e_columns: Columns) -> dict[str, Columns]:
+        """Return the columns of each set of attributes; what belongs to single looks is in none of them."""
+        taken = np.arange(0) if given.looks is None else given.looks.taken
+        sets = check_attribute_sets(
+            self.attribute_sets,
+            e_columns,
+            self.n_features_in_,
+            lambda chosen: self._columns(X, chosen, "attribute_sets"),
+        )
+        return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
 
     def _widen(self, times: float, n_groups: int) -> None:
         """Have intervals of shares and of rows account for groups, which raise variances so many times."""
@@ -293,7 +311,7 @@ class SARStackingClassifier(PairClassifier):
             self.members_[place] = replace(each, relaxation=widened_relaxation(each.relaxation, times))
         self._pair = replace(
             pair,
-            source=StackSource(tuple(self.members_), self.relaxation_, pair.e_columns),
+            source=replace(self._source, stacked=tuple(self.members_), relaxation=self.relaxation_),
             relaxation=self.relaxation_,
             levels=widened(pair.levels, times),
             n_groups=n_groups,
@@ -327,7 +345,7 @@ class SARStackingClassifier(PairClassifier):
         check_whole(self.max_iter, "max_iter", at_least=1)
         check_jobs(self.n_jobs)
         check_flag(self.find_attributes, "find_attributes")
-        _check_known(self.known)
+        check_known(self.known)
         return _check_estimators(self.estimators)
 
     def _inner(self) -> Any:
@@ -342,7 +360,7 @@ class SARStackingClassifier(PairClassifier):
         tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
         return tags
 
-    def _options(self, *, nameless: bool) -> CrossOptions:
+    def _options(self, rows: "_Rows", *, nameless: bool) -> CrossOptions:
         known = check_known(self.known, audits=NAMELESS_AUDITS if nameless else NAMED_AUDITS)
         return CrossOptions(
             C=self.C,
@@ -352,70 +370,61 @@ class SARStackingClassifier(PairClassifier):
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
             follow=FOLLOW if nameless else 0.0,
-            known=known.shares,
+            known=() if rows.problem.told_by_height else known.shares,  # else they are facts of the problem
         )
 
     def _fit_stack(
-        self,
-        estimators: list[tuple[str, Any]],
-        sets: dict[str, Columns],
-        training: Training,
-        folds: list[Fold],
-        e_columns: Columns,
+        self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], rows: "_Rows", e_columns: Columns
     ) -> "_Stack":
         """Fit every member with a propensity of these columns, of the class logit where there are none; relax all."""
-        nameless = not e_columns.size
-        options, members = self._options(nameless=nameless), []
+        nameless, training, folds = not e_columns.size, rows.training, rows.folds
+        problem, options, members = rows.labelled_by(e_columns), self._options(rows, nameless=nameless), []
         with progress_bar("stacking", len(estimators) * len(sets), False if self.verbose else None) as advance:
             for name, classifier in estimators:
                 for attributes, columns in sets.items():
                     self._tell(f"{name}, {attributes}")
-                    place = (training, columns, e_columns, folds, options)
+                    place = (training, problem, columns, folds, options)
                     if classifier is not None:
                         members.append(cross_fit_member(name, attributes, classifier, *place, self._tell))
                     elif nameless:
-                        members.append(nameless_logistic_member(name, attributes, training, columns, folds, options))
+                        members.append(nameless_logistic_member(name, attributes, *place))
                     else:
                         members.append(logistic_member(name, attributes, *place))
                     advance()
         if nameless:
-            members = self._judged_by_naive(members, training, folds, options)
-        return _Stack(members, self._relaxed_mean(members, training, folds, e_columns), e_columns)
+            members = self._judged_by_naive(members, problem, rows, options)
+        return _Stack(members, self._relaxed_mean(members, rows, e_columns), e_columns)
 
     def _relaxed_mean(
-        self,
-        members: list[Member],
-        training: Training,
-        folds: list[Fold],
-        e_columns: Columns,
-        follow: float | None = None,
+        self, members: list[Member], rows: "_Rows", e_columns: Columns, follow: float | None = None
     ) -> Relaxation:
         """Return scale and level of the members' mean, with a propensity of these columns."""
-        X, s, w = training
-        engine = engine_of(numeric_columns(X, e_columns), s=s, w=held_out(w, folds), u=mean_logits(members))
-        options = self._options(nameless=not e_columns.size)
-        follow, design = options.follow if follow is None else follow, Design.of(np.arange(e_columns.size))
-        problem = PairProblem.of(engine, design, design)
-        return relax(problem, audits=options.audits, follow=follow, known=options.known, merge=True)
+        options = self._options(rows, nameless=not e_columns.size)
+        options = options if follow is None else replace(options, follow=follow)
+        problem = rows.labelled_by(e_columns)
+        return relaxed_logits(rows.training, problem, mean_logits(members), rows.folds, options)
 
-    def _beside(self, stack: "_Stack", training: Training, folds: list[Fold]) -> tuple[Levels, ...]:
+    def _beside(self, stack: "_Stack", rows: "_Rows") -> tuple[Levels, ...]:
         """Return the levels of a propensity that follows the class too, as where an attribute was not named."""
-        if not stack.e_columns.size:
+        self._missing = 0.0
+        if not stack.e_columns.size or rows.problem.told_by_height:
             return ()
-        other = self._relaxed_mean(stack.members, training, folds, stack.e_columns, FOLLOW)
+        other = self._relaxed_mean(stack.members, rows, stack.e_columns, FOLLOW)
         self._missing = other.log_likelihood - stack.relaxation.log_likelihood
         return (levels_beside(stack.relaxation, other, 1 + len(stack.members)),)
 
-    def _search(self, stack: "_Stack", training: Training, folds: list[Fold]) -> Columns:
+    def _search(self, stack: "_Stack", rows: "_Rows") -> Columns:
         """Return the columns that the labels say drive the labelling."""
+        training, looks = rows.training, rows.given.looks
         if not self.find_attributes or self._reader is not None or training.X.shape[1] > MOST_COLUMNS:
             return np.arange(0)
         self._tell("which columns drive the labelling")
         logits = [each.u for each in stack.members if each.weight and each.name != NAIVE]
-        found = find_columns(training, logits or [stack.members[-1].u], held_out(training.weight, folds))
+        tried = None if looks is None else np.setdiff1d(np.arange(self.n_features_in_), looks.taken)
+        found = find_columns(training, logits or [stack.members[-1].u], rows.held, tried=tried)
         return np.array([each.column for each in found], dtype=np.intp)
 
-    def _better(self, nameless: "_Stack", found: "_Stack", training: Training, folds: list[Fold]) -> "_Stack":
+    def _better(self, nameless: "_Stack", found: "_Stack", rows: "_Rows") -> "_Stack":
         """Return the stack whose propensity has the columns that were found, if held-out labels like it better.
 
         And if its class tells rows further apart than its propensity: else the two may have changed places. What labels
@@ -423,13 +432,13 @@ class SARStackingClassifier(PairClassifier):
         follows the class.
         """
         without = [
-            self._relaxed_mean(stack.members, training, folds, nameless.e_columns, follow).log_likelihood
+            self._relaxed_mean(stack.members, rows, nameless.e_columns, follow).log_likelihood
             for stack in (nameless, found)
             for follow in (0.0, FOLLOW)
         ]
-        gain, held = found.relaxation.log_likelihood - max(without), held_out(training.weight, folds)
+        gain, held, n = found.relaxation.log_likelihood - max(without), rows.held, found.e_columns.size
         u = found.relaxation(mean_logits(found.members))
-        v = np.asarray(numeric_columns(training.X, found.e_columns) @ found.relaxation.e[:-1])
+        v = np.asarray(numeric_columns(rows.training.X, found.e_columns) @ found.relaxation.e[:n])
         if gain < LEAST_GAIN * found.e_columns.size or weighted_variance(v, held) > weighted_variance(u, held):
             return nameless
         self._found, self._gain = found.e_columns, gain
@@ -445,44 +454,54 @@ class SARStackingClassifier(PairClassifier):
         return found
 
     def _judged_by_naive(
-        self, members: list[Member], training: Training, folds: list[Fold], options: CrossOptions
+        self, members: list[Member], problem: PairProblem, rows: "_Rows", options: CrossOptions
     ) -> list[Member]:
         """Return the members with their weights; the naive model is one of them by default."""
         if self._reader is not None:
             return members  # the table is for the user's classifiers alone, and may not be one of numbers
-        naive = naive_member(training, folds, options)
-        judged = judge_by_naive(members, naive, training, folds)
+        naive = naive_member(rows.training, problem, rows.folds, options)
+        judged = judge_by_naive(members, naive, rows.training, rows.folds)
         return judged if self.estimators is not None or judged[-1] is naive else [*judged, naive]
 
-    def _store(self, stack: "_Stack", training: Training, folds: list[Fold]) -> None:
-        s, w = training.s, training.weight
+    def _store(self, stack: "_Stack", rows: "_Rows") -> None:
+        training, looks = rows.training, rows.given.looks
         self.members_, self.relaxation_, e_columns = stack
-        found, source = self.relaxation_, StackSource(tuple(stack.members), stack.relaxation, e_columns)
+        found, problem = self.relaxation_, rows.labelled_by(e_columns)
+        source = StackSource.of(self.members_, found, problem.objective)
         own = [member.relaxation.levels for member in self.members_ if member.weight]
-        self._missing = 0.0
-        objective, parameters = source.models()
-        self._hold(
-            FittedPair(
-                objective=objective,
-                parameters=parameters,
-                e_columns=e_columns,
-                weight=float(w.sum()),
-                labelled=float(w @ s),
-                source=source,
-                relaxation=found,
-                levels=(found.levels, *own, *self._beside(stack, training, folds)),
-                judged=float(held_out(w, folds).sum()),
-                digest=digest_of(training.X, s),
-            )
+        pair = FittedPair(
+            objective=source.objective,
+            parameters=source.parameters,
+            e_columns=e_columns,
+            weight=problem.weight,
+            labelled=float(problem.totals.labelled),
+            looks=None if looks is None else looks._replace(objective=problem.objective),
+            source=source,
+            relaxation=found,
+            levels=(found.levels, *own, *self._beside(stack, rows)),
+            judged=float(rows.held.sum()),
+            digest=digest_of(training.X, training.s),
         )
+        self._hold(pair)
         self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
         self.n_iter_ = max(member.n_iter for member in self.members_)
         self.converged_ = all(each.converged for each in (found, *(member.relaxation for member in self.members_)))
-        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
-        warn_if_all_positive(found.class_prior, float(w @ s) / float(w.sum()), type(self).__name__)
         self.class_prior_ = found.class_prior
-        self._warn_of_facts()
-        self._warn_if_level_is_unknown(float(w @ s))
+        if looks is None:
+            warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+            warn_if_all_positive(found.class_prior, problem.labelled_share, type(self).__name__)
+            self._warn_of_facts()
+        else:
+            seen = dense(numeric_columns(training.X, source.e_columns))
+            table = np.column_stack([mean_logits(self.members_), seen])
+            engine = engine_of(table, **row_values(problem), w=rows.held)
+            self._doubt_looks_of(rows.given, on_rows(problem, engine, source.objective), source.parameters)
+        if looks is None or not looks.n_audited:
+            self._warn_if_level_is_unknown(pair.labelled)
+
+    @property
+    def _source(self) -> StackSource:
+        return cast(StackSource, self.fitted_pair_.source)
 
     def summary(self, *, level: float = 0.95) -> StackSummary:
         """Return what each member thinks, and what they say together.
@@ -539,6 +558,8 @@ class SARStackingClassifier(PairClassifier):
                 f"Rows belong to {pair.n_groups:,} groups: intervals of shares and of rows are wider, by the factor "
                 "by which groups raise a variance."
             )
+        if pair.looks is not None:
+            remarks = [told_of_shares(self, pair.looks), *remarks_on_looks(self, pair, pair.looks)]
         if self._left_out is not None:
             remarks.append(self._left_out)
         worse = [f"{member.name}, {member.attributes}" for member in self.members_ if not member.weight]
@@ -599,6 +620,24 @@ class SARStackingClassifier(PairClassifier):
             print(f"SARStackingClassifier: {what}", flush=True)
 
 
+class _Rows(NamedTuple):
+    """Rows that count, all that was observed of them, and the folds."""
+
+    training: Training
+    given: Given
+    problem: PairProblem
+    folds: list[Fold]
+
+    @property
+    def held(self) -> Vector:
+        """The weight of rows that some fold holds out."""
+        return held_out(self.training.weight, self.folds)
+
+    def labelled_by(self, e_columns: Columns) -> PairProblem:
+        """Return the problem whose propensities see these attributes of rows."""
+        return self.problem.labelled_by(self.given.e_columns, e_columns)
+
+
 class _Stack(NamedTuple):
     """Members, their mean relaxed, and the columns of their propensity."""
 
@@ -613,15 +652,6 @@ def _listed(names: list[str]) -> str:
 
 def _interval(found: Relaxation, level: float) -> Interval:
     return levels_interval([found.levels], "class_prior", level)
-
-
-def _check_known(known: Any) -> None:
-    for claim in check_known(known).shares:
-        if getattr(claim, "where", None) is not None or getattr(claim, "look", 0) != 0:
-            raise ValueError(
-                f"SARStackingClassifier knows one label of each row and facts about all rows; known says {claim.told}. "
-                "SAREMClassifier and SAREMClassifierCV take facts about groups and looks."
-            )
 
 
 def _check_facts(known: Any, training: Training) -> None:

@@ -555,7 +555,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
         labelled=pair.labelled,
         members=(row,),
         propensity=tuple(propensity_parameters(model)),
-        remarks=(first, *(() if pair.looks is None else [_told_of_shares(model, pair.looks)]), *remarks),
+        remarks=(first, *(() if pair.looks is None else [told_of_shares(model, pair.looks)]), *remarks),
     )
 
 
@@ -575,7 +575,7 @@ def propensity_parameters(model: Any) -> list[tuple[str, float]]:
     ]
 
 
-def _told_of_shares(model: Any, looks: Any) -> str:
+def told_of_shares(model: Any, looks: Any) -> str:
     """Return the numbers of looks and audits, label frequencies and rates in a sentence."""
     frequencies = ", ".join(f"{share:.3f}" for share in np.unique(model.label_frequencies_.round(3)))
     rates = ", ".join(f"{rate:.3f}" for rate in np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)))

@@ -227,14 +227,15 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
             )
         remarks += [] if model.converged_ else [NOT_CONVERGED]
     elif pair.looks is not None:
-        remarks += _remarks_on_looks(model, pair, pair.looks)
+        remarks += remarks_on_looks(model, pair, pair.looks)
     chosen = getattr(model, "selection_", None)
     if hasattr(model, "cv_results_") and chosen is not None and chosen.n_tied > 1:
         remarks.append(f"{chosen.reason} Standard errors of coefficients do not know of this choice.")
     return remarks
 
 
-def _remarks_on_looks(model: Any, pair: FittedPair, looks: Looks) -> list[str]:
+def remarks_on_looks(model: Any, pair: FittedPair, looks: Looks) -> list[str]:
+    """Return what to know of a fit to several looks, audits or facts."""
     remarks = [told[0].upper() + told[1:] for told in model._told]
     remarks += few_labels_remarks(pair.labelled)
     remarks += [] if model.converged_ else [NOT_CONVERGED]

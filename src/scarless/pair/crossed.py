@@ -47,7 +47,7 @@ from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, rel
 
 NO_COLUMNS = np.arange(0)
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
-_SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
+SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
 _LEAST_SCALE = 0.1  # of held-out logits, below which they say too little of the class to be tilted
 _PATIENCE = 25  # rounds of boosting without a better held-out likelihood
 
@@ -137,9 +137,9 @@ def cross_fit(
         e_columns = problem.e.indices
         learners = [as_learner(propensity_model, name="propensity_estimator", C=options.propensity_C) for _ in folds]
         propensity = LearnedPropensity(learners, take_columns(X, e_columns), training.s, training.weight, folds)
-        judged = _judged(training, problem, NO_COLUMNS, folds)
+        judged = judged_problem(training, problem, NO_COLUMNS, folds)
     else:
-        judged = _judged(training, problem, e_columns, folds)
+        judged = judged_problem(training, problem, e_columns, folds)
         audits = 0.0 if problem.told_by_height else options.audits
         judged = judged._replace(audits=imagine_audits(judged.engine, judged.e, audits, exchangeable=guard))
         propensity = LogisticPropensity(judged, held=guard)
@@ -149,7 +149,7 @@ def cross_fit(
     propensity.update(fit.u)
     if isinstance(propensity, LearnedPropensity):
         fit = fit._replace(v=propensity.v)
-        found = relax(_with(judged, u=fit.u, v=fit.v), audits=options.audits, given=True)
+        found = relax(with_values(judged, u=fit.u, v=fit.v), audits=options.audits, given=True)
         propensity.forget()
         objective, parameters = found.on_table_of_logits(judged.objective, given=True)
         return Crossed(fit, propensity, found, f_columns, e_columns, objective, parameters)
@@ -159,7 +159,7 @@ def cross_fit(
         tilt = _tilt(judged, propensity.others, fit.u, shared)
         fit = fit._replace(u=fit.u + _tilted(numeric_columns(X, e_columns), tilt))
         propensity.update(fit.u)
-    fit, rows = fit._replace(v=propensity.v), _with(judged, u=fit.u)
+    fit, rows = fit._replace(v=propensity.v), with_values(judged, u=fit.u)
     settings: dict[str, Any] = {"audits": options.audits, "known": options.known, "merge": True}
     settings |= {"start": propensity.others} if problem.told_by_height else {}
     found = relax(rows, hold=propensity.others if guard else None, follow=options.follow, **settings)
@@ -184,11 +184,11 @@ def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem)
     """
     shared = np.isin(crossed.e_columns, crossed.f_columns) & (crossed.tilt is not None)
     seen = dense(numeric_columns(training.X, crossed.e_columns))
-    rows = _values(problem) | {"w": crossed.fit.weight}
+    rows = row_values(problem) | {"w": crossed.fit.weight}
     engine = engine_of(np.column_stack([crossed.fit.u, seen]), **rows)
     objective = changed(crossed.objective, f=_logit_and(shared))
     parameters = np.insert(crossed.parameters, 1, np.zeros(int(shared.sum())))
-    return _on(problem, engine, objective)._replace(C=_SLOPE_C), parameters
+    return on_rows(problem, engine, objective)._replace(C=SLOPE_C), parameters
 
 
 def _logit_and(shared: Any) -> Design:
@@ -196,23 +196,25 @@ def _logit_and(shared: Any) -> Design:
     return Design.of(np.append(0, 1 + np.flatnonzero(shared)).astype(np.intp))
 
 
-def _judged(training: Training, problem: PairProblem, columns: Columns, folds: list[Fold]) -> PairProblem:
+def judged_problem(training: Training, problem: PairProblem, columns: Columns, folds: list[Fold]) -> PairProblem:
     """Return the problem on a table of some columns alone, with the weight of rows that some fold holds out."""
-    rows = _values(problem) | {"w": held_out(training.weight, folds)}
+    rows = row_values(problem) | {"w": held_out(training.weight, folds)}
     engine = engine_of(numeric_columns(training.X, columns), **rows)
-    return _on(problem, engine, moved_to_logits(problem.objective, columns, 0))
+    return on_rows(problem, engine, moved_to_logits(problem.objective, columns, 0))
 
 
-def _on(problem: PairProblem, engine: Engine, objective: PairObjective) -> PairProblem:
+def on_rows(problem: PairProblem, engine: Engine, objective: PairObjective) -> PairProblem:
+    """Return the problem on other rows, or on a table with other columns."""
     facts = tuple(replace(fact, engine=engine, objective=objective) for fact in problem.facts)
     return problem._replace(engine=engine, totals=row_totals(engine), objective=objective, facts=facts)
 
 
-def _with(problem: PairProblem, **values: Vector) -> PairProblem:
+def with_values(problem: PairProblem, **values: Vector) -> PairProblem:
+    """Return the problem on rows that have other values as well."""
     return problem._replace(engine=attach(problem.engine, **values))
 
 
-def _values(problem: PairProblem) -> dict[str, Any]:
+def row_values(problem: PairProblem) -> dict[str, Any]:
     """Return what was observed of each row, and who belongs to groups that something is known of."""
     groups = {fact.group for fact in problem.facts if fact.group is not None}
     return {name: in_memory(problem.engine, name) for name in ("s", *problem.objective.observed, *sorted(groups))}
@@ -226,12 +228,12 @@ def _tilt(problem: PairProblem, others: Vector, u: Vector, shared: Any) -> Vecto
     makes up for it. A logistic model of the held-out logit and these attributes, fitted together with the propensities
     to all that was observed, takes that back.
     """
-    Z, rows = problem.engine.collect(_attributes), _values(problem) | {"w": in_memory(problem.engine, "w")}
+    Z, rows = problem.engine.collect(_attributes), row_values(problem) | {"w": in_memory(problem.engine, "w")}
     shift, unit = standard_scales(engine_of(Z, **rows), problem.objective, problem.weight)
     pair = RelaxedPair.of(problem.objective, 0.0, shift, unit)
     table = pair.table(Z, {"u": u}, np.zeros(1))
     objective = changed(pair.inner, f=_logit_and(shared))
-    tilted = _on(problem, engine_of(table, **rows), objective)._replace(C=_SLOPE_C, audits=None)
+    tilted = on_rows(problem, engine_of(table, **rows), objective)._replace(C=SLOPE_C, audits=None)
     start = np.concatenate([[1.0], np.zeros(int(shared.sum()) + 1), pair.standardised(others)])
     found = fit_pair(tilted, start, FitOptions(1e-8, 100))
     scale, *slopes, _ = found.f
@@ -278,7 +280,7 @@ def cross_fit_known(
     X, s, w = training
     fit = fit_classifier(classifier, X, OneLabel(s), w, folds, FixedPropensity(e), options, tell)
     engine, design = engine_of(fit.u[:, None], s=s, e=e, w=fit.weight), Design.of(np.arange(1))
-    found = fit_known_propensity(engine, design, C=_SLOPE_C, tol=1e-9, max_iter=100)
+    found = fit_known_propensity(engine, design, C=SLOPE_C, tol=1e-9, max_iter=100)
     slope, level = found.parameters
     return CrossedKnown(fit, float(slope), float(level))
 

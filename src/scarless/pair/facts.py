@@ -287,8 +287,8 @@ def _share_sums(
         return _ShareSums(np.asarray(w @ terms.f), np.asarray(w.sum()), gradient, np.zeros(n), matrix, 0.0 * matrix)
     of_e, e = objective.logits[1 + kind], terms.e[:, kind]
     turn, curve = terms.turn[:, kind], terms.curve[:, kind]
-    X_e, below, below_matrix = of_e.design.take(X), np.zeros(n), 0.0 * matrix
-    below[of_f.place] = linear.transposed_product(X_f, slope)
+    X_e, below_gradient, below_matrix = of_e.design.take(X), np.zeros(n), 0.0 * matrix
+    below_gradient[of_f.place] = linear.transposed_product(X_f, slope)
     gradient[of_f.place] = linear.transposed_product(X_f, slope * e)
     gradient[of_e.place] = linear.transposed_product(X_e, w * terms.f * turn)
     if bend:
@@ -297,7 +297,8 @@ def _share_sums(
         matrix[of_f.place, of_e.place] = linear.cross_product(X_f, slope * turn, X_e)
         matrix[of_e.place, of_f.place] = matrix[of_f.place, of_e.place].T
         matrix[of_e.place, of_e.place] = linear.cross_product(X_e, w * terms.f * curve, X_e)
-    return _ShareSums(np.asarray(w @ (terms.f * e)), np.asarray(w @ terms.f), gradient, below, matrix, below_matrix)
+    above, below_total = np.asarray(w @ (terms.f * e)), np.asarray(w @ terms.f)
+    return _ShareSums(above, below_total, gradient, below_gradient, matrix, below_matrix)
 
 
 class Labelling(BaseEstimator):

@@ -7,6 +7,7 @@ intervals are computed here, once, and estimators hold a fitted pair and ask it.
 """
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -20,11 +21,11 @@ from scarless.engines import Engine, Rows, open_rows
 from scarless.numerics import linear
 from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector
 from scarless.numerics.interval import Interval
-from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import detection_curve
 from scarless.numerics.namespace import in_float64
-from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.numerics.objectives import PairObjective
 from scarless.numerics.order import exact_keys
+from scarless.numerics.relaxed import columns_of_propensities, moved_to_logits
 from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_relaxation
@@ -145,6 +146,11 @@ class FittedPair:
     def log_likelihood(self, rows: Engine) -> Vector:
         """Return the log-likelihood of what was observed of each row."""
         return np.asarray(rows.collect(_block_log_likelihood, self.objective, self.parameters))
+
+    def chances(self, rows: Engine) -> tuple[Vector, Vector]:
+        """Return the probability of the class of each row, and that of any label if it is positive."""
+        f, d = np.asarray(rows.collect(_block_chances, self.objective, self.parameters)).T
+        return f, d
 
     def detection(self, rows: Engine, order: Integers) -> Vector:
         """Return the share of positives that have a label after the first of some kinds of looks, the second, ..."""
@@ -300,6 +306,10 @@ def _block_log_likelihood(X: Any, rows: Rows, objective: PairObjective, beta: Ve
     return objective.row_log_likelihood(in_double(X), rows, beta)
 
 
+def _block_chances(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
+    return np.stack(objective.row_answers(in_double(X), rows, beta)[1:], axis=1)
+
+
 def _block_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
     return np.stack([np.asarray(each) for each in objective.logit_values(in_double(X), beta)], axis=1)
 
@@ -319,30 +329,33 @@ def in_double(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class StackSource:
-    """The mean of a stack's members, relaxed; what its propensity sees; and behind that the members' own logits."""
+    """The mean of a stack's members; what its propensities see; and behind that the members' own logits."""
 
     stacked: tuple[Member, ...]
-    relaxation: Relaxation
-    e_columns: Columns
+    relaxation: Relaxation  # of the mean
+    e_columns: Columns  # what propensities see
+    objective: PairObjective  # of the table
+    parameters: Vector
+
+    @classmethod
+    def of(cls, stacked: Sequence[Member], relaxation: Relaxation, template: PairObjective) -> "StackSource":
+        """Build it for propensities as in a likelihood of the table's own columns."""
+        columns = columns_of_propensities(template)
+        objective, parameters = relaxation.on_table_of_logits(moved_to_logits(template, columns, 0))
+        return cls(tuple(stacked), relaxation, columns, objective, parameters)
 
     def table(self, X: Any) -> Matrix:
-        """Return the class's logit first."""
+        """Return the class's logit before it is relaxed, then what propensities see, then each member's logit."""
         logits = [member.logits(X) for member in self.stacked]
-        mean = self.relaxation(mean_logits(self.stacked, logits))
-        return np.column_stack([mean, dense(numeric_columns(X, self.e_columns)), *logits])
+        seen = dense(numeric_columns(X, self.e_columns))
+        return np.column_stack([mean_logits(self.stacked, logits), seen, *logits])
 
     def members(self, table: Matrix) -> list[tuple[Vector, Relaxation]]:
         """Return the logits of each member that counts, and of all together."""
-        logits = list(table[:, 1 + self.e_columns.size :].T)
+        logits = table[:, 1 + self.e_columns.size :].T
         parts = [(u, each.relaxation) for u, each in zip(logits, self.stacked, strict=True) if each.weight]
-        return [*parts, (mean_logits(self.stacked, logits), self.relaxation)]
+        return [*parts, (table[:, 0], self.relaxation)]
 
-    def held_out(self) -> Vector | None:
-        """Return the class's logits of the rows of the fit."""
+    def held_out(self) -> Vector:
+        """Return the class's logits of the rows of the fit, relaxed."""
         return self.relaxation(mean_logits(self.stacked))
-
-    def models(self) -> tuple[PairObjective, Vector]:
-        """Return the likelihood of the table, and its parameters; the propensity may follow the class's logit."""
-        follow, n = self.relaxation.follow, self.e_columns.size
-        objective = LogisticPair(Design.of(np.arange(1)), Design.of(np.arange(0 if follow else 1, 1 + n)))
-        return objective, np.concatenate([[1.0, 0.0], [follow] if follow else [], self.relaxation.e])

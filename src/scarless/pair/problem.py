@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from scarless.checks.rows import RowTotals, row_totals
 from scarless.engines import Engine, Rows
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design, transposed_product
 from scarless.numerics.objectives import LogisticPair, PairObjective
 from scarless.numerics.uncertainty import PairSums
@@ -177,6 +177,16 @@ class PairProblem(NamedTuple):
     def seeing(self, f: Design) -> "PairProblem":
         """Return the problem with a classifier that sees these columns."""
         return self.with_objective(changed(self.objective, f=f))
+
+    def labelled_by(self, before: Columns, now: Columns) -> "PairProblem":
+        """Return the problem whose propensities see other attributes of rows; what belongs to single looks stays."""
+        if isinstance(self.objective, LogisticPair):
+            return self.with_objective(changed(self.objective, e=Design.of(now)))
+        models = tuple(
+            tuple(Design.of(np.append(now, design.indices[before.size :]).astype(np.intp)) for design in model)
+            for model in self.objective.models
+        )
+        return self.with_objective(changed(self.objective, models=models))
 
     def with_objective(self, objective: PairObjective) -> "PairProblem":
         """Return the problem with another likelihood of the same rows."""

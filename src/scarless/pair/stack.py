@@ -22,13 +22,22 @@ from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, LogisticPair
+from scarless.numerics.relaxed import columns_of_propensities
 from scarless.numerics.scores import RankingGap, ranking_gap
 from scarless.numerics.sigmoid import softplus
 from scarless.pair.cross_fit import Tell, held_out, judged, logit_of
-from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns, one_label_problem
+from scarless.pair.crossed import (
+    CrossOptions,
+    cross_fit,
+    judged_problem,
+    numeric_columns,
+    on_rows,
+    row_values,
+    with_values,
+)
 from scarless.pair.folds import Fold, FoldedRows
 from scarless.pair.logistic import Training, as_targets, block_logits, constant_model, engine_of, fit_targets, ridge_of
-from scarless.pair.problem import PairProblem, imagine_audits
+from scarless.pair.problem import PairProblem, changed, imagine_audits
 from scarless.pair.relaxed import FAR, Relaxation, relax
 from scarless.pair.search import (
     Grid,
@@ -44,6 +53,8 @@ from scarless.pair.search import (
 from scarless.pair.solving import PenalisedProblem
 
 NAIVE = "naive"
+#: Slopes of the propensity's logit in the class's that looks and audits choose from, where nobody named an attribute.
+FOLLOWS_TRIED = (0.0, 0.5, 1.0)
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-6
 _DIRECTION_TOL = 1e-5  # of directions that are averaged
@@ -116,28 +127,36 @@ def logistic_member(
     name: str,
     attributes: str,
     training: Training,
+    problem: PairProblem,
     f_columns: Columns,
-    e_columns: Columns,
     folds: list[Fold],
     options: CrossOptions,
 ) -> Member:
-    """Fit two logistic models with the penalty nearest to 1 of those that held-out labels cannot tell from the best."""
-    engine = engine_of(training.X, s=training.s, w=training.weight)
+    """Fit two logistic models with the penalty nearest to 1 of those that held-out rows cannot tell from the best.
+
+    The `problem` says what was observed, as in `cross_fit`.
+    """
+    engine = engine_of(training.X, **row_values(problem), w=training.weight)
     folded, grid = FoldedRows.of(engine, folds), Grid(_CS, np.array([options.propensity_C]))
-    exchangeable = bool(np.isin(f_columns, e_columns).all())
-    audits = imagine_audits(engine, Design.of(e_columns), options.audits, exchangeable=exchangeable)
-    problem = PairProblem.of(engine, Design.of(f_columns), Design.of(e_columns))._replace(audits=audits)
+    by_height = problem.told_by_height
+    exchangeable = not by_height and bool(np.isin(f_columns, problem.e.indices).all())
+    problem = on_rows(problem, engine, changed(problem.objective, f=Design.of(f_columns)))
+    if not by_height:
+        audits = imagine_audits(engine, problem.e, options.audits, exchangeable=exchangeable)
+        problem = problem._replace(audits=audits)
     path = Path(0, problem)
     settings: dict[str, Any] = {"tol": _PATH_TOL, "max_iter": options.max_iter}
     fits = fits_without([path], grid, [folded.to_fit(fold) for fold in range(folded.n_folds)], **settings)
-    sums = held_out_sums(relax_candidates(fits, folded, problem, options.audits), folded)
+    candidates = fits if by_height else relax_candidates(fits, folded, problem, options.audits)
+    sums = held_out_sums(candidates, folded)
     results = results_of([path], grid, sums, [attributes], tested=problem.weight, n_standard_errors=2.0)
-    chosen = select(results, combine=True).index
+    chosen = select(results, combine=not by_height, by_score=by_height).index
     C, propensity_C = grid.pairs()[chosen]
     fit = walk_to(path, grid, C, propensity_C, **settings)
     judged = held_out_rows(fits, folded, chosen)
-    hold = fit.e if exchangeable else None
-    relaxation = relax(problem._replace(engine=judged), audits=options.audits, hold=hold, known=options.known)
+    hold, start = fit.e if exchangeable else None, fit.e if by_height else None
+    settings = {"audits": options.audits, "known": options.known}
+    relaxation = relax(problem._replace(engine=judged), hold=hold, start=start, **settings)
     linear, u = Linear(f_columns, fit.f, C), judged.collect(_logits)
     return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
 
@@ -146,16 +165,24 @@ def _logits(X: Any, rows: Rows) -> Vector:
     return np.asarray(rows["u"])
 
 
-def naive_member(training: Training, folds: list[Fold], options: CrossOptions) -> Member:
+def naive_member(training: Training, problem: PairProblem, folds: list[Fold], options: CrossOptions) -> Member:
     """Fit the naive logistic model, labelled against unlabelled rows, and recalibrate its held-out logits."""
     columns = np.arange(training.X.shape[1])
     rows = _FoldedTraining.of(training, columns, folds)
     (fit,) = _linear_path(rows, 1.0, (options.C,), np.ones(columns.size), options)
-    return _relaxed_linear(NAIVE, "all", rows, fit.held_out, Linear(columns, fit.beta, options.C), options)
+    linear = Linear(columns, fit.beta, options.C)
+    relaxation = relaxed_logits(training, problem, fit.held_out, folds, options)
+    return Member(NAIVE, "all", fit.held_out, relaxation, linear, linear, 1)
 
 
 def nameless_logistic_member(
-    name: str, attributes: str, training: Training, columns: Columns, folds: list[Fold], options: CrossOptions
+    name: str,
+    attributes: str,
+    training: Training,
+    problem: PairProblem,
+    columns: Columns,
+    folds: list[Fold],
+    options: CrossOptions,
 ) -> Member:
     """Fit a logistic direction where nobody named a propensity attribute.
 
@@ -176,7 +203,8 @@ def nameless_logistic_member(
     u = np.sum([part * each.held_out for part, each in zip(parts, candidates, strict=True)], axis=0)
     beta = np.sum([part * each.beta for part, each in zip(parts, candidates, strict=True)], axis=0)
     best = candidates[int(np.argmax(values))]
-    return _relaxed_linear(name, attributes, rows, u, Linear(columns, beta, best.C), options)
+    linear = Linear(columns, beta, best.C)
+    return Member(name, attributes, u, relaxed_logits(training, problem, u, folds, options), linear, linear, 1)
 
 
 def judge_by_naive(members: list[Member], naive: Member, training: Training, folds: list[Fold]) -> list[Member]:
@@ -282,14 +310,21 @@ def _linear(X: Any, beta: Vector) -> Vector:
     return np.asarray(X @ beta[:-1], dtype=np.float64) + beta[-1]
 
 
-def _relaxed_linear(
-    name: str, attributes: str, rows: _FoldedTraining, u: Vector, linear: Linear, options: CrossOptions
-) -> Member:
-    engine = engine_of(np.empty((u.size, 0)), s=rows.s, w=held_out(rows.w, rows.folds), u=u)
-    nothing, settings = Design.of(np.arange(0)), {"audits": options.audits, "known": options.known}
-    problem = PairProblem.of(engine, nothing, nothing)
-    relaxation = relax(problem, merge=True, follow=options.follow, **settings)
-    return Member(name, attributes, u, relaxation, linear, linear, 1)
+def relaxed_logits(
+    training: Training, problem: PairProblem, u: Vector, folds: list[Fold], options: CrossOptions
+) -> Relaxation:
+    """Return scale and level of held-out logits, with the problem's propensities, as all that was observed likes them.
+
+    Where nobody named a propensity attribute, the propensity follows the class's logit. One label of each row does not
+    say how much; several looks and audits do.
+    """
+    columns = columns_of_propensities(problem.objective)
+    judged = with_values(judged_problem(training, problem, columns, folds), u=u)
+    settings: dict[str, Any] = {"audits": options.audits, "known": options.known, "merge": True}
+    if not (options.follow and problem.told_by_height):
+        return relax(judged, follow=options.follow, **settings)
+    found = [relax(judged, follow=follow, **settings) for follow in FOLLOWS_TRIED]
+    return max(found, key=lambda each: each.log_likelihood)
 
 
 def _spread(X: Any, w: Vector) -> Vector:
@@ -307,17 +342,20 @@ def cross_fit_member(
     attributes: str,
     classifier: Any,
     training: Training,
+    problem: PairProblem,
     f_columns: Columns,
-    e_columns: Columns,
     folds: list[Fold],
     options: CrossOptions,
     tell: Tell,
 ) -> Member:
-    """Cross-fit any classifier together with a logistic propensity."""
-    problem = one_label_problem(training, e_columns, options)
-    crossed = cross_fit(classifier, training, problem, f_columns, folds, options, tell)
-    fit, steps = crossed.fit, len(crossed.fit.log_likelihood)
-    return Member(name, attributes, fit.u, crossed.relaxation, crossed.plain_logits, crossed, steps)
+    """Cross-fit any classifier together with logistic propensities."""
+    following = bool(options.follow) and problem.told_by_height
+    plain = replace(options, follow=0.0) if following else options
+    crossed = cross_fit(classifier, training, problem, f_columns, folds, plain, tell)
+    fit, steps, relaxation = crossed.fit, len(crossed.fit.log_likelihood), crossed.relaxation
+    if following:
+        relaxation = relaxed_logits(training, problem, fit.u, folds, options)
+    return Member(name, attributes, fit.u, relaxation, crossed.plain_logits, crossed, steps)
 
 
 _ROWS = 1024  # whose mixtures are sorted at a time

@@ -174,8 +174,9 @@ def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
         objective, parameters = crossed.objective, crossed.parameters
         common["relaxation"] = crossed.relaxation
     elif "members_" in state:
-        source = StackSource(tuple(state["members_"]), state["relaxation_"], held["_e_columns"])
-        objective, parameters = source.models()
+        template = LogisticPair(Design.of(np.arange(0)), Design.of(held["_e_columns"]))
+        source = StackSource.of(state["members_"], state["relaxation_"], template)
+        objective, parameters = source.objective, source.parameters
     if source is not None:
         names = ("_weight", "weight"), ("_labelled", "labelled"), ("_judged", "judged"), ("_digest", "digest")
         common |= {new: held[old] for old, new in (*names, ("_looks_found", "shares")) if old in held}
