@@ -50,8 +50,6 @@ What may have been observed of rows, or be known, and what can be done with it. 
 """
 # Why a cell does not work: of a column, or of one cell. What is not built yet says so.
 REASONS: dict[Any, str] = {
-    "`SARStackingClassifier`": "Not built yet: the stack relaxes its members by one label of each row.",
-    "cross-fitted boosting": "Not built yet: a cross-fit has logistic propensities without offsets and bounds.",
     "rows on a device": "Not built yet: the likelihood of looks, audits and facts is computed with numpy.",
     "sensitivity": "The bounds move the odds of one propensity for each row. Several looks have several, and with "
     "false positives, bounds or offsets they do not hold.",
@@ -141,12 +139,26 @@ def _search(row: Observed) -> Any:
 def _boosted(row: Observed) -> Any:
     boosting = HistGradientBoostingClassifier(max_iter=5, max_leaf_nodes=4)
     model = SAREMClassifier(boosting, propensity_attributes=["c"], cv=2, random_state=0, **dict(row.options))
-    return model.fit(row.X, row.labels, **row.given)
+    return _answered(model.fit(row.X, row.labels, **row.given), row)
 
 
 def _stack(row: Observed) -> Any:
     model = SARStackingClassifier([("l", None)], propensity_attributes=["c"], cv=2, random_state=0, **dict(row.options))
-    return model.fit(row.X, row.labels, **row.given)
+    return _answered(model.fit(row.X, row.labels, **row.given), row)
+
+
+def _answered(model: Any, row: Observed) -> Any:
+    """Ask a model that is not made of two logistic models for all that it can say, also after it was saved."""
+    low, high = model.class_prior_interval()
+    assert low <= model.class_prior_ <= high
+    assert model.predict_proba_interval(row.X).shape == (len(row.X), 2)
+    assert np.isfinite(model.score(row.X, row.labels))
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, Path(folder) / "model.skops")
+        again = load(Path(folder) / "model.skops")
+    q = model.predict_posterior(row.X, row.labels, **row.given)
+    np.testing.assert_array_equal(again.predict_posterior(row.X, row.labels, **row.given), q)
+    return again.summary()
 
 
 def _named(row: Observed) -> tuple[pd.DataFrame, Any, dict[str, Any]]:

@@ -153,7 +153,6 @@ REFUSED = {
     "percent": (lambda table: table, [*AUDITED, "--prevalence", "35"], "must lie between 0 and 1; got 35"),
     "nothing": (lambda table: table, [*AUDITED, "--prevalence", "0"], "must lie between 0 and 1; got 0"),
     "often": (lambda table: table, [*AUDITED, "--false-positive-rate", "often"], "or 'estimate'; got 'often'"),
-    "stack": (lambda table: table, [*AUDITED, "--model", "stack"], "--model stack knows one label of each row only"),
     "no visit": (lambda table: table, [*LOOKED, "--visit-attributes", "effort"], "effort_2,effort_3; got 'effort'"),
     "too many rates": (lambda table: table, [*LOOKED, "--false-positive-rate", "0", "0.1"], "has 2 rates, and"),
     "one propensity": (

@@ -24,12 +24,12 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
-from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING, _mean_logits
+from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING
 from scarless.models.telling import warn_if_level_is_unknown
-from scarless.pair.crossed import CrossOptions
+from scarless.pair.crossed import CrossOptions, one_label_problem
 from scarless.pair.logistic import Training
 from scarless.pair.relaxed import levels_interval
-from scarless.pair.stack import FoundColumn, judge_by_naive, naive_member
+from scarless.pair.stack import FoundColumn, judge_by_naive, mean_logits, naive_member
 
 
 def labelled_table(n_rows=300, frequency=0.15, seed=0):
@@ -82,7 +82,7 @@ def test_a_member_that_ranks_labels_worse_than_naive_has_no_weight(few):
     folds = [(np.arange(0, 300, 2), np.arange(1, 300, 2)), (np.arange(1, 300, 2), np.arange(0, 300, 2))]
     options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 200, None, follow=FOLLOW)
     training = Training(X, s.astype(float), np.ones(300))
-    naive = naive_member(training, folds, options)
+    naive = naive_member(training, one_label_problem(training, np.arange(0), options), folds, options)
 
     reversed_ = replace(naive, name="reversed", u=-naive.u)
     kept = judge_by_naive([reversed_, replace(naive, name="same")], naive, training, folds)
@@ -235,7 +235,7 @@ def test_a_stack_keeps_to_a_fact(few, named, fact):
     assert getattr(model, f"{fact.share}_") == pytest.approx(fact.value, abs=2e-3)
     low, high = model.class_prior_interval()
     assert high - low < 0.02
-    held_out = expit(model.relaxation_(_mean_logits(model.members_)))  # what the class prior is the mean of
+    held_out = expit(model.relaxation_(mean_logits(model.members_)))  # what the class prior is the mean of
     np.testing.assert_allclose(held_out.mean(), model.class_prior_, atol=0.01)
 
 
@@ -275,8 +275,8 @@ def test_a_class_prior_below_the_share_of_labels_is_refused(few):
     [
         (0.3, r"known must be a list, as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
         ([0.3], r"known must hold .*, LabelFrequency\(\.\.\.\) and ImaginaryAudits\(\.\.\.\) only; got 0\.3"),
-        ([ClassPrior(0.3, where={0: 1})], r"facts about all rows; known says class prior where 0 = 1"),
-        ([LabelFrequency(0.3, look=1)], r"facts about all rows; known says label frequency of look 1"),
+        ([ClassPrior(0.3, where={0: 1})], r"known says the class prior where 0 = 1, and no row is there"),
+        ([LabelFrequency(0.3, look=1)], r"known says label frequency of look 1, and labels have 1 looks"),
     ],
 )
 def test_known_is_checked(few, known, told):
@@ -324,7 +324,7 @@ def test_what_labels_gain_must_be_due_to_the_columns(driven, monkeypatch):
     s = (rng.random(len(X)) < 0.5 * expit(3.0 * X[:, 0])).astype(int)
     monkeypatch.setattr("scarless.models.sar_stacking.FOLLOW", 4.0)  # which labels at random contradict
     monkeypatch.setattr("scarless.models.sar_stacking.LEAST_GAIN", 1.5)
-    monkeypatch.setattr("scarless.models.sar_stacking.find_columns", lambda *_: [FoundColumn(2, 9.0)])
+    monkeypatch.setattr("scarless.models.sar_stacking.find_columns", lambda *_, **__: [FoundColumn(2, 9.0)])
     model, other = logistic_stack().fit(X, s), logistic_stack(propensity_attributes=[2]).fit(X, s)
     assert other.log_likelihood_ > model.log_likelihood_ + 1.5  # as a constant propensity would have it
     assert not model.propensity_coef_.any()

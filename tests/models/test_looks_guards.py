@@ -142,7 +142,7 @@ def test_bootstraps_fit_the_same_model_again(models, data):
         bootstrap_intervals(models["looks"], X, S, fit_params={"audit": audit}, n_resamples=20)
 
 
-CLASSIFIERS = ("NaiveClassifier", "SCARClassifier", "SARStackingClassifier")
+CLASSIFIERS = ("NaiveClassifier", "SCARClassifier")
 ESTIMATORS = ("BestBinEstimator", "DEDPUL", "ElkanNoto", "KernelMean", "TIcE")
 SEVERAL = r"y should be a 1d array, got an array of shape \(400, 2\) instead. Labels of several looks are for SAREM"
 

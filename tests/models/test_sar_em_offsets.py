@@ -144,11 +144,6 @@ def test_what_is_refused(data, said, match):
 
 def test_what_does_not_go_together(data):
     table, _, S = data
-    from sklearn.linear_model import LogisticRegression
-
-    crossed = SAREMClassifier(LogisticRegression(), propensity_attributes=["b"], labelling=Labelling(bounds=(0.1, 0.9)))
-    with pytest.raises(ValueError, match="offset and bounds of the labelling are for two logistic models"):
-        crossed.fit(table, S)
     inner = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1"))
     with pytest.raises(ValueError, match="offset is a column that is added as it is, and a preparation"):
         TableClassifier(inner).fit(table, S)

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
-from scarless import SAREMClassifierCV, SARStackingClassifier, TableClassifier
+from scarless import SAREMClassifierCV, SARStackingClassifier
 from scarless.models.base import WITHOUT
 from scarless.models.telling import warn_if_all_positive
 from scarless.pair.stack import needs_dense
@@ -367,12 +367,8 @@ def test_sparse_rows_are_refused_by_a_stack_that_was_fitted_to_dense_ones(pu, fi
         fitted.predict_proba(sparse.csr_array(pu.X))
 
 
-def test_a_stack_says_who_takes_audits():
-    X, s = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
-    with pytest.raises(
-        ValueError, match=r"does not take audits \(audit=\). Fit SAREMClassifierCV\(\).fit\(X, y, audit="
-    ):
-        SARStackingClassifier().fit(X, s, audit=np.full(60, -1))
-    table = TableClassifier(SARStackingClassifier())
-    with pytest.raises(ValueError, match="does not take audits"):
-        table.fit(X, s, audit=np.full(60, -1))
+def test_audits_of_no_row_change_nothing(pu):
+    stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=2, random_state=0)
+    plain, audited = clone(stack).fit(pu.X, pu.s), clone(stack).fit(pu.X, pu.s, audit=np.full(len(pu.s), -1))
+    assert audited.class_prior_ == plain.class_prior_
+    assert audited.fitted_pair_.looks is None

@@ -180,11 +180,6 @@ def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
         raise ValueError(f"--model {settings.model} learns what the labelling depends on; it cannot go with {ways[0]}.")
     for refuse in (_refuse_odd_labels, _refuse_odd_numbers, _refuse_odd_rates, _refuse_odd_frequencies):
         refuse(settings)
-    if settings.informed and settings.model not in ("search", "logistic"):
-        raise ValueError(
-            f"--model {settings.model} knows one label of each row only: with {MORE} take --model search or --model "
-            "logistic."
-        )
     if settings.informed and settings.known_propensity:
         raise ValueError(
             f"--known-propensity takes the labelling for known; it does not go with {MORE}. Name what the labelling "

@@ -609,14 +609,14 @@ class PairClassifier(PUClassifier):
         if self._is_shown:
             warn_if_ranked_worse(problem, beta_f, beta_e, type(self).__name__)
         self._test_form(problem, beta_f, beta_e)
-        self._warn_if_level_is_unknown(float(problem.totals.labelled))
+        self._warn_if_level_is_unknown()
 
     def _store_looks(self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference) -> None:
         """Store what looks, audits and facts tell besides, and warn of what the user has to know."""
         looks = given.looks
         assert looks is not None
         self.n_looks_, self.n_audited_ = looks.n_looks, looks.n_audited
-        self.false_positive_rate_ = rates_of_looks(problem.objective, fit.parameters, looks.kinds)
+        self.false_positive_rate_ = rates_of_looks(problem.objective, inference.parameters, looks.kinds)
         self.label_frequencies_ = np.array([inference.label_frequency_of(int(kind)).value for kind in looks.kinds])
         self._told = tuple(self._doubts_of_looks(given, problem, fit, inference))
         if looks.n_looks == 1 and not looks.n_audited:
@@ -710,10 +710,15 @@ class PairClassifier(PUClassifier):
         if told:
             warn_user(f"{type(self).__name__}: {told[0].lower()}{told[1:]}", ClassPriorWarning)
 
-    def _warn_if_level_is_unknown(self, labelled: float) -> None:
-        """Warn where labels are few or the class prior's interval is wide; not again for each resample of a fit."""
+    def _warn_if_level_is_unknown(self) -> None:
+        """Warn where labels are few, and nobody audited, or the class prior's interval is wide.
+
+        Not again for each resample of a fit.
+        """
         if not self._is_shown:
             return
+        pair = self.fitted_pair_
+        labelled = np.inf if pair.looks is not None and pair.looks.n_audited else pair.labelled
         try:
             interval = self.class_prior_interval()
         except ValueError:  # too many columns for standard errors

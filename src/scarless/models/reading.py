@@ -66,6 +66,17 @@ class Given(NamedTuple):
     facts: tuple[Fact, ...] = ()
     doubts: tuple[str, ...] = ()  # of labels and audits, before any fit
 
+    @property
+    def is_one_label(self) -> bool:
+        """Whether there is one label of each row after all: every look took place, nobody audited, nothing is known."""
+        if self.looks is None:
+            return True
+        return self.looks.plain and not (self.looks.n_audited or self.facts or (self.labels < 0).any())
+
+    def of_one_label(self) -> "Given":
+        """Return the same rows with one label each and nothing more."""
+        return Given(self.rows, self.f_columns, self.e_columns)
+
     def problem(self, C: float, propensity_C: float) -> PairProblem:
         """Return what is to be fitted."""
         engine, _, totals = self.rows

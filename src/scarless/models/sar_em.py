@@ -314,8 +314,8 @@ class SAREMClassifier(PairClassifier):
         given = read_rows(self, X, y, sample_weight, audit) if more else self._one_label(X, y, sample_weight)
         self._fit_given(given)
         self._account_for(group, given.rows.engine)
-        if more and not self.n_audited_:
-            self._warn_if_level_is_unknown(float(given.rows.totals.labelled))
+        if more:
+            self._warn_if_level_is_unknown()
         return self
 
     def _one_label(self, X: Any, y: Any, sample_weight: Any) -> Given:
@@ -423,8 +423,7 @@ class SAREMClassifier(PairClassifier):
             relaxed, parameters = problem_on_table(crossed, training, problem)
             self._doubt_looks_of(given, relaxed, parameters)
             warn_of_heavy_rows(float(relaxed.totals.n_rows), relaxed.weight, name, BY_MEAN)
-        if given.looks is None or not given.looks.n_audited:
-            self._warn_if_level_is_unknown(pair.labelled)
+        self._warn_if_level_is_unknown()
 
     def _store_folds(self, fit: CrossFit) -> None:
         """Store the models of the folds, and how the steps went."""

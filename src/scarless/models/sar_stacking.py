@@ -261,12 +261,15 @@ class SARStackingClassifier(PairClassifier):
         more = tells_more(self, X, y, audit, by_levels=True)
         if more:
             everything, training, given = read_table(self, X, y, sample_weight, audit)
+            more = not given.is_one_label
         else:
             everything = self._check_training(X, y, sample_weight)
             training = counted(everything)
-            _check_facts(check_known(self.known).shares, training)
             named = self._columns(X, self.propensity_attributes, "propensity_attributes")
             given = Given(without_columns(training, self._coding), np.arange(self.n_features_in_), named)
+        if not more:
+            given = given.of_one_label()
+            _check_facts(check_known(self.known).shares, training)
         # With one label a propensity that sees every column could take the classifier's place: all is none.
         self._nameless = not given.e_columns.size or (not more and given.e_columns.size == self.n_features_in_)
         named = np.arange(0) if self._nameless else given.e_columns
@@ -483,6 +486,8 @@ class SARStackingClassifier(PairClassifier):
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)
+        # Beside a slope in the relaxed logit of the class; the pair's own is in the logit before that.
+        self.propensity_intercept_ -= found.follow * found(np.zeros(1))
         self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
         self.n_iter_ = max(member.n_iter for member in self.members_)
         self.converged_ = all(each.converged for each in (found, *(member.relaxation for member in self.members_)))
@@ -496,8 +501,7 @@ class SARStackingClassifier(PairClassifier):
             table = np.column_stack([mean_logits(self.members_), seen])
             engine = engine_of(table, **row_values(problem), w=rows.held)
             self._doubt_looks_of(rows.given, on_rows(problem, engine, source.objective), source.parameters)
-        if looks is None or not looks.n_audited:
-            self._warn_if_level_is_unknown(pair.labelled)
+        self._warn_if_level_is_unknown()
 
     @property
     def _source(self) -> StackSource:

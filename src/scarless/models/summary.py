@@ -562,17 +562,17 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
 def propensity_parameters(model: Any) -> list[tuple[str, float]]:
     """Return names and values of a logistic propensity's parameters; of several looks, which one each is of."""
     pair = model.fitted_pair_
+    if not hasattr(model, "propensity_coef_"):  # a model of the user's, moved by so much
+        return [(INTERCEPT, float(pair.parameters[-1]))]
     looks, names = pair.looks, [*map(str, attribute_names(model)[pair.e_columns])]
-    names = [*names, *(() if looks is None else looks.visits), INTERCEPT]
-    own = [pair.parameters[place] for place in pair.objective.places[1 : 1 + len(pair.objective.models)]]
-    if own and own[0].size < len(names):
-        names = names[-own[0].size :]
-    shared = len(own) == 1
-    return [
-        (name if shared else f"{name} ({looks.names[k]})", float(value))
-        for k, beta in enumerate(own)
-        for name, value in zip(names, beta[-len(names) :], strict=True)
-    ]
+    names, shared = [*names, *(() if looks is None else looks.visits), INTERCEPT], len(model.propensity_intercept_) == 1
+    found = []
+    for k, intercept in enumerate(model.propensity_intercept_):
+        visits = () if looks is None else model.visit_coef_[k]
+        values = [*model.propensity_coef_[k, pair.e_columns], *visits, intercept]
+        where = "" if shared else f" ({looks.names[k]})"
+        found += [(f"{name}{where}", float(value)) for name, value in zip(names, values, strict=True)]
+    return found
 
 
 def told_of_shares(model: Any, looks: Any) -> str:

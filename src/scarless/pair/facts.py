@@ -297,8 +297,8 @@ def _share_sums(
         matrix[of_f.place, of_e.place] = linear.cross_product(X_f, slope * turn, X_e)
         matrix[of_e.place, of_f.place] = matrix[of_f.place, of_e.place].T
         matrix[of_e.place, of_e.place] = linear.cross_product(X_e, w * terms.f * curve, X_e)
-    above, below_total = np.asarray(w @ (terms.f * e)), np.asarray(w @ terms.f)
-    return _ShareSums(above, below_total, gradient, below_gradient, matrix, below_matrix)
+    labelled, positives = np.asarray(w @ (terms.f * e)), np.asarray(w @ terms.f)
+    return _ShareSums(labelled, positives, gradient, below_gradient, matrix, below_matrix)
 
 
 class Labelling(BaseEstimator):
