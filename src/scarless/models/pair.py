@@ -637,7 +637,7 @@ class PairClassifier(PUClassifier):
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
         told, said = list(given.doubts), labelling_of(self)
         wrong = misfits(problem, fit, given, shared=bool(said.shared), max_iter=self.max_iter)
-        if problem.exchangeable:
+        if problem.exchangeable and self.fitted_pair_.source is None:
             told.append(
                 "both models see the same attributes, and one label of each row does not say which of them is the "
                 "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "

@@ -410,7 +410,7 @@ class SARStackingClassifier(PairClassifier):
     def _beside(self, stack: "_Stack", rows: "_Rows") -> tuple[Levels, ...]:
         """Return the levels of a propensity that follows the class too, as where an attribute was not named."""
         self._missing = 0.0
-        if not stack.e_columns.size or rows.problem.told_by_height:
+        if not stack.e_columns.size or rows.problem.level_is_told:
             return ()
         other = self._relaxed_mean(stack.members, rows, stack.e_columns, FOLLOW)
         self._missing = other.log_likelihood - stack.relaxation.log_likelihood

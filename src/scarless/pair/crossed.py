@@ -140,7 +140,7 @@ def cross_fit(
         judged = judged_problem(training, problem, NO_COLUMNS, folds)
     else:
         judged = judged_problem(training, problem, e_columns, folds)
-        audits = 0.0 if problem.told_by_height else options.audits
+        audits = 0.0 if problem.level_is_told else options.audits
         judged = judged._replace(audits=imagine_audits(judged.engine, judged.e, audits, exchangeable=guard))
         propensity = LogisticPropensity(judged, held=guard)
     seen, f_table = evidence_of(judged), take_columns(X, f_columns)
@@ -164,7 +164,7 @@ def cross_fit(
     settings |= {"start": propensity.others} if problem.told_by_height else {}
     found = relax(rows, hold=propensity.others if guard else None, follow=options.follow, **settings)
     beside = None
-    if e_columns.size and not (guard or options.follow or problem.told_by_height):
+    if e_columns.size and not (guard or options.follow or problem.level_is_told):
         beside = levels_beside(found, relax(rows, follow=FOLLOW, **settings))
     objective, parameters = found.on_table_of_logits(judged.objective)
     return Crossed(fit, None, found, f_columns, e_columns, objective, parameters, beside, tilt)

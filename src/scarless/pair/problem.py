@@ -148,6 +148,11 @@ class PairProblem(NamedTuple):
         return not isinstance(self.objective, LogisticPair)
 
     @property
+    def level_is_told(self) -> bool:
+        """Whether second looks, audits or facts tell how many rows are positive, and not the form of the models alone."""
+        return self.told_by_height and (self.seen.twice or self.seen.n_audited > 0 or bool(self.facts))
+
+    @property
     def mirrored(self) -> "PairProblem":
         """The problem with each model's penalty on the other."""
         return self._replace(C=self.propensity_C, propensity_C=self.C)

@@ -358,7 +358,7 @@ class _Fits:
     def of(
         cls, problem: PairProblem, audits: float, hold: Vector | None, follow: float = 0.0, *, given: bool = False
     ) -> "_Fits":
-        template, by_height, totals = problem.objective, problem.told_by_height, row_totals(problem.engine)
+        template, by_height, totals = problem.objective, problem.level_is_told, row_totals(problem.engine)
         centre = problem.engine.total(centre_sums).centre
         scales = standard_scales(problem.engine, template, totals.weight)
         pair = RelaxedPair.of(template, centre, *scales, follow=follow, given=given)

@@ -321,7 +321,7 @@ def relaxed_logits(
     columns = columns_of_propensities(problem.objective)
     judged = with_values(judged_problem(training, problem, columns, folds), u=u)
     settings: dict[str, Any] = {"audits": options.audits, "known": options.known, "merge": True}
-    if not (options.follow and problem.told_by_height):
+    if not (options.follow and problem.level_is_told):
         return relax(judged, follow=options.follow, **settings)
     found = [relax(judged, follow=follow, **settings) for follow in FOLLOWS_TRIED]
     return max(found, key=lambda each: each.log_likelihood)
@@ -349,7 +349,7 @@ def cross_fit_member(
     tell: Tell,
 ) -> Member:
     """Cross-fit any classifier together with logistic propensities."""
-    following = bool(options.follow) and problem.told_by_height
+    following = bool(options.follow) and problem.level_is_told
     plain = replace(options, follow=0.0) if following else options
     crossed = cross_fit(classifier, training, problem, f_columns, folds, plain, tell)
     fit, steps, relaxation = crossed.fit, len(crossed.fit.log_likelihood), crossed.relaxation
