@@ -149,7 +149,7 @@ class PairProblem(NamedTuple):
 
     @property
     def level_is_told(self) -> bool:
-        """Whether second looks, audits or facts tell how many rows are positive, and not the form of the models alone."""
+        """Whether second looks, audits or facts tell how many rows are positive, and not only the form of models."""
         return self.told_by_height and (self.seen.twice or self.seen.n_audited > 0 or bool(self.facts))
 
     @property
