@@ -105,9 +105,7 @@ class RelaxedPair:
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Matrix:
         """Return each row's expected information of its logits, and its stretched logit."""
         stretched = self._stretched(rows, beta)
-        found = self.inner.row_curvature(
-            self._beside(X, stretched, rows), rows, self.inside(beta), Curvature.EXPECTED
-        )
+        found = self.inner.row_curvature(self._beside(X, stretched, rows), rows, self.inside(beta), Curvature.EXPECTED)
         return concat([found, stretched[:, None]], axis=1)
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
