@@ -1,5 +1,6 @@
 """What a fit to looks and audits says of itself where it would otherwise be wrong without a word."""
 
+import re
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.helpers import fit_and_listen
 
 from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
 from scarless.labelling import simulate_audit, simulate_looks
+from scarless.pair.look_doubts import prior_gap
 
 
 class Seen:
@@ -79,6 +81,63 @@ def test_a_boosted_classifier_and_a_search_tell_too(seen):
         SAREMClassifier(booster, propensity_attributes=[1, 2, 3], cv=2, max_iter=5, random_state=0).fit(seen.X, S)
     with pytest.warns(UserWarning, match=r"look [01] found \d+ labels"):
         SAREMClassifierCV(propensity_attributes=[3], Cs=[1.0], cv=2).fit(seen.X, S)
+
+
+def curved(seed, n=2000):
+    """Return rows whose class depends on the square of what drives the labelling, and two looks."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = rng.random(n) < expit(2 * (X[:, 2] ** 2 - 1))
+    return X, y, (y[:, None] & (rng.random((n, 2)) < expit(0.7 * X[:, [2]] + 0.3))).astype(float)
+
+
+AGAIN = "how often labelled rows are labelled again says"
+
+
+def test_a_class_prior_that_histories_of_labelled_rows_contradict_is_told_of():
+    X, y, S = curved(0)
+    linear = SAREMClassifier(propensity_attributes=[2])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        linear.fit(X, S)
+    found = [str(each.message) for each in told if AGAIN in str(each.message)]
+    assert len(found) == 1
+    assert re.search(f"the class prior is 0.38., and {AGAIN} 0.46., whatever .*3.1 standard errors apart", found[0])
+    assert linear.class_prior_ < y.mean() - 0.02
+    right = SAREMClassifier(propensity_attributes=[2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        right.fit(np.column_stack([X, X[:, 2] ** 2]), S)
+
+
+def gap_of(S, X):
+    model = SAREMClassifier(propensity_attributes=[2])
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        given = model._check_looks_rows(X, S, None, None)
+        problem = given.problem(1.0, 1.0)
+        fit = model._climb(problem, 1, 1e-10).fit
+    return prior_gap(problem, fit, given.labels, given.looks.kinds, max_iter=200)
+
+
+def test_histories_say_nothing_where_they_cannot():
+    X, _, S = curved(0)
+    assert abs(gap_of(S, X).apart) > 2.5
+    removal, one, few = S.copy(), S.copy(), S.copy()
+    removal[removal[:, 0] == 1, 1] = np.nan  # no second look after a label
+    one[np.arange(len(one)), np.arange(len(one)) % 2] = np.nan  # one look each
+    few[np.flatnonzero((few == 1).all(axis=1))[10:], 1] = 0.0  # ten rows have two labels
+    for each in (removal, one, few):
+        assert gap_of(each, X) is None
+
+
+def test_histories_do_not_change_with_copies_of_rows_or_gaps_by_chance():
+    X, _, S = curved(1, n=800)
+    once, twice = gap_of(S, X), gap_of(np.tile(S, (2, 1)), np.tile(X, (2, 1)))
+    assert twice.by_histories == pytest.approx(once.by_histories, abs=0.01)  # the ridge weighs half as much
+    assert twice.apart == pytest.approx(np.sqrt(2) * once.apart, rel=0.1)
+    S[np.random.default_rng(0).random(S.shape) < 0.1] = np.nan
+    assert gap_of(S, X).by_histories == pytest.approx(once.by_histories, rel=0.1)
 
 
 def test_false_positives_that_nobody_mentioned(seen):

@@ -8,7 +8,17 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import expit
 
 from scarless.numerics import histories
-from scarless.numerics.histories import HeterogeneitySums, Histories, chi_square, count_histories, count_labels, pooled
+from scarless.numerics.histories import (
+    HeterogeneitySums,
+    Histories,
+    LabelledHistories,
+    chi_square,
+    count_histories,
+    count_labels,
+    number_by_histories,
+    number_by_models,
+    pooled,
+)
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import Curvature
@@ -135,3 +145,62 @@ def test_the_statistic_is_a_residual_over_its_root_of_squares():
 def test_nothing_to_see_is_no_difference():
     none = HeterogeneitySums(np.array(0.0), np.array(0.0), np.zeros(2), np.zeros(2), np.zeros((2, 2)))
     assert histories.heterogeneity(none) == 0.0
+
+
+# --- the histories of labelled rows alone
+
+
+def labelled_case(bounds=None, offsets=None):
+    rng = np.random.default_rng(4)
+    n = 50
+    looks = rng.integers(1, 3, size=(n, 2)).astype(float)
+    labels = np.minimum(looks, rng.integers(0, 2, size=(n, 2)))
+    rows = {"labels": labels, "looks": looks, "audit": np.full(n, -1.0), "w": rng.random(n) + 0.5}
+    models = ((Design.of(np.array([0, 1])),), (Design.of(np.array([0, 2])),))
+    objective = LooksLikelihood(Design.of(np.arange(2)), models, None, offsets, bounds)
+    return LabelledHistories(objective), rng.normal(size=(n, 4)), rows, 0.5 * rng.normal(size=6)
+
+
+@pytest.mark.parametrize("given", [{}, {"bounds": (0.1, 0.8)}, {"offsets": (3, 3)}])
+def test_derivatives_of_labelled_histories_are_derivatives(given):
+    histories, X, rows, beta = labelled_case(**given)
+    steps = 1e-5 * np.eye(beta.size)
+    sums = histories.sums(X, rows, beta, Curvature.OBSERVED)
+    around = [[histories.sums(X, rows, beta + sign * step, Curvature.NONE) for sign in (1.0, -1.0)] for step in steps]
+    np.testing.assert_allclose(sums.gradient, [float(a.value - b.value) / 2e-5 for a, b in around], atol=1e-7)
+    np.testing.assert_allclose(sums.curvature, [(a.gradient - b.gradient) / 2e-5 for a, b in around], atol=1e-7)
+    diagonal = histories.sums(X, rows, beta, Curvature.DIAGONAL).curvature
+    np.testing.assert_allclose(diagonal, np.diag(sums.curvature), atol=1e-12)
+
+
+def test_labelled_histories_have_the_probability_of_their_labels_given_any():
+    histories, X, rows, beta = labelled_case()
+    e = expit(np.column_stack([X[:, [0, 1]] @ beta[:2] + beta[2], X[:, [0, 2]] @ beta[3:5] + beta[5]]))
+    t, m = rows["labels"], rows["looks"]
+    p = 1 - np.prod((1 - e) ** m, axis=1)
+    value = np.log(np.prod(e**t * (1 - e) ** (m - t), axis=1) / p)
+    labelled = t.sum(axis=1) > 0
+    found = float(histories.sums(X, rows, beta, Curvature.NONE).value)
+    assert found == pytest.approx(-rows["w"][labelled] @ value[labelled], rel=1e-12)
+    models = np.concatenate([[0.4, -0.2, 0.1], beta])
+    number = number_by_histories(X, rows, histories, beta, models, counts=True)
+    assert float(number.number) == pytest.approx((rows["w"] * labelled) @ (1 / p), rel=1e-12)
+    moved = [number_by_histories(X, rows, histories, beta + d, models, counts=True).number for d in (1e-6, -1e-6)]
+    assert float(number.gradient.sum()) == pytest.approx(float(moved[0] - moved[1]) / 2e-6, rel=1e-6)
+
+
+def test_the_number_by_histories_is_right_on_average_whatever_the_class():
+    """Over all histories of a positive row, enumerated: the mean is 1, and its variance what both models expect."""
+    histories, X, rows, beta = labelled_case()
+    X, e = X[:1], expit(np.array([X[0, [0, 1]] @ beta[:2] + beta[2], X[0, [0, 2]] @ beta[3:5] + beta[5]]))
+    sure = np.concatenate([[0.0, 0.0, 40.0], beta])  # the row is positive
+    mean = square = 0.0
+    for labels in product([0.0, 1.0], repeat=2):
+        row = {"labels": np.array([labels]), "looks": np.ones((1, 2)), "audit": -np.ones(1), "w": np.ones(1)}
+        chance = np.prod(np.where(labels, e, 1 - e))
+        number = float(number_by_histories(X, row, histories, beta, sure, counts=True).number)
+        mean, square = mean + chance * number, square + chance * number**2
+    expected = number_by_models(X, row, histories, sure, counts=True)
+    assert mean == pytest.approx(1.0, rel=1e-12)
+    assert square - mean**2 == pytest.approx(float(expected.variance), rel=1e-9)
+    assert float(expected.number) == pytest.approx(1.0, rel=1e-12)

@@ -33,11 +33,13 @@ from scarless.pair.look_doubts import (
     OffsetGap,
     OtherChoice,
     PairGap,
+    PriorGap,
     UnsaidRate,
     bound_gap,
     look_gaps,
     offset_gap,
     pair_gaps,
+    prior_gap,
     unsaid_rate,
 )
 from scarless.pair.optima import told_of
@@ -299,6 +301,8 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
         # Looks that differ, and share a propensity, seem to depend on each other as well.
         if looks.n_looks > 1 and not differ:
             found += told_of_pairs(pair_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
+        if looks.n_looks > 1:
+            found += told_of_prior(prior_gap(problem, fit, given.labels, looks.kinds, max_iter=max_iter))
     return [*differ, *found]
 
 
@@ -326,6 +330,7 @@ AUDITS_DISAGREE = 3.3  # standard errors between audits and models: 1 in 1,000 b
 _LOOKS_APART, _SHARE_APART = 4.0, 0.1  # of a look that shares a propensity: surely, and by enough to matter
 _BY_CHANCE = 0.001  # how often independent looks are said to depend on each other
 _CLAIM_APART = 3.0  # standard errors between rows and bounds, or a coefficient of 1: 3 in 1,000 by chance
+_PRIOR_APART = 0.05  # of the class prior: a smaller difference matters to nobody, however sure it is
 _LOG_GAIN = 3.5  # log-likelihood: the logarithm of the right offset gains as much in fewer than 3 of 100 cases
 _FEWEST_FINDINGS = 5  # audited positives with a label, and labels of rows that were not audited
 _MISSING = 2.0  # standard errors: positives without a label that audits should have found
@@ -417,6 +422,20 @@ def told_of_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str]:
     return [
         f"{one} and {other} agree less often than independent looks would, by {-worst.apart:.1f} standard errors. If "
         "no second look was made after a label, code it as NaN and not as 0; else the models are of the wrong form."
+    ]
+
+
+def told_of_prior(gap: PriorGap | None) -> list[str]:
+    """Return that the class prior of a fit is far from one that does not depend on the class model."""
+    if gap is None or abs(gap.apart) < CLAIM_DISAGREES:
+        return []
+    if abs(gap.by_histories - gap.by_fit) < _PRIOR_APART * gap.by_fit:
+        return []
+    return [
+        f"the class prior is {gap.by_fit:.3f}, and how often labelled rows are labelled again says "
+        f"{gap.by_histories:.3f}, whatever the classifier is ({abs(gap.apart):.1f} standard errors apart). Probably "
+        "the classifier is of the wrong form, or misses an attribute; or the propensity does. Try another classifier, "
+        "as SAREMClassifier(HistGradientBoostingClassifier()), or audit some rows without a label."
     ]
 
 

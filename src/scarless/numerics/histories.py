@@ -4,18 +4,24 @@ If the logit of a row's propensities is moved by :math:`b \sim N(0, \tau^2)`, th
 likelihood is :math:`f\,E_b A(v+b) + (1-f) B`. At :math:`\tau = 0` its derivative by :math:`\tau^2` is
 :math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`: positive
 rows whose labels stick together more than independent ones would.
+
+Without false positives a row with a label is positive. The histories of such rows alone say how the labelling works,
+whatever the class depends on (`LabelledHistories`).
 """
 
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Rows, Vector
-from scarless.numerics.looks import look_scores
-from scarless.numerics.looks_objective import sum_of_squares
-from scarless.numerics.objectives import PairObjective
+from scarless.numerics.linear import Design
+from scarless.numerics.looks import LookTerms, look_scores
+from scarless.numerics.looks_objective import LooksLikelihood, sum_of_squares
+from scarless.numerics.objectives import Curvature, PairObjective, Sums
 
 NO_VARIANCE = 1e-12  # of a further score: what the parameters' own scores explain of it is all, to rounding
 MOST_LOOKS = 6  # from more on, histories are told apart by their number of labels only
@@ -208,3 +214,135 @@ def _number_of_labels(rate: Matrix, seen: Any) -> Matrix:
 def _name(pattern: Any, s: Any) -> str:
     left = iter(s.tolist())
     return " ".join(str(next(left)) if there else "-" for there in pattern)
+
+
+@dataclass(frozen=True)
+class LabelledHistories:
+    r"""Minus the log-likelihood of the labels of rows that have one, given that they have one (Huggins).
+
+    .. math:: \sum_{i:\, s_i > 0} w_i \Bigl[\log p_i - \log \prod_j e_{ij}^{t_{ij}} (1 - e_{ij})^{m_{ij} - t_{ij}}
+        \Bigr], \qquad p_i = 1 - \prod_j (1 - e_{ij})^{m_{ij}}
+
+    Parameters are those of the propensities. It needs no class model, and no false positives.
+
+    References
+    ----------
+    Huggins, "On the statistical analysis of capture experiments", Biometrika 76 (1989).
+    """
+
+    convex: ClassVar[bool] = False  # without bounds it is
+    looks: LooksLikelihood
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """What the propensities see."""
+        return self.looks.designs[1:]
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the parameter vector."""
+        return self.looks.n_parameters - self.looks.f.n_parameters
+
+    def terms(self, X: Any, rows: Rows, beta: Vector) -> tuple[LookTerms, Vector, Vector]:
+        """Return what each row says, its weight where it has a label, and the odds of none of its looks giving one."""
+        terms = self.looks.terms(X, rows, np.append(np.zeros(self.looks.f.n_parameters), beta))
+        labelled = (terms.labels.sum(axis=1) > 0) & (rows["w"] > 0)
+        return terms, rows["w"] * labelled, _odds_of_none(terms, labelled)
+
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
+        """Return value, gradient and curvature; without bounds the expected and the observed one are the same."""
+        terms, w, odds = self.terms(X, rows, beta)
+        # With a class logit of 0 a labelled row's likelihood is A / 2; log(1 - P) = -log(1 + odds).
+        value = -(w @ (np.where(w > 0, terms.value, 0.0) + np.log(2.0) + np.log1p(odds)))
+        logits, gradient = self.looks.logits[1:], np.zeros(self.looks.n_parameters)
+        scores = terms.slope + terms.silent * odds[:, None]
+        for j, logit in enumerate(logits):
+            gradient[logit.place] -= linear.transposed_product(logit.design.take(X), w * scores[:, j])
+        own = slice(self.looks.f.n_parameters, None)
+        if curvature is Curvature.NONE:
+            return Sums(np.asarray(value), gradient[own], np.zeros(0))
+        # Of log A the second derivative is -bend; of log P, per look, that of a row without any label.
+        unlabelled = -terms.looks * (terms.curve / terms.not_e + (terms.turn / terms.not_e) ** 2)
+        matrix = np.zeros((gradient.size, gradient.size))
+        for j, one in enumerate(logits):
+            seen = one.design.take(X)
+            for k, other in enumerate(logits):
+                weight = -odds * (1.0 + odds) * terms.silent[:, j] * terms.silent[:, k]
+                if j == k:
+                    weight = weight + terms.bend[:, j] - odds * unlabelled[:, j]
+                matrix[one.place, other.place] += linear.cross_product(seen, w * weight, other.design.take(X))
+        found = matrix[own, own]
+        return Sums(np.asarray(value), gradient[own], np.diag(found) if curvature is Curvature.DIAGONAL else found)
+
+    def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
+        """Refuse models that are too wide for a matrix: nobody asks about them."""
+        raise NotImplementedError
+
+    def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Refuse models that are too wide for a matrix: nobody asks about them."""
+        raise NotImplementedError
+
+    def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
+        """Return, for each model, the weighted sum of the squared changes of its logits, in the mean over its looks."""
+        (found,) = self.looks.reach(X, rows, np.append(np.zeros(self.looks.f.n_parameters), direction))
+        return (found[1:],)
+
+    def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
+        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        return self.looks.grams(X, rows)[1:]
+
+
+class NumberSums(NamedTuple):
+    """The number of positives among rows that were looked at, with what its variance needs."""
+
+    number: Any  # sum of w / p over labelled rows, or of w f
+    variance: Any  # because classes and labels are drawn: sum of w f (1 - f), and of w (1 - p) / p^2 over labelled rows
+    gradient: Vector  # of the first, by the parameters of the propensities
+    looked_at: Any
+    again: Any  # labels after the first of each row
+
+
+def number_by_histories(
+    X: Any, rows: Rows, histories: LabelledHistories, beta: Vector, models: Vector, counts: bool
+) -> NumberSums:
+    """Return the number by the labelled rows alone; the variance of classes is that of both `models`.
+
+    Weights that are not `counts` of rows are squared in the variance.
+    """
+    terms, w, odds = histories.terms(X, rows, beta)
+    f = histories.looks.terms(X, rows, models).f
+    return _number_sums(X, rows, histories, terms, w * (1.0 + odds), odds, f, counts)
+
+
+def number_by_models(X: Any, rows: Rows, histories: LabelledHistories, models: Vector, counts: bool) -> NumberSums:
+    """Return the number by both models, and the variance that they expect of the number by histories."""
+    terms = histories.looks.terms(X, rows, models)
+    w = rows["w"] * (terms.looks.sum(axis=1) > 0)
+    return _number_sums(X, rows, histories, terms, w * terms.f, _odds_of_none(terms, w > 0), terms.f, counts)
+
+
+def _number_sums(
+    X: Any,
+    rows: Rows,
+    histories: LabelledHistories,
+    terms: LookTerms,
+    number: Vector,
+    odds: Vector,
+    f: Vector,
+    counts: bool,
+) -> NumberSums:
+    looks, w = histories.looks, rows["w"] * (terms.looks.sum(axis=1) > 0)
+    gradient = np.zeros(looks.n_parameters)
+    for j, logit in enumerate(looks.logits[1:]):
+        slope = number * odds * terms.silent[:, j]  # 1 / p is 1 plus the odds of no label
+        gradient[logit.place] += linear.transposed_product(logit.design.take(X), slope)
+    drawn = w * f * (1.0 - f) + number * odds
+    again = w @ np.maximum(terms.labels.sum(axis=1) - 1.0, 0.0)
+    variance = drawn.sum() if counts else rows["w"] @ drawn
+    sums = (number.sum(), variance, gradient[looks.f.n_parameters :], w.sum(), again)
+    return NumberSums(*(np.asarray(each) for each in sums))
+
+
+def _odds_of_none(terms: LookTerms, asked: Any) -> Vector:
+    """Return the odds of a positive row getting no label at its looks; 0 for rows that nobody asks about."""
+    return np.where(asked, 1.0 / np.maximum(np.expm1(np.where(asked, -terms.log_missed, 1.0)), 1e-300), 0.0)

@@ -617,7 +617,7 @@ def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vec
 
 
 def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
-    """Return sums of log-likelihood, positives, labelled positives, the class's variance, that by the logit, and f^2.
+    """Return sums of log-likelihood, f, f times the chance of a label, f (1 - f), that times the logit, and f^2.
 
     And those of the first two logits and of their squares, where `both` models are to be compared.
     """
