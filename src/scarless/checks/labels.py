@@ -85,8 +85,8 @@ def _refuse_columns(values: NDArray[Any], name: str) -> None:
     if values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
             f"{name} should be a 1d array, got an array of shape {values.shape} instead. Labels of several looks are "
-            "for SAREMClassifier() with logistic models; here give one label of each row, such as whether any look "
-            "found one."
+            "for SAREMClassifier, SAREMClassifierCV and SARStackingClassifier; here give one label of each row, such "
+            "as whether any look found one."
         )
 
 
