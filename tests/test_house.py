@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import scarless
 
@@ -252,3 +253,25 @@ def test_numerics_have_no_output_no_randomness_and_no_scikit_learn():
         assert not [
             name for name in imported if name.startswith(("sklearn", "random", "numpy.random", "warnings", "os"))
         ]
+
+
+def test_no_estimator_has_more_than_two_classes_of_ours_above_it():
+    import scarless
+    import scarless.label_frequency
+    import scarless.models
+
+    found = {
+        each
+        for room in (scarless, scarless.models, scarless.label_frequency)
+        for name in room.__all__
+        if name != "SARNetClassifier"
+        and isinstance(each := getattr(room, name), type)
+        and issubclass(each, BaseEstimator)
+    }
+    above = {
+        each.__name__: [base.__name__ for base in each.__mro__[1:] if base.__module__.startswith("scarless.")]
+        for each in found
+    }
+    assert len(above) > 12
+    assert {name: bases for name, bases in above.items() if len(bases) > 2} == {}
+    assert above["SAREMClassifier"] == ["PairClassifier", "PUClassifier"]
