@@ -340,7 +340,7 @@ def few_scouts(request):
     """Let fits from several starts look for these with fewer rough climbs where the tests are of other things."""
     with pytest.MonkeyPatch.context() as patch:
         if {"analysis", "cli", "report"} & set(request.path.relative_to(TESTS).parts):
-            patch.setattr(starts, "_SCOUTS", 3)
+            patch.setattr(starts, "SCOUTS", 3)
         yield
 
 
