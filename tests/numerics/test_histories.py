@@ -191,7 +191,7 @@ def test_labelled_histories_have_the_probability_of_their_labels_given_any():
 
 def test_the_number_by_histories_is_right_on_average_whatever_the_class():
     """Over all histories of a positive row, enumerated: the mean is 1, and its variance what both models expect."""
-    histories, X, rows, beta = labelled_case()
+    histories, X, _, beta = labelled_case()
     X, e = X[:1], expit(np.array([X[0, [0, 1]] @ beta[:2] + beta[2], X[0, [0, 2]] @ beta[3:5] + beta[5]]))
     sure = np.concatenate([[0.0, 0.0, 40.0], beta])  # the row is positive
     mean = square = 0.0

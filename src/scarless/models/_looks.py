@@ -506,8 +506,8 @@ def told_of_prior(gap: PriorGap | None) -> list[str]:
     return [
         f"the class prior is {gap.by_fit:.3f}, and how often labelled rows are labelled again says "
         f"{gap.by_histories:.3f}, whatever the classifier is ({abs(gap.apart):.1f} standard errors apart). Probably "
-        "the classifier is of the wrong form, or misses an attribute; or the propensity does. Try another classifier, as "
-        "SAREMClassifier(HistGradientBoostingClassifier()), or audit some rows without a label."
+        "the classifier is of the wrong form, or misses an attribute; or the propensity does. Try another classifier, "
+        "as SAREMClassifier(HistGradientBoostingClassifier()), or audit some rows without a label."
     ]
 
 

@@ -268,7 +268,7 @@ class Observed(NamedTuple):
 
     def of(self, rows: Any) -> "Observed":
         """Return what was observed of some rows."""
-        return Observed(*(each[rows] for each in self[:4]), self.bounds)
+        return Observed(self.s[rows], self.labels[rows], self.looks[rows], self.audit[rows], self.bounds)
 
     def first(self, w: Vector) -> tuple[Vector, Vector]:
         """Return targets and weights of a first classifier; whose class was checked, its class is known."""
@@ -304,8 +304,9 @@ def evidence_of(problem: PairProblem) -> Evidence:
     s = in_memory(problem.engine, "s")
     if not problem.told_by_height:
         return OneLabel(s)
-    seen = (in_memory(problem.engine, name).astype(np.float64) for name in problem.objective.observed)
-    return Observed(s, *seen, problem.objective.bounds)
+    names = problem.objective.observed
+    labels, looks, audit = (in_memory(problem.engine, name).astype(np.float64) for name in names)
+    return Observed(s, labels, looks, audit, problem.objective.bounds)
 
 
 def _balanced(targets: Vector, w: Vector) -> Vector:

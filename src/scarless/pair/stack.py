@@ -279,9 +279,8 @@ def _relaxed_linear(
     name: str, attributes: str, rows: _FoldedTraining, u: Vector, linear: Linear, options: CrossOptions
 ) -> Member:
     engine = engine_of(np.empty((u.size, 0)), s=rows.s, w=held_out(rows.w, rows.folds), u=u)
-    nothing, settings = Design.of(np.arange(0)), {"audits": options.audits, "known": options.known}
-    problem = PairProblem.of(engine, nothing, nothing)
-    relaxation = relax(problem, merge=True, follow=options.follow, **settings)
+    problem = PairProblem.of(engine, Design.of(np.arange(0)), Design.of(np.arange(0)))
+    relaxation = relax(problem, audits=options.audits, follow=options.follow, known=options.known, merge=True)
     return Member(name, attributes, u, relaxation, linear, linear, 1)
 
 
