@@ -1,6 +1,8 @@
 """Models of earlier versions: each parameter that is gone has its place in today's state."""
 
 import inspect
+import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -213,3 +215,50 @@ def test_cross_fits_predict_the_same_unless_they_were_not_relaxed(pu):
     assert old.cv == 2
     with pytest.raises(NoLongerFitted, match=r"holds a cross-fit with relax=False, .*predictions cannot be computed"):
         renew(as_earlier(model, relax=False, **params))
+
+
+def test_cross_fits_of_before_have_a_table_and_parameters_today(pu):
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    for models in ({}, {"propensity_estimator": tree}):
+        model = SAREMClassifier(tree, propensity_attributes=[2], cv=2, max_iter=5, random_state=0, **models)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(pu.X, pu.s)
+        old, new = copy(model._crossed), model._crossed
+        for name in ("objective", "parameters"):
+            old.__dict__.pop(name)
+        renew(old)
+        np.testing.assert_array_equal(old.parameters, new.parameters)
+        np.testing.assert_array_equal(old.propensity_logits(pu.X), new.propensity_logits(pu.X))
+
+
+def test_a_cross_fit_to_looks_of_before_predicts_the_same(pu):
+    rng = np.random.default_rng(0)
+    S = np.column_stack([pu.s, pu.s * (rng.random(pu.s.size) < 0.5)])
+    model = SAREMClassifier(DecisionTreeClassifier(max_depth=2), propensity_attributes=[2], cv=2, max_iter=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(pu.X, S)
+    new, found = model._crossed, model.relaxation_
+    old = copy(new)
+    old.__dict__.clear()
+    # The class's logit was ``shift + slope u + added z``, and held-out logits were not tilted.
+    level = float(found(np.zeros(1))[0]) + found.slope * new.tilt[-1]
+    old.__dict__.update(
+        fit=new.fit,
+        objective=new.objective,
+        columns=new.e_columns,
+        slope=found.slope,
+        shift=level,
+        shared=new.e_columns,
+        added=found.slope * new.tilt[:-1],
+        others=found.e,
+        f_columns=new.f_columns,
+        plain_others=found.e,
+    )
+    renew(old)
+    np.testing.assert_allclose(old.logits(pu.X), new.logits(pu.X), atol=1e-12)
+    np.testing.assert_allclose(old.look_logits(pu.X), new.look_logits(pu.X), atol=1e-12)
+    u, v = old.objective.logit_values(old.table(pu.X), old.parameters)
+    np.testing.assert_allclose(u, new.logits(pu.X), atol=1e-12)
+    np.testing.assert_allclose(v, new.look_logits(pu.X)[:, 0], atol=1e-12)

@@ -268,11 +268,8 @@ def _share_sums(
         table, at = objective.table(X, rows, beta), objective.inside(beta)
         found = _share_sums(table, rows, objective.inner, at, kind, group, bend)
         shown_as = Curvature.OBSERVED if bend else Curvature.NONE
-        above, below = (
-            objective.chained(Sums(value, gradient, matrix), shown_as, own=0.0)
-            for value, gradient, matrix in (found[::2], found[1::2])
-        )
-        return _ShareSums(*(each for pair in zip(above, below, strict=True) for each in pair))
+        both = [objective.chained(Sums(*part), shown_as, own=0.0) for part in (found[::2], found[1::2])]
+        return _ShareSums(*(each for pair in zip(*both, strict=True) for each in pair))
     terms, w = objective.terms(X, rows, beta), rows["w"]
     if group is not None:
         w = w * rows[group]

@@ -1,0 +1,130 @@
+"""Cross-fits at the level of pairs: offsets, bounds, facts and learned propensities go through, and tables say so."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.pair.crossed import CrossOptions, cross_fit, one_label_problem, problem_on_table
+from scarless.pair.facts import Fact
+from scarless.pair.fit import FitOptions
+from scarless.pair.logistic import Training, engine_of
+from scarless.pair.optima import best_fit
+from scarless.pair.problem import PairProblem, what_is_seen
+from scarless.pair.relaxed import levels_interval
+
+NOTHING = Design.of(np.arange(0))
+EXACT = LogisticRegression(C=1e4, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+N = 500
+CASES = {
+    "shared": {"models": ((Design.of(np.array([2])),),)},
+    "offset": {"models": ((Design.of(np.array([2])),),), "offsets": (3,)},
+    "bounds": {"models": ((Design.of(np.array([2])),),), "bounds": (0.2, 0.9)},
+    "own, with a visit attribute": {"models": ((Design.of(np.array([2, 3])),), (Design.of(np.array([2, 4])),))},
+    "a visit attribute": {"models": ((Design.of(np.array([2, 3])), Design.of(np.array([2, 4]))),)},
+    "rates": {"models": ((Design.of(np.array([2])),),), "false_positives": "shared"},
+}
+
+
+def options(**more):
+    settings = {"C": 1.0, "propensity_C": 1e4, "audits": 4.0, "tol": 1e-13, "max_iter": 400, "n_jobs": None}
+    return CrossOptions(**{**settings, **more})
+
+
+def case(name, seed=0, facts=()):
+    """Return rows with two looks, or as many kinds as there are, and the problem that says so."""
+    rng = np.random.default_rng(seed)
+    objective = LooksLikelihood(NOTHING, **CASES[name])
+    X = rng.normal(size=(N, 5))
+    y = rng.random(N) < expit(2 * X[:, 0] - X[:, 1])
+    v = X[:, 2] + 0.3 + (X[:, 3] if name == "offset" else 0.0)
+    low, high = objective.bounds or (0.0, 1.0)
+    rate = 0.05 if objective.false_positives else 0.0
+    label = np.where(y, low + (high - low) * expit(v), rate)
+    S = (rng.random((N, 2)) < label[:, None]).astype(float)
+    each = np.ones_like(S)
+    labels, looks = (S, each) if objective.n_kinds == 2 else (S.sum(1, keepdims=True), each.sum(1, keepdims=True))
+    rows = {"s": (S.sum(axis=1) > 0).astype(float), "w": np.ones(N), "labels": labels, "looks": looks}
+    rows |= {"audit": np.where(rng.random(N) < 0.2, y, -1.0), "half": (X[:, 0] > 0).astype(float)}
+    engine = engine_of(X, **rows)
+    made = tuple(Fact(engine, objective, *each) for each in facts)
+    problem = PairProblem.of(engine, NOTHING, NOTHING, 1e4, 1e4)
+    seen = what_is_seen(engine, objective)
+    return Training(X, rows["s"], rows["w"]), problem._replace(objective=objective, facts=made, seen=seen), y
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_fold_of_all_rows_ends_where_newtons_method_does(name):
+    training, problem, _ = case(name)
+    every = np.arange(N)
+    found = cross_fit(EXACT, training, problem, np.arange(2), [(every, every)], options(), print_nothing)
+    newton = best_fit(problem.seeing(Design.of(np.arange(2))), FitOptions(1e-12, 300))
+    sums = problem.seeing(Design.of(np.arange(2))).sums(newton.parameters)
+    assert found.relaxation.class_prior == pytest.approx(float(sums.positives) / N, abs=2e-4)
+    np.testing.assert_allclose(found.relaxation.e, newton.e, atol=2e-2 if name == "rates" else 5e-3)
+    assert found.relaxation.slope == pytest.approx(1.0, abs=0.01)
+    low, high = levels_interval(found.levels, "class_prior", 0.95)
+    assert low < found.relaxation.class_prior < high
+
+
+def print_nothing(_):
+    pass
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_table_says_what_the_fit_says_of_its_own_rows(name):
+    training, problem, _ = case(name)
+    folds = [(np.flatnonzero(np.arange(N) % 3 != i), np.flatnonzero(np.arange(N) % 3 == i)) for i in range(3)]
+    found = cross_fit(EXACT, training, problem, np.arange(3), folds, options(max_iter=10), print_nothing)
+    on_table, parameters = problem_on_table(found, training, problem)
+    sums = on_table.sums(parameters)
+    assert float(sums.log_likelihood) == pytest.approx(found.relaxation.log_likelihood, rel=1e-10)
+    assert float(sums.positives) / N == pytest.approx(found.relaxation.class_prior, rel=1e-10)
+    table = found.table(training.X)
+    u, *v = found.objective.logit_values(table, found.parameters)
+    np.testing.assert_allclose(u, found.logits(training.X), atol=1e-12)
+    np.testing.assert_allclose(found.look_logits(training.X)[:, 0], v[0], atol=1e-12)
+
+
+def test_facts_about_a_look_and_a_group_are_kept_to_in_the_estimate_and_narrow_the_interval():
+    sure = [(None, "half", 0.8, 0.0, "half"), (0, None, 0.6, 0.0, "look")]
+    training, problem, _ = case("shared", facts=sure)
+    folds = [(np.flatnonzero(np.arange(N) % 2 != i), np.flatnonzero(np.arange(N) % 2 == i)) for i in range(2)]
+    found = cross_fit(EXACT, training, problem, np.arange(3), folds, options(max_iter=10), print_nothing)
+    on_table, parameters = problem_on_table(found, training, problem)
+    for fact, value in zip(on_table.facts, (0.8, 0.6), strict=True):
+        assert fact.share(parameters).value == pytest.approx(value, abs=1e-6)
+    soft = [(None, None, 0.45, 0.01**2, "all")]
+    wide, narrow = (
+        cross_fit(EXACT, *case("shared", facts=facts)[:2], np.arange(3), folds, options(max_iter=10), print_nothing)
+        for facts in ((), soft)
+    )
+    ends = [levels_interval(each.levels, "class_prior", 0.95) for each in (wide, narrow)]
+    assert ends[1].high - ends[1].low < 0.8 * (ends[0].high - ends[0].low)
+    assert ends[1].low < 0.45 < ends[1].high
+
+
+def test_a_learned_propensity_of_one_label_has_a_column_of_its_own():
+    training, _, _ = case("shared")
+    folds = [(np.flatnonzero(np.arange(N) % 3 != i), np.flatnonzero(np.arange(N) % 3 == i)) for i in range(3)]
+    problem, tree = one_label_problem(training, np.array([2]), options()), DecisionTreeClassifier(max_depth=2)
+    found = cross_fit(
+        EXACT, training, problem, np.arange(2), folds, options(max_iter=5), print_nothing, propensity_model=tree
+    )
+    table = found.table(training.X)
+    np.testing.assert_allclose(table[:, 1], found.learned.logits(training.X[:, [2]]))
+    assert found.parameters[2] == 1.0
+    np.testing.assert_allclose(found.propensity_logits(training.X), table[:, 1] + found.relaxation.e[0], atol=1e-12)
+
+
+def test_a_propensity_that_follows_the_class_has_its_logit_in_the_table():
+    training, _, _ = case("shared")
+    folds = [(np.flatnonzero(np.arange(N) % 3 != i), np.flatnonzero(np.arange(N) % 3 == i)) for i in range(3)]
+    problem = one_label_problem(training, np.arange(0), options())
+    found = cross_fit(EXACT, training, problem, np.arange(2), folds, options(max_iter=5, follow=0.5), print_nothing)
+    u, v = found.objective.logit_values(found.table(training.X), found.parameters)
+    np.testing.assert_allclose(v, found.relaxation.e[0] + 0.5 * u, atol=1e-12)
+    np.testing.assert_allclose(found.propensity_logits(training.X), v, atol=1e-12)
