@@ -17,7 +17,7 @@ from scipy.special import expit
 from benchmarks.datasets import load
 from benchmarks.runner import Row, run
 from scarless import SAREMClassifier, audited_class_prior, goodness_of_fit, plan_audit
-from scarless.numerics.interval import find_root
+from scarless.numerics.uncertainty import find_root
 
 RUNS = 50
 N, D, FREQUENCY = 5000, 10, 0.3

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_array
 
 from scarless import NaiveClassifier
-from scarless.checks.vectors import check_propensity
+from scarless.checks.options import check_propensity
 
 judge = pytest.importorskip("benchmarks.fuzz.judge", reason="the benchmarks are not part of the distribution")
 run = pytest.importorskip("benchmarks.fuzz.run")

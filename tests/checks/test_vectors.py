@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from scarless import metrics
-from scarless.checks.vectors import (
+from scarless.checks.options import (
     check_counts,
     check_indicator,
     check_probability,

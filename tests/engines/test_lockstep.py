@@ -14,8 +14,8 @@ from scarless.engines import lockstep, open_rows
 from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceRows
 from scarless.engines.lockstep import in_lockstep
+from scarless.numerics.arrays import in_numpy
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.several import Pairs, needed_pairs

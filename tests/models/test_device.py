@@ -21,7 +21,7 @@ from scarless import (
 )
 from scarless.diagnostics import bootstrap_intervals
 from scarless.engines import device, lockstep
-from scarless.numerics.namespace import in_numpy, namespace_of
+from scarless.numerics.arrays import in_numpy, namespace_of
 from scarless.pair import starts
 
 strict = pytest.importorskip("array_api_strict")

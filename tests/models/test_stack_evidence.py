@@ -9,7 +9,7 @@ from tests.helpers import SimulatedLooks
 
 import scarless
 from scarless import ClassPrior, Labelling, SAREMClassifier, SARStackingClassifier
-from scarless.numerics.sigmoid import at_least_one
+from scarless.numerics.likelihood import at_least_one
 
 
 def stack(**options):

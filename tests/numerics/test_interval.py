@@ -14,7 +14,7 @@ import scarless
 from scarless import BestBinEstimator, SAREMClassifier
 from scarless.diagnostics import Sensitivity
 from scarless.metrics import propensity_weighted_recall, risk_interval
-from scarless.numerics.interval import Interval, find_root, least_squares_slope
+from scarless.numerics.uncertainty import Interval, find_root, least_squares_slope
 
 SOURCE = Path(scarless.__file__).parent
 
@@ -30,7 +30,7 @@ def _defined():
 
 
 def test_it_is_defined_once():
-    assert list(_defined()) == ["numerics/interval.py"]
+    assert list(_defined()) == ["numerics/uncertainty.py"]
     assert scarless.models.Interval is scarless.metrics.Interval is Interval
 
 

@@ -14,13 +14,13 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from scarless.numerics import likelihood, linear, uncertainty
+from scarless.numerics.arrays import block, concat, in_float64, like, namespace_of, zeros
 from scarless.numerics.constrained import PairWithPositives
+from scarless.numerics.likelihood import sigmoid_pair, softplus
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of, zeros
 from scarless.numerics.newton import NewtonOptions, Status, minimise
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, Sums, TargetLogistic
 from scarless.numerics.relaxed import RelaxedPair
-from scarless.numerics.sigmoid import sigmoid_pair, softplus
 
 HOME, AWAY = strict.Device("CPU_DEVICE"), strict.Device("device1")  # the latter refuses to mix with the former
 EPS = {np.float64: 1e-12, np.float32: 1e-5}

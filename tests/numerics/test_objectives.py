@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from scarless.engines import InMemoryEngine, attach
+from scarless.numerics.likelihood import sigmoid_pair
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
-from scarless.numerics.sigmoid import sigmoid_pair
 
 DIGITS = 800
 SMALLEST_NORMAL = np.finfo(float).tiny

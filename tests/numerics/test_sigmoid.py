@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scarless.numerics.sigmoid import at_least_one, logistic_terms, sigmoid_pair, softplus
+from scarless.numerics.likelihood import at_least_one, logistic_terms, sigmoid_pair, softplus
 
 LOGITS = np.array([-800.0, -700.0, -40.0, -1.5, -1e-9, 0.0, 0.3, 40.0, 700.0, 800.0])
 SMALLEST_NORMAL = np.finfo(float).tiny

@@ -7,8 +7,8 @@ from tests.engines.shards import shard_engine
 
 from scarless.engines import InMemoryEngine
 from scarless.engines.blocks import add_up
+from scarless.numerics.arrays import in_numpy
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import in_numpy
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import pair_inference
 from scarless.pair.logistic import predict

@@ -9,9 +9,9 @@ from tests.torch.nets import make_net
 from tests.torch.test_net import QUICK, rows
 
 import torch
-from scarless.checks.vectors import check_random_stream
-from scarless.numerics.interval import Interval
+from scarless.checks.options import check_random_stream
 from scarless.numerics.linear import Design
+from scarless.numerics.uncertainty import Interval
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem

@@ -8,7 +8,7 @@ import numpy as np
 
 from scarless.analysis.settings import Settings
 from scarless.checks.attributes import with_text_names
-from scarless.checks.vectors import check_counts
+from scarless.checks.options import check_counts
 from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need

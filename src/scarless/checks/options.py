@@ -1,8 +1,12 @@
-"""Checks of single parameters: choices, counts, numbers."""
+"""Checks of single parameters (choices, counts, numbers), and of one number for each row."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
+
+from scarless.checks.tables import refuse_odd_vector
+from scarless.numerics.arrays import ArrayLike, Vector
 
 _LARGEST_NUMBER = 1e100
 _MAX_CHARACTERS_SHOWN = 80  # characters of a value in a message
@@ -129,3 +133,237 @@ def cut_of(decision: Any, class_prior: float) -> float:
     if not total > 0:
         raise ValueError(f"decision: one of the two costs must be above 0; got {shown(decision)}.")
     return false_positive / total
+
+
+# Beyond these, sums over rows, of squares too, leave the range of a float64.
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
+LOST_WEIGHT_SHARE = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
+
+
+def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
+    """Return `values` as a float64 vector, of length `n_rows` where that is given.
+
+    A column of shape ``(n, 1)`` is flattened; a scalar is repeated when `n_rows` is known.
+
+    Examples
+    --------
+    >>> check_vector(0.5, "propensity", n_rows=3)
+    array([0.5, 0.5, 0.5])
+    """
+    refuse_odd_vector(values, name)
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must hold numbers, one per row: {error}") from error
+    if vector.ndim == 0 and n_rows is not None:
+        if isinstance(values, bool | np.bool_):
+            raise ValueError(f"{name} must be a number, or hold one per row; got {values!r}.")
+        vector = np.full(n_rows, float(vector))
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must have one value per row; its shape is {vector.shape}.")
+    if n_rows is not None and vector.size != n_rows:
+        raise ValueError(f"{name} has {vector.size} values for {n_rows} rows; give one value per row.")
+    return vector
+
+
+def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> Vector:
+    """Return propensities as float64 in (0, 1], or say which value is not.
+
+    Examples
+    --------
+    >>> check_propensity([0.5, 1.0])
+    array([0.5, 1. ])
+    >>> check_propensity([0.5, 0.0])
+    Traceback (most recent call last):
+    ...
+    ValueError: propensity must lie in (0, 1]; 1 of 2 values do not (first: propensity[1] = 0). ...
+    """
+    e = check_vector(propensity, name, n_rows=n_rows)
+    bad = np.flatnonzero(~((e > 0) & (e <= 1)))  # catches NaN too
+    if bad.size:
+        raise ValueError(
+            f"{name} must lie in (0, 1]; {bad.size} of {e.size} values do not "
+            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}). A row that can never be labelled breaks the method; "
+            f"raise small values on purpose, e.g. np.maximum({name}, 0.01)."
+        )
+    return e
+
+
+def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> Vector:
+    """Return probabilities as float64 in [0, 1], or say which value is not.
+
+    Examples
+    --------
+    >>> check_probability([0, 0.25, 1])
+    array([0.  , 0.25, 1.  ])
+    """
+    p = check_vector(probability, name, n_rows=n_rows)
+    bad = np.flatnonzero(~((p >= 0) & (p <= 1)))
+    if bad.size:
+        raise ValueError(
+            f"{name} must hold probabilities in [0, 1]; {bad.size} of {p.size} values do not "
+            f"(first: {name}[{bad[0]}] = {p[bad[0]]:g})."
+        )
+    return p
+
+
+def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
+    """Return a 0/1 vector from 0/1, -1/+1 or boolean values.
+
+    Examples
+    --------
+    >>> check_indicator([True, False], "y")
+    array([1., 0.])
+    >>> check_indicator([-1, 1, 1], "s")
+    array([0., 1., 1.])
+    """
+    vector = check_vector(values, name, n_rows=n_rows)
+    found = np.unique(vector)
+    if np.isin(found, [0.0, 1.0]).all():
+        return vector
+    if np.isin(found, [-1.0, 1.0]).all():
+        return (vector + 1.0) / 2.0
+    some = ", ".join(f"{value:g}" for value in found[:5]) + (", ..." if found.size > 5 else "")
+    raise ValueError(f"{name} must be binary, coded 0/1, -1/+1 or boolean; its values are {some}.")
+
+
+def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
+    """Return non-negative finite row weights of which only the ratios matter, ones where `sample_weight` is None.
+
+    Weights whose sums would leave the range of numbers are divided by a power of 2, which changes no digit.
+
+    Examples
+    --------
+    >>> check_weight(None, n_rows=2)
+    array([1., 1.])
+    >>> check_weight([2.0**1000, 2.0**999], n_rows=2)
+    array([0.5 , 0.25])
+    """
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = check_vector(sample_weight, "sample_weight", n_rows=n_rows)
+    bad = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
+    if bad.size:
+        refuse_weight(bad.size, weight.size, int(bad[0]), float(weight[bad[0]]))
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row; at least one row must count.")
+    largest = float(weight.max())
+    if _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+        return weight
+    return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
+
+
+def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
+    """Return row weights that say how often each row counts, as every `fit` takes them.
+
+    Penalties and standard errors depend on their scale, so that one which leaves the range of numbers is refused, and
+    not changed. A weight that is lost in rounding beside the largest becomes 0.
+
+    Examples
+    --------
+    >>> check_counts([1.0, 5e-324], n_rows=2)
+    array([1., 0.])
+    """
+    weight = check_weight(sample_weight, n_rows=n_rows)
+    largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
+    refuse_extreme_counts(largest)
+    return np.where(weight < LOST_WEIGHT_SHARE * largest, 0.0, weight)
+
+
+def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float, place: str = "") -> NoReturn:
+    """Raise for weights that are negative, infinite or missing."""
+    raise ValueError(
+        f"sample_weight must be finite and at least 0; {n_bad} of {n_rows} values are not "
+        f"(first: sample_weight[{first}] = {value:g}{place})."
+    )
+
+
+def refuse_extreme_counts(largest: float) -> None:
+    """Raise where the largest weight is one whose sums leave the range of numbers."""
+    if not _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight says how often each row counts, and its largest value is {largest:g}: sums of such weights "
+            f"leave the range of numbers. It must lie between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}. If only "
+            "ratios matter, divide by the largest before anything else: sample_weight / np.max(sample_weight)."
+        )
+
+
+def check_random_stream(random_state: Any) -> np.random.Generator:
+    """Turn a seed, a ``SeedSequence``, a ``Generator`` or None into one generator, once, at the edge.
+
+    A ``RandomState`` is accepted as scikit-learn users have them: it seeds a new generator.
+
+    Examples
+    --------
+    >>> bool(check_random_stream(7).random() == check_random_stream(7).random())
+    True
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    if isinstance(random_state, bool | np.bool_):
+        raise ValueError(bad_seed(random_state))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(bad_seed(random_state)) from error
+
+
+def bad_seed(random_state: Any) -> str:
+    """Return what to tell someone whose seed is none."""
+    return (
+        "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
+        f"got {random_state!r}."
+    )
+
+
+def check_scored(
+    labels: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    name: str = "s",
+    check_predictions: Callable[..., Vector] = check_probability,
+) -> tuple[Vector, Vector]:
+    """Return labels as 0 and 1, and the predictions of as many rows; where the two are swapped, say so.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        Two-valued: observed labels, or the true class.
+    y_pred : array-like of shape (n,)
+        Predictions.
+    name : str
+        What errors call the labels.
+    check_predictions : callable
+        Check of the predictions, called with them and ``name="y_pred"``.
+
+    Examples
+    --------
+    >>> check_scored([1, 0], [0.9, 0.2])
+    (array([1., 0.]), array([0.9, 0.2]))
+    >>> check_scored([0.9, 0.2], [1, 0])
+    Traceback (most recent call last):
+    ...
+    ValueError: s must be binary, ...; its values are 0.2, 0.9. Labels come first and predictions second: ...
+    """
+    values = check_vector(labels, name)
+    try:
+        s = check_indicator(values, name)
+    except ValueError as error:
+        if np.isnan(values).any() or not _two_valued(y_pred):
+            raise
+        raise ValueError(
+            f"{error} Labels come first and predictions second: y_pred is binary here, as labels are, so the two may "
+            "be the wrong way round."
+        ) from error
+    p = check_predictions(y_pred, name="y_pred")
+    return check_vector(s, name, n_rows=p.size), p
+
+
+def _two_valued(values: ArrayLike) -> bool:
+    try:
+        check_indicator(values, "y_pred")
+    except ValueError:
+        return False
+    return True

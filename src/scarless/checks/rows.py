@@ -20,6 +20,7 @@ from scarless.checks.labels import (
     need_labels,
     refuse_missing,
 )
+from scarless.checks.options import LOST_WEIGHT_SHARE, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.checks.tables import (
     LARGEST,
     check_foreign_table,
@@ -29,13 +30,11 @@ from scarless.checks.tables import (
     refuse_mixed_devices,
     refuse_value,
 )
-from scarless.checks.vectors import LOST_WEIGHT_SHARE, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
 from scarless.engines.base import MayMiss, Several, known_rows, on_device
 from scarless.engines.blocks import Distinct, First, Largest, how_to_read
 from scarless.engines.device import DeviceRows
-from scarless.numerics.arrays import Vector
-from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
+from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
 from scarless.outside.notices import warn_user
 
 MIN_ROWS_TO_LEAK = 20  # in fewer rows a column may equal the labels by chance

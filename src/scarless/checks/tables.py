@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from scarless.engines import has_own_engine
 from scarless.engines.base import on_device
-from scarless.numerics.namespace import in_numpy, namespace_of
+from scarless.numerics.arrays import in_numpy, namespace_of
 
 _CHUNK_ROWS = 8192
 # Squares of larger entries, summed over rows, leave the range of the type.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.options import check_flag, check_whole, shown
-from scarless.checks.vectors import check_random_stream
+from scarless.checks.options import check_flag, check_random_stream, check_whole, shown
 from scarless.datasets.fetch import read_files
 from scarless.datasets.pu_data import Provenance, PUData, scale_to_range
 from scarless.datasets.registry import DATASETS

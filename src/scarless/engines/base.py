@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 
 from scarless.engines.blocks import Reading, Units
-from scarless.numerics.namespace import namespace_of
+from scarless.numerics.arrays import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 # Tables of other libraries whose rows stay where they are, by the library and the name of the type: the module that

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scarless.numerics.arrays import Vector
-from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
+from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
 
 # Mean over standard deviation up to which a column's products keep enough digits, and the least size of its entries.
 MAX_MEAN_PER_DEVIATION = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}

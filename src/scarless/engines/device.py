@@ -16,7 +16,7 @@ from scarless.engines.base import Engine, Rows, Sums, open_rows
 from scarless.engines.blocks import Reading, Units, add_up
 from scarless.engines.fused import has_kernels, quicker
 from scarless.engines.memory import InMemoryEngine
-from scarless.numerics.namespace import in_float64, in_numpy, namespace_of
+from scarless.numerics.arrays import in_float64, in_numpy, namespace_of
 
 _BLOCK_NUMBERS = 1 << 30  # of a block of X: beyond, what is derived of it takes too much of a device's memory
 _FLAT_ROWS = 2_000_000

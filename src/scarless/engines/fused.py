@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics import linear
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Matrix, Vector, concat, in_float64, in_numpy, like
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import concat, in_float64, in_numpy, like
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
 from scarless.numerics.relaxed import RelaxedPair
 from scarless.numerics.several import RowTerms, Terms, row_terms

@@ -21,7 +21,7 @@ from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceEngine
 from scarless.engines.fused import terms_for
-from scarless.numerics.namespace import namespace_of
+from scarless.numerics.arrays import namespace_of
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.several import Together, with_ones
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from scarless.checks.attributes import nearest_name
 from scarless.checks.labels import yes_or_no
-from scarless.checks.vectors import check_propensity
+from scarless.checks.options import check_propensity
 from scarless.datasets import dataset_names
 from scarless.experiments.spec import ADDED, BY_ATTRIBUTES, Spec, did_you_mean
 from scarless.labelling import SCAR, GeometricMeanSAR, LabellingMechanism, LogisticSAR, StepSAR, StratifiedSAR

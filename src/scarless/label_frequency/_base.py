@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import check_share, check_whole
+from scarless.checks.options import check_counts, check_random_stream, check_share, check_whole
 from scarless.checks.rows import (
     check_labelled_rows,
     check_labelled_table,
@@ -19,13 +19,12 @@ from scarless.checks.rows import (
     warn_of_row_order,
 )
 from scarless.checks.tables import take_rows
-from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.engines import has_own_engine
 from scarless.engines.blas import BLAS
 from scarless.label_frequency.samples import as_named, draw_sample
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.interval import Interval
 from scarless.numerics.order import canonical_order
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import warn_user
 
 MAX_COPIES_FOR_HALVES = 10**9  # that NumPy draws from without replacement, by "marginals"

@@ -35,7 +35,7 @@ from sklearn.exceptions import ConvergenceWarning
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
 from scarless.numerics.arrays import Mask, Matrix, Vector
-from scarless.numerics.interval import find_root
+from scarless.numerics.uncertainty import find_root
 
 _BLOCK_ROWS = 256  # of temporary arrays, which stay small beside the square matrix
 MAX_INTERIOR_STEPS = 60

@@ -9,8 +9,7 @@ from scipy import sparse
 
 from scarless.checks.rows import LabelledRows
 from scarless.engines import Rows
-from scarless.numerics.arrays import Vector
-from scarless.numerics.namespace import in_numpy, namespace_of
+from scarless.numerics.arrays import Vector, in_numpy, namespace_of
 from scarless.numerics.resampling import uniforms
 from scarless.outside.extras import need
 

@@ -14,9 +14,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from scarless.checks.attributes import count_columns, names_of, select_columns
-from scarless.checks.options import shown
+from scarless.checks.options import check_probability, check_propensity, check_vector, shown
 from scarless.checks.tables import refuse_masked, refuse_unread
-from scarless.checks.vectors import check_probability, check_propensity, check_vector
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 
 Assumption: TypeAlias = Literal["SCAR", "SAR", "SNAR"]

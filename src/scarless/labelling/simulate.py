@@ -11,9 +11,17 @@ import numpy as np
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 from numpy.typing import NDArray
 
-from scarless.checks.options import check_positive, check_whole, shown
+from scarless.checks.options import (
+    bad_seed,
+    check_indicator,
+    check_positive,
+    check_probability,
+    check_propensity,
+    check_random_stream,
+    check_whole,
+    shown,
+)
 from scarless.checks.tables import refuse_odd_vector
-from scarless.checks.vectors import bad_seed, check_indicator, check_probability, check_propensity, check_random_stream
 from scarless.labelling.base import LabellingMechanism
 from scarless.numerics.arrays import ArrayLike, Mask, Matrix, Vector
 

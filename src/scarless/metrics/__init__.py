@@ -40,8 +40,8 @@ from scarless.metrics.scores import (
     propensity_weighted_recall,
     propensity_weighted_roc_auc,
 )
-from scarless.numerics.interval import Interval
 from scarless.numerics.risk import Cost, get_cost
+from scarless.numerics.uncertainty import Interval
 
 __all__ = [
     "Cost",

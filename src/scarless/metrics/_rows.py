@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.checks.options import check_flag, real_number, shown
-from scarless.checks.vectors import check_probability, check_scored
+from scarless.checks.options import check_flag, check_probability, check_scored, real_number, shown
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.risk import Cost, get_cost, times
 from scarless.numerics.weighted_scores import Targets, normalised_targets, plain_targets

@@ -11,14 +11,21 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from scarless.checks.options import check_choice, real_number, shown
-from scarless.checks.vectors import check_indicator, check_propensity, check_random_stream, check_weight
+from scarless.checks.options import (
+    check_choice,
+    check_indicator,
+    check_propensity,
+    check_random_stream,
+    check_weight,
+    real_number,
+    shown,
+)
 from scarless.metrics._rows import check_fraction, check_judged_predictions, check_predictions, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.metrics.score import Score
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.interval import Interval, quantile
 from scarless.numerics.risk import Cost, over_propensity, times, weighted_cost
+from scarless.numerics.uncertainty import Interval, quantile
 
 METHODS = ("empirical-bernstein", "bootstrap", "normal")
 CELLS_PER_BATCH = 2**20  # 8 MB of resampled rows at a time

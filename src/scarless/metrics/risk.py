@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scarless.checks.vectors import check_indicator, check_propensity, check_weight
+from scarless.checks.options import check_indicator, check_propensity, check_weight
 from scarless.metrics._rows import Weighting, check_judged_predictions, check_options, targets, weighted_mean
 from scarless.numerics.arrays import ArrayLike
 from scarless.numerics.risk import (

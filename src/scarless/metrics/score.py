@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from scarless.checks.vectors import check_propensity, check_weight
+from scarless.checks.options import check_propensity, check_weight
 from scarless.metrics._rows import Weighting, check_options, targets
 from scarless.metrics.risk import effective_sample_size
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.uncertainty import Interval, quantile
 from scarless.numerics.weighted_scores import Ratio
 from scarless.outside.notices import warn_user
 

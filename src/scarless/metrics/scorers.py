@@ -12,9 +12,8 @@ from sklearn.utils.metadata_routing import UNUSED
 from scarless.checks.estimators import innermost
 from scarless.checks.labels import LabelCoding, check_labels
 from scarless.checks.looks import refuse_looks
-from scarless.checks.options import check_choice, check_flag
+from scarless.checks.options import check_choice, check_flag, check_propensity, check_vector
 from scarless.checks.rows import named_values
-from scarless.checks.vectors import check_propensity, check_vector
 from scarless.engines.base import known_rows
 from scarless.metrics._rows import Weighting, check_options
 from scarless.metrics.score import Score

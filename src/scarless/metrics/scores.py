@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.vectors import check_scored, check_vector
+from scarless.checks.options import check_scored, check_vector
 from scarless.metrics._rows import Weighting, check_fraction
 from scarless.metrics.score import (
     Measure,

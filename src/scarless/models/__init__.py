@@ -9,7 +9,7 @@ from scarless.models.sar_stacking import SARStackingClassifier
 from scarless.models.scar import NaiveClassifier, SCARClassifier
 from scarless.models.stratified_scar import StratifiedSCARClassifier
 from scarless.models.summary import StackSummary, Summary
-from scarless.numerics.interval import Interval
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.late import late_names as _late_names
 from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling
 from scarless.pair.fitted import StandardErrors

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_positive, check_whole, cut_of, shown
+from scarless.checks.options import check_counts, check_positive, check_vector, check_weight, check_whole, cut_of, shown
 from scarless.checks.rows import (
     LabelledRows,
     check_labelled_rows,
@@ -26,16 +26,13 @@ from scarless.checks.rows import (
     warn_of_row_order,
 )
 from scarless.checks.tables import refuse_own_engine, refuse_unread
-from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
 from scarless.models.predict_to import predict_to
-from scarless.numerics.arrays import Array, Columns, Vector
-from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
+from scarless.numerics.arrays import Array, Columns, Vector, in_float64, namespace_of
+from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known, sigmoid
 from scarless.numerics.linear import Design, logits
-from scarless.numerics.namespace import in_float64, namespace_of
-from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.logistic import Training
 
 

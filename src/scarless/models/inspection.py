@@ -10,8 +10,8 @@ from scarless.checks.rows import check_rows_again, row_totals
 from scarless.models.pair import known_inference
 from scarless.models.reading import each_rate, fitted_rows
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval
-from scarless.numerics.sigmoid import at_least_one
+from scarless.numerics.likelihood import at_least_one
+from scarless.numerics.uncertainty import Interval
 from scarless.pair.facts import check_known, check_labelling
 from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem, what_is_seen

@@ -19,10 +19,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes
-from scarless.checks.options import check_choice, check_share, check_whole, shown
+from scarless.checks.options import (
+    check_choice,
+    check_counts,
+    check_random_stream,
+    check_share,
+    check_weight,
+    check_whole,
+    shown,
+)
 from scarless.checks.rows import check_rows, named_values, row_totals, warn_of_row_order
 from scarless.checks.tables import check_foreign_table, check_table
-from scarless.checks.vectors import check_counts, check_random_stream, check_weight
 from scarless.engines import Engine, attach
 from scarless.engines.base import known_rows
 from scarless.models.base import PUClassifier, as_given, need_labels
@@ -50,7 +57,7 @@ from scarless.models.telling import (
     warn_unless_converged,
 )
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Matrix, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.crossed import SLOPE_C
 from scarless.pair.facts import check_known, labelling_of

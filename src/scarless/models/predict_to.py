@@ -23,16 +23,14 @@ from scarless.checks.looks import (
     looks_of,
     refuse_contradictions,
 )
-from scarless.checks.options import check_choice
+from scarless.checks.options import check_choice, check_propensity
 from scarless.checks.tables import LARGEST, in_files
-from scarless.checks.vectors import check_propensity
 from scarless.engines.base import MayMiss, Rows
 from scarless.numerics.arrays import Vector
-from scarless.numerics.likelihood import posterior, posterior_known
+from scarless.numerics.likelihood import at_least_one, posterior, posterior_known, sigmoid
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
-from scarless.numerics.sigmoid import at_least_one, sigmoid
 from scarless.scale.columns import PartitionError, labels
 from scarless.scale.partitions import Plan
 from scarless.scale.predictions import Asked, Written, check_target, refuse_inputs, write_predictions

@@ -12,10 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import final_step, fit_weighted
-from scarless.checks.options import check_choice, check_jobs, shown
+from scarless.checks.options import check_choice, check_jobs, check_propensity, shown
 from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_of_row_order
 from scarless.checks.tables import check_foreign_table, refuse_unread
-from scarless.checks.vectors import check_propensity
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
 from scarless.models.base import (
@@ -25,8 +24,7 @@ from scarless.models.base import (
     need_labels,
 )
 from scarless.models.telling import warn_unless_converged
-from scarless.numerics.arrays import Array, ArrayLike, Vector
-from scarless.numerics.namespace import at_least, at_most
+from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most
 from scarless.outside.notices import warn_user
 from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
 from scarless.pair.folds import check_folds, refuse_odd_cv

@@ -31,10 +31,9 @@ from scarless.checks.looks import (
     with_counts,
     with_labels_that_count,
 )
-from scarless.checks.options import check_choice, check_flag, real_number, shown
+from scarless.checks.options import check_choice, check_counts, check_flag, check_vector, real_number, shown
 from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_of_row_order
 from scarless.checks.tables import take_rows
-from scarless.checks.vectors import check_counts, check_vector
 from scarless.engines import Engine, attach, has_own_engine, open_rows
 from scarless.engines.base import known_rows
 from scarless.engines.blocks import Reading, Units, how_to_read

@@ -6,10 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from scarless.checks.options import check_jobs, check_positive, check_share
+from scarless.checks.options import check_jobs, check_positive, check_random_stream, check_share
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import refuse_device
-from scarless.checks.vectors import check_random_stream
 from scarless.models.base import check_solver_options
 from scarless.models.pair import PairClassifier, means_all
 from scarless.models.published_em import check_two_estimators

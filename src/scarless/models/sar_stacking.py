@@ -29,7 +29,7 @@ from scarless.models.telling import (
     warn_if_all_positive,
 )
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.cross_fit import held_out

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from scarless.numerics.arrays import Array, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.extras import need
 from scarless.pair.facts import labelling_of
 

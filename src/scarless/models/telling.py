@@ -17,8 +17,8 @@ from scarless.models.summary import (
     few_labels_remarks,
 )
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval
 from scarless.numerics.newton import Solution, Status
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.facts import labelling_of
 from scarless.pair.fit import PairFit

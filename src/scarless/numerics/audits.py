@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import expit, logit
 
 from scarless.numerics.arrays import Matrix, Rows, Vector
-from scarless.numerics.interval import Interval, find_root
 from scarless.numerics.looks_objective import sum_of_squares
 from scarless.numerics.objectives import PairObjective
+from scarless.numerics.uncertainty import Interval, find_root
 
 _PROBABILITY_MARGIN = 1e-12  # nearest to 0 and 1 that a probability is shifted from
 _MAX_LOGIT_SHIFT = 60.0  # logits that a model may be off

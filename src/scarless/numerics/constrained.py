@@ -19,10 +19,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from scarless.numerics import linear
-from scarless.numerics.arrays import Matrix, Rows, Vector
-from scarless.numerics.namespace import concat, namespace_of, zeros
+from scarless.numerics.arrays import Matrix, Rows, Vector, concat, namespace_of, zeros
+from scarless.numerics.likelihood import sigmoid_pair
 from scarless.numerics.objectives import Curvature, PairObjective
-from scarless.numerics.sigmoid import sigmoid_pair
 
 _MAX_STEP_HALVINGS = 30
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.namespace import block, concat, in_float64, like, namespace_of
+from scarless.numerics.arrays import Matrix, Vector, block, concat, in_float64, like, namespace_of
 
 _MIN_CURVATURE = 1e-280  # what is divided by less leaves the range of numbers
 _TURNED_ROWS = 1024  # with 20 columns and three weights: 24 ms for 100,000 rows at 512 to 2,048, 40 at 4,096

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.namespace import at_least, at_most, concat, in_float64, namespace_of
-from scarless.numerics.sigmoid import logistic_terms, sigmoid_pair
+from scarless.numerics.arrays import Matrix, Vector, at_least, at_most, concat, in_float64, namespace_of
+from scarless.numerics.likelihood import logistic_terms, sigmoid_pair
 
 _LEAST = 1e-300  # a probability that can be divided by
 _IMPOSSIBLE = -1e300  # log-probability of a class that was ruled out: finite, so that 0 times it is 0

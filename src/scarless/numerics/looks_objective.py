@@ -14,10 +14,10 @@ from scipy import sparse
 
 from scarless.numerics import linear, looks
 from scarless.numerics.arrays import Matrix, Rows, Vector
+from scarless.numerics.likelihood import sigmoid, softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.looks import LookTerms, RowInformation
 from scarless.numerics.objectives import Curvature, Logit, PairObjective, Sums
-from scarless.numerics.sigmoid import sigmoid, softplus
 from scarless.numerics.uncertainty import PairSums
 
 _NOTHING = Design.of(np.arange(0))

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics import likelihood, linear
-from scarless.numerics.arrays import Matrix, Rows, Vector
+from scarless.numerics.arrays import Matrix, Rows, Vector, concat, namespace_of, zeros
+from scarless.numerics.likelihood import sigmoid, sigmoid_pair, softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.looks import LookTerms, look_terms
-from scarless.numerics.namespace import concat, namespace_of, zeros
-from scarless.numerics.sigmoid import sigmoid, sigmoid_pair, softplus
 from scarless.numerics.uncertainty import PairSums
 
 

@@ -19,9 +19,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from scarless.numerics.arrays import Columns, Matrix, Rows, Vector
+from scarless.numerics.arrays import (
+    Columns,
+    Matrix,
+    Rows,
+    Vector,
+    at_least,
+    at_most,
+    concat,
+    in_float64,
+    like,
+    namespace_of,
+)
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import at_least, at_most, concat, in_float64, like, namespace_of
 from scarless.numerics.objectives import Curvature, PairObjective, Sums
 
 _MAX_COLUMNS_MADE_DENSE = 32  # sparse columns of a block that are quicker dense

@@ -19,8 +19,7 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
-from scarless.numerics.likelihood import posterior
-from scarless.numerics.sigmoid import softplus
+from scarless.numerics.likelihood import posterior, softplus
 
 Curve = Callable[[Vector], Vector]
 

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Matrix
+from scarless.numerics.arrays import Matrix, concat, in_float64, in_numpy, namespace_of
+from scarless.numerics.likelihood import sigmoid_pair
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import concat, in_float64, in_numpy, namespace_of
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
-from scarless.numerics.sigmoid import sigmoid_pair
 
 
 class Terms(NamedTuple):

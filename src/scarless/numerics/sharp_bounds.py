@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval
 from scarless.numerics.risk import times
+from scarless.numerics.uncertainty import Interval
 
 _MIN_SQUARABLE = 1e-150  # products of two of these are still numbers with all their digits
 

@@ -19,14 +19,13 @@ from scipy.special import expit
 from scarless.checks.looks import Codes, counts_of
 from scarless.engines import Engine, Rows, open_rows
 from scarless.numerics import linear
-from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector, in_float64
+from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.looks_objective import detection_curve
-from scarless.numerics.namespace import in_float64
 from scarless.numerics.objectives import PairObjective
 from scarless.numerics.order import exact_keys
 from scarless.numerics.relaxed import columns_of_propensities, moved_to_logits
-from scarless.numerics.sigmoid import sigmoid
+from scarless.numerics.uncertainty import Interval
 from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_relaxation
 from scarless.pair.inference import PairInference

@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
-from scarless.checks.options import check_whole, shown
+from scarless.checks.options import check_random_stream, check_whole, shown
 from scarless.checks.rows import LabelledRows, RowTotals, row_totals
 from scarless.checks.tables import plain_array
-from scarless.checks.vectors import check_random_stream
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.blocks import Wrapped
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Matrix, Vector, at_least, in_float64, in_numpy, like, namespace_of
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import at_least, in_float64, in_numpy, like, namespace_of
 from scarless.numerics.order import (
     column_salts,
     equal_rows,

@@ -33,14 +33,13 @@ import numpy as np
 from scipy import sparse
 
 from scarless.checks.labels import is_missing
+from scarless.checks.options import check_weight
 from scarless.checks.tables import refuse_odd_vector
-from scarless.checks.vectors import check_weight
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Integers, Matrix, Vector
-from scarless.numerics.interval import quantile
-from scarless.numerics.namespace import in_numpy
+from scarless.numerics.arrays import Integers, Matrix, Vector, in_numpy
 from scarless.numerics.objectives import Curvature, PairObjective
+from scarless.numerics.uncertainty import quantile
 from scarless.outside.notices import warn_user
 from scarless.pair.inference import PairInference, with_ones
 from scarless.pair.logistic import in_memory

@@ -11,14 +11,12 @@ from scipy.special import expit, logit
 
 from scarless.engines import Engine, Rows
 from scarless.numerics import uncertainty
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.arrays import Matrix, Vector, in_numpy
+from scarless.numerics.likelihood import softplus
 from scarless.numerics.linear import Design
-from scarless.numerics.namespace import in_numpy
 from scarless.numerics.newton import WIDEST_MATRIX
 from scarless.numerics.objectives import Curvature, LogisticPair, PairObjective
-from scarless.numerics.sigmoid import softplus
-from scarless.numerics.uncertainty import Functional, PairSums, Precision
+from scarless.numerics.uncertainty import Functional, Interval, PairSums, Precision, quantile
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.logistic import all_labelled
 from scarless.pair.problem import Audits, PairProblem, exchange

@@ -30,9 +30,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import check_numeric, take_rows
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import least_squares_slope
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.newton import Solution
+from scarless.numerics.uncertainty import least_squares_slope
 from scarless.pair.logistic import all_columns, engine_of, fit_targets, predict
 
 

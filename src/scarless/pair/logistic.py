@@ -15,12 +15,11 @@ from scarless.checks.labels import LabelCoding
 from scarless.checks.rows import LabelledRows, row_totals
 from scarless.engines import Engine, Rows, attach, open_rows
 from scarless.engines.blocks import how_to_read
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Vector, namespace_of
+from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.linear import Design, logits
-from scarless.numerics.namespace import namespace_of
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, TargetLogistic
-from scarless.numerics.sigmoid import sigmoid
 from scarless.pair.solving import PenalisedProblem
 
 # A start need not be exact: it is left at once.

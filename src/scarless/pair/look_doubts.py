@@ -23,11 +23,11 @@ from scarless.numerics.histories import (
     score_sums,
     score_tests,
 )
+from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.numerics.newton import WIDEST_MATRIX, Status, solve_positive
 from scarless.numerics.objectives import Curvature, PairObjective
-from scarless.numerics.sigmoid import at_least_one
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.groups import times_too_sure
 from scarless.pair.inference import pair_inference, penalised_loss

@@ -16,14 +16,12 @@ from scipy.special import expit
 
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep, in_lockstep
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.arrays import Matrix, Vector, like, namespace_of
+from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.linear import Design, logits
-from scarless.numerics.namespace import like, namespace_of
 from scarless.numerics.newton import WIDEST_MATRIX, Trace
 from scarless.numerics.objectives import PairObjective
-from scarless.numerics.sigmoid import sigmoid
-from scarless.numerics.uncertainty import PairSums
+from scarless.numerics.uncertainty import Interval, PairSums
 from scarless.outside.notices import warn_user
 from scarless.pair.fit import ROUGH_GAIN, FitOptions, PairFit, fit_pair
 from scarless.pair.problem import PairProblem, see_the_same

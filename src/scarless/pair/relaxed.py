@@ -17,14 +17,13 @@ from scipy.special import logit, xlog1py, xlogy
 
 from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
-from scarless.numerics.arrays import Columns, Matrix, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.arrays import Columns, Matrix, Vector, at_least, at_most, namespace_of
+from scarless.numerics.likelihood import softplus
 from scarless.numerics.linear import Design, squared_sums, transposed_product
-from scarless.numerics.namespace import at_least, at_most, namespace_of
 from scarless.numerics.newton import Solution, Status, solve_positive
 from scarless.numerics.objectives import Curvature, PairObjective
 from scarless.numerics.relaxed import LEVEL, SLOPE, RelaxedPair, centre_sums, columns_of_propensities, moved_to_logits
-from scarless.numerics.sigmoid import softplus
+from scarless.numerics.uncertainty import Interval
 from scarless.pair.facts import ClassPrior, Fact, KnownShare
 from scarless.pair.fit import GAIN_WITH_FACTS, keep_to_facts
 from scarless.pair.logistic import engine_of

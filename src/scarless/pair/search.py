@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from scarless.engines import Engine, Rows
 from scarless.engines.lockstep import in_lockstep
 from scarless.numerics import likelihood
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.arrays import Matrix, Vector, at_least, at_most, concat, namespace_of
 from scarless.numerics.linear import Design, logits
-from scarless.numerics.namespace import at_least, at_most, concat, namespace_of
 from scarless.numerics.objectives import LogisticPair, PairObjective
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import listed
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored

@@ -18,13 +18,12 @@ from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, InMemoryEngine, Rows, attach
 from scarless.numerics.arrays import Columns, Matrix, Vector
-from scarless.numerics.likelihood import log_likelihood_of_probabilities
+from scarless.numerics.likelihood import log_likelihood_of_probabilities, softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, LogisticPair
 from scarless.numerics.relaxed import columns_of_propensities
 from scarless.numerics.scores import RankingGap, ranking_gap
-from scarless.numerics.sigmoid import softplus
 from scarless.pair.cross_fit import Tell, held_out, judged, logit_of
 from scarless.pair.crossed import (
     CrossOptions,

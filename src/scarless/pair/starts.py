@@ -13,11 +13,10 @@ from scipy.special import logit
 from scarless.checks.options import check_choice, check_share, check_whole
 from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Largest
-from scarless.numerics.arrays import Matrix, Vector
-from scarless.numerics.interval import find_root
+from scarless.numerics.arrays import Matrix, Vector, namespace_of
+from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.linear import Design, squared_sums
-from scarless.numerics.namespace import namespace_of
-from scarless.numerics.sigmoid import sigmoid
+from scarless.numerics.uncertainty import find_root
 from scarless.pair.fit import FitOptions, fit_pair, paper_start
 from scarless.pair.logistic import (
     as_targets,

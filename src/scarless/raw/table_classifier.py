@@ -23,7 +23,7 @@ from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary, attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import warn_user
 from scarless.pair.facts import labelling_of
 from scarless.raw.origins import Origin, in_raw_units, trace_origins

@@ -92,7 +92,7 @@ _OURS = {
         "scarless.raw.visits.VisitColumns",
         "scarless.models.stratified_scar.Combinations",
         "scarless.models.stratified_scar.Stratum",
-        "scarless.numerics.interval.Interval",
+        "scarless.numerics.uncertainty.Interval",
         "scarless.numerics.uncertainty.PairSums",
         "scarless.pair.cross_fit.Boosted",
         "scarless.pair.cross_fit.CrossFit",
@@ -184,6 +184,7 @@ _DATA = {
 
 # Old name -> name today, of classes that moved: files that were written before are read with the names of today.
 MOVED = {
+    "scarless.numerics.interval.Interval": "scarless.numerics.uncertainty.Interval",
     "scarless.models._looks_design.Looks": "scarless.pair.fitted.Looks",
     "scarless.models._observed.Looks": "scarless.pair.fitted.Looks",
     "scarless.models._strata.Combinations": "scarless.models.stratified_scar.Combinations",

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.options import shown
-from scarless.checks.vectors import check_random_stream
+from scarless.checks.options import check_random_stream, shown
 from scarless.numerics.arrays import Array, Vector
 from scarless.outside.extras import need
 from scarless.outside.progress import progress_bar

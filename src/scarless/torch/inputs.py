@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_array
 
 from scarless.checks.attributes import check_attributes
 from scarless.checks.labels import LabelCoding, check_labels, check_observed, need_labels
+from scarless.checks.options import check_vector
 from scarless.checks.rows import check_labelled_table
 from scarless.checks.tables import check_table
-from scarless.checks.vectors import check_vector
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 

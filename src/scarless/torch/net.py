@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_flag, check_whole, cut_of, shown
+from scarless.checks.options import check_counts, check_flag, check_vector, check_weight, check_whole, cut_of, shown
 from scarless.checks.rows import forget_fit, refuse_lost_class, warn_of_row_order
-from scarless.checks.vectors import check_counts, check_vector, check_weight
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.outside.notices import warn_user

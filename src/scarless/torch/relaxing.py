@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.numerics.linear import Design
+from scarless.numerics.uncertainty import Interval
 from scarless.pair.logistic import engine_of
 from scarless.pair.optima import Climb, choose, climb_all
 from scarless.pair.problem import PairProblem

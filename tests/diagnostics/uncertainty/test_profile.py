@@ -18,8 +18,8 @@ from scarless import ClassPrior, ImaginaryAudits, NaiveClassifier, SAREMClassifi
 from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
 from scarless.models.inspection import problem_again
-from scarless.numerics.interval import Interval
 from scarless.numerics.objectives import Curvature
+from scarless.numerics.uncertainty import Interval
 
 
 @pytest.fixture(scope="module")

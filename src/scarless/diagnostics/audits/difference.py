@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.checks.looks import doubts_of_audits
-from scarless.checks.options import check_share, real_number, shown
+from scarless.checks.options import check_share, check_vector, check_weight, real_number, shown
 from scarless.checks.rows import named_values, warn_of_row_order
-from scarless.checks.vectors import check_vector, check_weight
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.audits import Differences, difference_interval
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.uncertainty import Interval, quantile
 from scarless.outside.notices import warn_user
 
 FEWEST = 5  # audits of a stratum that is to have a difference of its own

@@ -9,8 +9,7 @@ from joblib import Parallel, delayed
 from scipy.special import ndtr
 
 from scarless.checks.looks import Codes, looks_of
-from scarless.checks.options import check_choice, check_jobs, check_whole
-from scarless.checks.vectors import check_random_stream
+from scarless.checks.options import check_choice, check_jobs, check_random_stream, check_whole
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, legend_below
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.engines import Engine, attach

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from scarless.checks.looks import looks_of
-from scarless.checks.options import check_choice, check_share, check_whole, real_number, shown
+from scarless.checks.options import check_choice, check_random_stream, check_share, check_whole, real_number, shown
 from scarless.checks.rows import check_rows, index_of
 from scarless.checks.tables import refuse_device
-from scarless.checks.vectors import check_random_stream
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, legend_below
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.engines import Engine, attach
@@ -18,10 +17,9 @@ from scarless.models.pair import known_inference
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Array, ArrayLike, Integers, Mask, Matrix, Vector
 from scarless.numerics.audits import inclusion_scale, lost_information
-from scarless.numerics.interval import quantile
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
-from scarless.numerics.uncertainty import logit_interval
+from scarless.numerics.uncertainty import logit_interval, quantile
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.pair.inference import PairInference

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from scarless.checks.options import check_share, check_whole
+from scarless.checks.options import check_counts, check_random_stream, check_share, check_whole
 from scarless.checks.tables import take_rows
-from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.models import SARStackingClassifier
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Matrix, Vector
-from scarless.numerics.sigmoid import softplus
+from scarless.numerics.likelihood import softplus
 from scarless.pair.cross_fit import logit_of
 from scarless.pair.fitted import NoLeftOutLogits
 from scarless.pair.logistic import all_labelled

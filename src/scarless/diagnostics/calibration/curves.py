@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.checks.vectors import check_counts, check_propensity, check_scored
+from scarless.checks.options import check_choice, check_counts, check_propensity, check_scored, check_share, check_whole
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.interval import quantile
+from scarless.numerics.uncertainty import quantile
 from scarless.numerics.weighted_scores import (
     binned,
     calibration_error,

@@ -18,8 +18,8 @@ from scarless.models.base import fit_quietly
 from scarless.models.explaining import dense, has_coefficients
 from scarless.models.pair import known_inference
 from scarless.numerics.arrays import Columns, Vector
-from scarless.numerics.interval import quantile
 from scarless.numerics.label_tests import ROWS_PER_COLUMN, holm, second_factor_test
+from scarless.numerics.uncertainty import quantile
 from scarless.outside.plain_words import plain
 from scarless.pair.inference import PairInference
 from scarless.raw.origins import Origin

@@ -21,7 +21,7 @@ from scarless.models.pair import known_inference
 from scarless.numerics import histories
 from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories
-from scarless.numerics.interval import Interval
+from scarless.numerics.uncertainty import Interval
 
 MOST_ROWS, SAMPLE = 50_000, 20_000  # above the first, expensive diagnostics look at so many
 SCAR_FOLDS = 3  # of the test that fits forests: it takes most of a report's time, and so

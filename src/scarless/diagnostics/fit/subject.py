@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import names_of
 from scarless.checks.looks import check_audit, check_looks, looks_of
+from scarless.checks.options import check_counts, check_propensity, check_vector
 from scarless.checks.rows import index_of, warn_of_row_order
 from scarless.checks.tables import take_rows
-from scarless.checks.vectors import check_counts, check_propensity, check_vector
 from scarless.diagnostics.leaks import Leak, find_leaks
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
@@ -29,7 +29,7 @@ from scarless.models import (
 from scarless.models.explaining import dense, grouped
 from scarless.models.inspection import LooksFacts, any_false_label, any_label, looks_facts
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
-from scarless.numerics.interval import Interval
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import times_too_sure
 from scarless.raw import TableClassifier

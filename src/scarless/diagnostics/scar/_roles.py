@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
+from scarless.checks.options import check_counts
 from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_of_row_order
 from scarless.checks.tables import take_rows
-from scarless.checks.vectors import check_counts
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.label_tests import independent_columns
 from scarless.numerics.order import canonical_order

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from scarless.checks.options import check_choice, check_share
-from scarless.checks.vectors import check_random_stream
+from scarless.checks.options import check_choice, check_random_stream, check_share
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
 from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.interval import quantile
 from scarless.numerics.label_tests import holm
+from scarless.numerics.uncertainty import quantile
 from scarless.outside.extras import need
 from scarless.outside.notices import listed, warn_user
 

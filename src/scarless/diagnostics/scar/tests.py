@@ -8,8 +8,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import chi2
 
-from scarless.checks.options import check_choice, check_whole
-from scarless.checks.vectors import check_random_stream
+from scarless.checks.options import check_choice, check_random_stream, check_whole
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
 from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso

@@ -7,9 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from scarless.checks.options import real_number, shown
+from scarless.checks.options import (
+    check_indicator,
+    check_probability,
+    check_propensity,
+    check_weight,
+    real_number,
+    shown,
+)
 from scarless.checks.rows import check_row_order, index_of
-from scarless.checks.vectors import check_indicator, check_probability, check_propensity, check_weight
 from scarless.diagnostics.sensitivity._row_names import check_names
 from scarless.diagnostics.sensitivity.results import SensitivityBounds, SensitivityCurve, TippingPoint
 from scarless.diagnostics.sensitivity.rows import Rows, check_explained, fitted_values, make_quantity

@@ -12,8 +12,8 @@ from scipy import sparse
 from scarless.checks.options import shown
 from scarless.diagnostics.sensitivity.rows import Rows, make_quantity
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.interval import Interval
 from scarless.numerics.sharp_bounds import Box, rank_bounds
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.extras import need
 
 SHOWN_ROWS = 20

@@ -12,19 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.estimators import opened
 from scarless.checks.labels import LabelCoding
 from scarless.checks.looks import refuse_looks
-from scarless.checks.options import check_choice
+from scarless.checks.options import check_choice, check_indicator, check_propensity, check_vector
 from scarless.checks.rows import check_row_order
 from scarless.checks.tables import plain_array, refuse_odd_vector
-from scarless.checks.vectors import check_indicator, check_propensity, check_vector
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models.pair import refuse_wrapped
 from scarless.numerics import sharp_bounds
 from scarless.numerics.arrays import Array, ArrayLike, Vector
-from scarless.numerics.interval import Interval
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.sharp_bounds import Box
+from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import listed
 
 ROUNDING = 1e-12  # by which f e of the user's own making may exceed e

@@ -17,10 +17,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from scarless.checks.estimators import opened
 from scarless.checks.looks import refuse_other_looks
-from scarless.checks.options import check_choice, check_share, check_whole
+from scarless.checks.options import check_choice, check_counts, check_random_stream, check_share, check_whole
 from scarless.checks.rows import LabelledRows, check_rows_again, index_of, refuse_lost_class, row_totals
 from scarless.checks.tables import refuse_own_engine, refuse_unread
-from scarless.checks.vectors import check_counts, check_random_stream
 from scarless.diagnostics.sensitivity._row_names import called
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
@@ -28,8 +27,7 @@ from scarless.engines.lockstep import go_in_lockstep, in_lockstep
 from scarless.models.base import class_probability, clone_unshown, fit_again, lives_in_engine
 from scarless.models.pair import refuse_wrapped
 from scarless.models.summary import attribute_names
-from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.namespace import in_numpy
+from scarless.numerics.arrays import ArrayLike, Vector, in_numpy
 from scarless.numerics.resampling import poisson_counts
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user

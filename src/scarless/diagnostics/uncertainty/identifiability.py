@@ -26,7 +26,7 @@ from scarless.models.pair import known_inference
 from scarless.models.summary import INTERCEPT, REACHES_ONE, parameter_names
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.uncertainty import Interval, quantile
 from scarless.outside.extras import need
 from scarless.pair.inference import PairInference
 from scarless.pair.logistic import all_labelled

@@ -9,14 +9,13 @@ import numpy as np
 from scipy.special import logit
 
 from scarless.checks.estimators import opened
-from scarless.checks.options import check_share, shown
-from scarless.checks.vectors import check_vector
+from scarless.checks.options import check_share, check_vector, shown
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display
 from scarless.diagnostics.uncertainty._class_prior_path import ProfilePath
 from scarless.models.inspection import problem_again
 from scarless.models.pair import known_inference
 from scarless.numerics.arrays import ArrayLike, Vector
-from scarless.numerics.interval import Interval, quantile
+from scarless.numerics.uncertainty import Interval, quantile
 from scarless.outside.extras import need
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import PairInference, pair_inference

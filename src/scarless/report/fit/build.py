@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.checks.options import check_share, check_whole
-from scarless.checks.vectors import check_random_stream
+from scarless.checks.options import check_random_stream, check_share, check_whole
 from scarless.diagnostics.fit.examination import Examination
 from scarless.diagnostics.fit.subject import Subject
 from scarless.numerics.arrays import ArrayLike
