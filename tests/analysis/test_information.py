@@ -59,8 +59,6 @@ REFUSED = {
     "error of words": ({**GIVEN, "prevalence": "much"}, "prevalence must be a number, got 'much'"),
     "rate": ({**GIVEN, "false_positive_rate": 0.7}, "The false-positive rate must be at least 0 and below .*got 0.7"),
     "rate of words": ({**GIVEN, "false_positive_rate": "some"}, "or 'estimate'; got 'some'"),
-    "stack": ({"label": ("a", "b"), "propensity_attributes": ["x"], "model": "stack"}, "--model stack knows one"),
-    "boosted": ({"label": "s", "audit": "a", "propensity_attributes": ["x"], "model": "boosted"}, "take --model"),
     "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling"),
     "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared is for several looks"),
     "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "-attributes h has 1 column, and there are 2 looks"),
