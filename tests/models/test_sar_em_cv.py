@@ -13,6 +13,7 @@ from tests.conftest import simulate
 from scarless import ImaginaryAudits, SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.pair.logistic import engine_of
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import relax
 from scarless.pair.search import Surplus, tied_with_best
 
@@ -143,11 +144,11 @@ def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds,
         for train, test in folds:
             own = clone(model).fit(pu.X[train], pu.s[train])
             u[test] = logit(own.predict_proba(pu.X[test])[:, 1])
-        found = relax(engine_of(pu.X, u=u, s=s, w=w), e, audits=8.0)
+        found = relax(PairProblem.of(engine_of(pu.X, u=u, s=s, w=w), e, e), audits=8.0)
         model.fit(pu.X, pu.s)
         coef += found.of_linear(np.append(model.coef_[0], model.intercept_)) / 2
         mean += found(u) / 2
-    last = relax(engine_of(pu.X, u=mean, s=s, w=w), e, audits=8.0)
+    last = relax(PairProblem.of(engine_of(pu.X, u=mean, s=s, w=w), e, e), audits=8.0)
     np.testing.assert_allclose(np.append(relaxed.coef_[0], relaxed.intercept_), last.of_linear(coef), atol=1e-3)
     np.testing.assert_allclose([relaxed.propensity_coef_[0, 2], *relaxed.propensity_intercept_], last.e, atol=1e-3)
     assert relaxed.class_prior_ == pytest.approx(last.class_prior, abs=1e-4)
