@@ -34,6 +34,7 @@ from benchmarks.runner import Row, append_row, read_rows
 from scarless import SARStackingClassifier
 from scarless.numerics.linear import Design
 from scarless.pair.logistic import engine_of
+from scarless.pair.problem import PairProblem
 from scarless.pair.relaxed import Levels, Relaxation, relax
 
 NAME = "few_levels"
@@ -96,9 +97,9 @@ def score_job(job: tuple[str, str, float, float, int]) -> list[Row]:
         model = SARStackingClassifier([("logistic", None)], find_attributes=False, random_state=split).fit(X, s)
     member = model.members_[0]
     engine = engine_of(np.empty((s.size, 0)), s=s.astype(float), w=np.ones(s.size), u=member.u)
-    rows = []
+    rows, nothing = [], Design.of(np.arange(0))
     for slope in SLOPES:
-        found = relax(engine, Design.of(np.arange(0)), audits=1.0, follow=slope)
+        found = relax(PairProblem.of(engine, nothing, nothing), audits=1.0, follow=slope)
         for name, weight in WEIGHTS.items():
             rows.append(key | _scores(found, weight, member.logits(X_test), y_test, y.mean(), int(s.sum()))
                         | {"slope": slope, "weight": name})  # fmt: skip

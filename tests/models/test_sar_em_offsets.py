@@ -13,6 +13,7 @@ from scarless.labelling import simulate_looks
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*labels do not fit without false positives:UserWarning",
     "ignore:.*the coefficient of the offset is taken for 1:UserWarning",
+    "ignore:.*how often labelled rows are labelled again says:UserWarning",
 )
 
 
