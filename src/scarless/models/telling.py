@@ -302,7 +302,8 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
         if looks.n_looks > 1 and not differ:
             found += told_of_pairs(pair_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
         if looks.n_looks > 1:
-            found += told_of_prior(prior_gap(problem, fit, given.labels, looks.kinds, max_iter=max_iter))
+            gap = prior_gap(problem, fit, given.labels, looks.kinds, max_iter=max_iter)
+            found += told_of_prior(gap, audited=looks.n_audited > 0)
     return [*differ, *found]
 
 
@@ -425,17 +426,18 @@ def told_of_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def told_of_prior(gap: PriorGap | None) -> list[str]:
+def told_of_prior(gap: PriorGap | None, *, audited: bool) -> list[str]:
     """Return that the class prior of a fit is far from one that does not depend on the class model."""
     if gap is None or abs(gap.apart) < CLAIM_DISAGREES:
         return []
     if abs(gap.by_histories - gap.by_fit) < _PRIOR_APART * gap.by_fit:
         return []
+    besides = "; or audits were chosen by what the check would find" if audited else ""
     return [
         f"the class prior is {gap.by_fit:.3f}, and how often labelled rows are labelled again says "
         f"{gap.by_histories:.3f}, whatever the classifier is ({abs(gap.apart):.1f} standard errors apart). Probably "
-        "the classifier is of the wrong form, or misses an attribute; or the propensity does. Try another classifier, "
-        "as SAREMClassifier(HistGradientBoostingClassifier()), or audit some rows without a label."
+        f"the classifier is of the wrong form, or misses an attribute; or the propensity does{besides}. Try another "
+        "classifier, as SAREMClassifier(HistGradientBoostingClassifier()), or audit some rows without a label."
     ]
 
 
