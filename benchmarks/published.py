@@ -44,7 +44,7 @@ def found(model: SAREMClassifier, example: Example) -> list[tuple[str, float, fl
     frame, answers = model.summary().to_frame(), []
     for line in example.estimates:
         if line.model == "h":
-            inference = model._inference
+            inference = model.fitted_pair_.inference
             place = inference.objective.places[-1].start
             answers.append(("h", float(inference.parameters[place]), float(inference.parameter_errors()[place])))
             continue

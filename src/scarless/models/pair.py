@@ -523,8 +523,8 @@ class PairClassifier(PUClassifier):
         """Return of which kind a look is."""
         looks = None if self._pair is None else self._pair.looks
         if looks is None:
-            if look not in (None, 0):
-                raise ValueError(f"look={look!r}, and this model was fitted to one label of each row.")
+            if look is not None and not (isinstance(look, int | np.integer) and look == 0):
+                raise ValueError(f"look={shown(look)}, and this model was fitted to one label of each row.")
             return 0
         if look is None and looks.objective.n_kinds > 1:
             raise ValueError(

@@ -316,15 +316,15 @@ def _block_intervals(
     kind: int,
     relaxation: Relaxation | None,
 ) -> Matrix:
-    X, sure = _in_double(X), None
+    X, rows, sure = _in_double(X), at_home(rows), None
     place, (low, high) = {"class": 0, "propensity": 1 + kind}.get(of), (0.0, 1.0)
     if place is not None:
         at, seen = objective.logits[place], objective.logits[place].design.take(X)
         centre, error = objective.logit_values(X, beta)[place], precision.logit_errors(seen, at.place)
         low, high = (0.0, 1.0) if place == 0 or objective.bounds is None else objective.bounds
     else:
-        centre = np.asarray(in_numpy(objective.row_posterior_logit(X, rows, beta)))
-        error = precision_errors(X, objective, in_numpy(objective.posterior_slopes(X, rows, beta)), precision)
+        centre = np.asarray(objective.row_posterior_logit(X, rows, beta))
+        error = precision_errors(X, objective, np.asarray(objective.posterior_slopes(X, rows, beta)), precision)
         sure = ~np.isfinite(centre)
     if relaxation is not None:
         u, v = objective.logit_values(X, beta)[:2]
@@ -348,8 +348,8 @@ def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision:
 
 
 def _block_left_out(X: Any, rows: Rows, objective: PairObjective, beta: Vector, root: Matrix) -> Matrix:
-    X = _in_double(X)
-    scores, w = np.asarray(in_numpy(objective.row_scores(X, rows, beta))), np.asarray(in_numpy(rows["w"]))
+    X, rows = _in_double(X), at_home(rows)
+    scores, w = np.asarray(objective.row_scores(X, rows, beta)), rows["w"]
     along = []
     for at in objective.logits:
         part = root[at.place]
@@ -360,8 +360,8 @@ def _block_left_out(X: Any, rows: Rows, objective: PairObjective, beta: Vector, 
 
 
 def _block_draws(X: Any, rows: Rows, objective: PairObjective, beta: Vector, draws: Matrix) -> Matrix:
-    X = _in_double(X)
-    return np.column_stack([in_numpy(objective.row_posterior(X, rows, each)) for each in draws])
+    X, rows = _in_double(X), at_home(rows)
+    return np.column_stack([objective.row_posterior(X, rows, each) for each in draws])
 
 
 def _block_relaxed_draws(
@@ -379,6 +379,11 @@ def _block_relaxed_draws(
     drawn = np.asarray(expit(at_level + u_noise - moved))
     drawn[in_numpy(rows["s"]) == 1] = 1.0
     return drawn
+
+
+def at_home(rows: Rows) -> Any:
+    """Return the values of rows as numpy's, wherever they are."""
+    return {name: np.asarray(in_numpy(values)) for name, values in rows.items()}
 
 
 def _in_double(X: Any) -> Any:
