@@ -52,8 +52,8 @@ from scarless.pair.search import (
 from scarless.pair.solving import PenalisedProblem
 
 NAIVE = "naive"
-#: Slopes of the propensity's logit in the class's that looks and audits choose from, where nobody named an attribute. By
-#: judgement.
+#: Slopes of the propensity's logit in the class's that looks and audits choose from, where nobody named an attribute.
+#: By judgement.
 FOLLOWS_TRIED = (0.0, 0.5, 1.0)
 _CS = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-6
