@@ -12,6 +12,7 @@ from tests.helpers import fit_and_listen
 
 from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
 from scarless.labelling import simulate_audit, simulate_looks
+from scarless.models.reading import read_rows
 from scarless.pair.look_doubts import prior_gap
 
 
@@ -114,7 +115,7 @@ def gap_of(S, X):
     model = SAREMClassifier(propensity_attributes=[2])
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
-        given = model._check_looks_rows(X, S, None, None)
+        given = read_rows(model, X, S, None, None)
         problem = given.problem(1.0, 1.0)
         fit = model._climb(problem, 1, 1e-10).fit
     return prior_gap(problem, fit, given.labels, given.looks.kinds, max_iter=200)
