@@ -244,6 +244,9 @@ def test_intervals_are_those_of_levels_unless_asked_otherwise_and_others_are_ref
     assert by_levels.low < by_model.low < model.class_prior_ < by_model.high < by_levels.high
     with pytest.raises(ValueError, match="kind must be"):
         model.label_frequency_interval(kind="wide")
-    for ask in (model.standard_errors, lambda: model.predict_proba_interval(seen.X)):
-        with pytest.raises(ValueError, match="has no standard errors"):
-            ask()
+    low, high = model.predict_proba_interval(seen.X).T
+    assert (low <= model.predict_proba(seen.X)[:, 1]).mean() > 0.99 < (model.predict_proba(seen.X)[:, 1] <= high).mean()
+    with pytest.raises(ValueError, match="has no standard errors"):
+        model.standard_errors()
+    with pytest.raises(ValueError, match="An interval of each row's posterior is not to be had from this SAREMClassif"):
+        model.predict_posterior_interval(seen.X, seen.S)

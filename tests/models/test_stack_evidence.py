@@ -123,8 +123,10 @@ def test_a_stack_of_looks_is_kept_in_a_file(seen, looked, tmp_path):
 
 
 def test_what_a_stack_of_looks_cannot_say_it_says(seen, looked):
-    with pytest.raises(ValueError, match=r"has no standard errors: .* use scarless\.diagnostics\.bootstrap_intervals"):
-        looked.predict_posterior_interval(seen.X, seen.S)
+    told = r"is not to be had from this SARStackingClassifier: after several looks, .* it takes two logistic models"
+    for call in (looked.predict_posterior_interval, looked.draw_posteriors):
+        with pytest.raises(ValueError, match=told):
+            call(seen.X, seen.S)
     with pytest.raises(ValueError, match="left_out_logits is for fits to one label of each row"):
         looked.left_out_logits(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits"):

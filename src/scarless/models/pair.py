@@ -414,8 +414,7 @@ class PairClassifier(PUClassifier):
         try:
             return self.fitted_pair_.draw_posteriors(rows, n_draws, rng).T
         except NoRowIntervals:
-            self._known_inference()
-            raise
+            raise self._no_row_intervals("draw_posteriors") from None
 
     def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
@@ -491,8 +490,14 @@ class PairClassifier(PUClassifier):
         try:
             return self.fitted_pair_.row_intervals(rows, level, of=of, kind=kind)
         except NoRowIntervals:
-            self._known_inference()
-            raise
+            raise self._no_row_intervals(f"An interval of each row's {of}") from None
+
+    def _no_row_intervals(self, what: str) -> ValueError:
+        return ValueError(
+            f"{what} is not to be had from this {type(self).__name__}: after several looks, audits or facts it takes "
+            "two logistic models (SAREMClassifier without an estimator, SAREMClassifierCV). predict_proba_interval "
+            "needs no labels; bootstrap_intervals fits the model again."
+        )
 
     def _share_interval(self, share: str, level: float, kind: str) -> Interval:
         check_is_fitted(self)
