@@ -226,9 +226,6 @@ def test_what_does_not_go_together_is_said(seen):
         crossed(LOGISTIC, propensity_estimator=LOGISTIC).fit(**given)
     with pytest.raises(ValueError, match=r"cv=None: .* PublishedEMClassifier fits without them"):
         crossed(LOGISTIC, cv=None).fit(**given)
-    for said in ({"offset": 3}, {"bounds": (0.1, 0.9)}):
-        with pytest.raises(ValueError, match="offset and bounds of the labelling are for two logistic models"):
-            crossed(LOGISTIC, labelling=Labelling(**said)).fit(**given)
     for model in (crossed(LOGISTIC, known=[ImaginaryAudits(3)]), crossed(None, known=[ImaginaryAudits(0)])):
         with pytest.raises(ValueError, match="ImaginaryAudits are for one label of each row"):
             model.fit(**given)
