@@ -268,7 +268,7 @@ def test_what_a_propensity_is_held_at_is_where_its_parameters_are_counted_from()
 
 def test_many_sparse_attributes_are_dense_ones():
     rng = np.random.default_rng(0)
-    X, n = sparse.random_array((N, 40), density=0.2, rng=rng, format="csr"), 40
+    X, n = sparse.csr_array(rng.normal(size=(N, 40)) * (rng.random((N, 40)) < 0.2)), 40
     rows = {"u": rng.normal(size=N), "v": rng.normal(size=N), "w": np.ones(N), "audit": np.full(N, -1.0)}
     rows["s"] = (rng.random(N) < 0.4).astype(float)
     rows |= {"labels": np.column_stack([rows["s"], 0 * rows["s"]]), "looks": np.ones((N, 2))}
