@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from itertools import combinations
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy.special import expit
@@ -43,6 +43,9 @@ GAIN_TO_TEST = 1e-8  # predicted per row: a fit so near its optimum is enough fo
 ENOUGH_ROWS, ENOUGH_LABELLED = 20_000, 2_000
 #: Standard errors in that part from which on all rows are asked. By judgement: chance alone seldom gets there.
 ASK_ALL_FROM = 2.0
+#: How many times fewer rows the histories of labelled rows are asked in first, and the standard errors there from which
+#: on more are asked. By judgement.
+FIRST_PART, ASK_MORE_FROM = 4, 1.0
 LOGIT_OF_FIRST_RATE = -4.6  # of false positives, where a fit begins: 1 in 100
 MAX_PARAMETERS_TESTED = 500  # of models for which score tests are made: they need a dense matrix of all parameters
 #: Labels for each parameter below which no score test is made: its variance would be too small. By judgement.
@@ -525,7 +528,16 @@ def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *
         return None
     if not problem.seen.twice or not _can_be_tested(problem):
         return None
-    asked, n_f = _fewer(problem), objective.f.n_parameters
+    larger = _fewer(problem)
+    smaller = problem if larger is problem else _fewer(problem, FIRST_PART)
+    found = _prior_gap_in(smaller, fit, labels, kinds, max_iter)
+    if smaller is problem or (found is not None and abs(found.apart) < ASK_MORE_FROM):
+        return found
+    return _prior_gap_in(larger, fit, labels, kinds, max_iter)
+
+
+def _prior_gap_in(asked: PairProblem, fit: PairFit, labels: Codes, kinds: Array, max_iter: int) -> PriorGap | None:
+    objective, n_f = cast(LooksLikelihood, asked.objective), asked.objective.f.n_parameters
     engine, histories = _with_codes(asked.engine, labels), LabelledHistories(objective)
     if not asked.seen.twice or _looks_follow_labels(engine, kinds):
         return None
@@ -576,10 +588,10 @@ def _block_later_looks(X: Any, rows: Rows, kinds: Array) -> tuple[Any, ...]:
     return tuple(np.asarray(np.count_nonzero(each & counted) * 1.0) for each in parts)
 
 
-def _fewer(problem: PairProblem) -> PairProblem:
-    """Return the problem on some rows of a large table, each as heavy as it is."""
+def _fewer(problem: PairProblem, times: int = 1) -> PairProblem:
+    """Return the problem on some rows of a large table, each as heavy as it is; on so many times fewer of them."""
     n_rows, labelled = problem.engine.n_rows, int(problem.labelled_share * problem.engine.n_rows)
-    step = min(n_rows // ENOUGH_ROWS, labelled // ENOUGH_LABELLED)
+    step = min(times * n_rows // ENOUGH_ROWS, times * labelled // ENOUGH_LABELLED)
     if step < 2 or problem.facts:
         return problem
     part = problem.on(problem.engine.every(step))
