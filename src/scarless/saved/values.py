@@ -25,6 +25,7 @@ from sklearn.ensemble import (
 from sklearn.tree import BaseDecisionTree
 
 from scarless.numerics.arrays import Integers, Mask, Vector
+from scarless.numerics.linear import Design
 from scarless.pair.crossed import Crossed
 from scarless.pair.fitted import FittedPair
 from scarless.pair.inference import PairInference
@@ -100,6 +101,8 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         yield "parameters", np.shape(value.parameters), (size,)
         if isinstance(value, PairInference) and value.information is not None:
             yield "information", np.shape(value.information), (size, size)
+    if isinstance(value, Design) and not isinstance(value.columns, slice):
+        yield "columns", np.shape(value.columns), (value.n_columns,)
     if isinstance(value, Linear):
         yield "beta", np.shape(value.beta), (np.size(value.columns) + 1,)
     if isinstance(value, Crossed):
