@@ -39,7 +39,7 @@ def boosting(rounds: int = 200) -> HistGradientBoostingClassifier:
 def rivals(seed: int, columns: np.ndarray) -> dict[str, SAREMClassifier | PublishedEMClassifier]:
     """Return the same classifier, cross-fitted and by plain EM."""
     return {
-        "cross-fitted, relaxed": SAREMClassifier(boosting(), propensity_attributes=columns, random_state=seed),
+        "cross-fitted, recalibrated": SAREMClassifier(boosting(), propensity_attributes=columns, random_state=seed),
         "plain EM": PublishedEMClassifier(boosting(100), propensity_attributes=columns, max_iter=50),
     }
 
@@ -133,7 +133,7 @@ def table() -> None:
         if row["part"] == "speed":
             continue
         rows[row["part"], row["dataset"]].append(row)
-    keys = ("cross-fitted, relaxed", "plain EM")
+    keys = ("cross-fitted, recalibrated", "plain EM")
     print(
         "| data | runs | supervised boosting | "
         + " | ".join(keys)

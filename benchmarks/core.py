@@ -340,7 +340,7 @@ def wide_sparse() -> Iterator[Row]:
         cpu = time.process_time()
         seconds, _ = timed(lambda model=model: model.fit(X, s))
         cpu = time.process_time() - cpu
-        objectives[tol] = model.basins_[0].objective
+        objectives[tol] = model.optima_[0].objective
         yield {
             "part": "sparse",
             "method": f"tol={tol:g}",

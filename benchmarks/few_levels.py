@@ -35,7 +35,7 @@ from scarless import SARStackingClassifier
 from scarless.numerics.linear import Design
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import Levels, Relaxation, relax
+from scarless.pair.recalibrated import ClassPriorGrid, Recalibration, recalibrate
 
 NAME = "few_levels"
 CLASS_PRIORS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
@@ -67,10 +67,10 @@ WEIGHTS: dict[str, Weight] = {
     "flat in the class prior (a = -1, b = 0)": beta(-1.0, 0.0),
     "flat in its logarithm (0, 0)": beta(0.0, 0.0),
     "flat in the label frequency (1, 0)": beta(1.0, 0.0),
-    "half an imaginary audit (1/4, 1/4)": beta(0.25, 0.25),
-    "1 imaginary audit (1/2, 1/2)": beta(0.5, 0.5),
-    "2 imaginary audits (1, 1)": beta(1.0, 1.0),
-    "4 imaginary audits (2, 2)": beta(2.0, 2.0),
+    "half an pseudo-observation (1/4, 1/4)": beta(0.25, 0.25),
+    "1 pseudo-observation (1/2, 1/2)": beta(0.5, 0.5),
+    "2 pseudo-observations (1, 1)": beta(1.0, 1.0),
+    "4 pseudo-observations (2, 2)": beta(2.0, 2.0),
     "(0, 1/2)": beta(0.0, 0.5),
     "(0, 1)": beta(0.0, 1.0),
     "(1/2, 1)": beta(0.5, 1.0),
@@ -99,7 +99,7 @@ def score_job(job: tuple[str, str, float, float, int]) -> list[Row]:
     engine = engine_of(np.empty((s.size, 0)), s=s.astype(float), w=np.ones(s.size), u=member.u)
     rows, nothing = [], Design.of(np.arange(0))
     for slope in SLOPES:
-        found = relax(PairProblem.of(engine, nothing, nothing), audits=1.0, follow=slope)
+        found = recalibrate(PairProblem.of(engine, nothing, nothing), audits=1.0, follow=slope)
         for name, weight in WEIGHTS.items():
             rows.append(key | _scores(found, weight, member.logits(X_test), y_test, y.mean(), int(s.sum()))
                         | {"slope": slope, "weight": name})  # fmt: skip
@@ -123,8 +123,8 @@ def _labelled(X: np.ndarray, y: np.ndarray, slope: float, frequency: float, rng:
     return ((rng.random(y.size) < expit(intercept + z)) & (y == 1)).astype(int)
 
 
-def _scores(found: Relaxation, weight: Weight, u: np.ndarray, y: np.ndarray, prior: float, labels: int) -> Row:
-    levels = found.levels
+def _scores(found: Recalibration, weight: Weight, u: np.ndarray, y: np.ndarray, prior: float, labels: int) -> Row:
+    levels = found.grid
     density = levels.log_density - levels.imagined
     believed = weight(levels.class_prior, levels.label_frequency)
     share = _shares(levels, density + believed)
@@ -147,7 +147,7 @@ def _scores(found: Relaxation, weight: Weight, u: np.ndarray, y: np.ndarray, pri
     return row
 
 
-def _shares(levels: Levels, log_density: np.ndarray) -> np.ndarray:
+def _shares(levels: ClassPriorGrid, log_density: np.ndarray) -> np.ndarray:
     step = np.gradient(np.log(levels.class_prior)) if log_density.size > 1 else np.ones(1)
     share = np.exp(log_density - log_density.max()) * np.maximum(step, 1e-12)
     return share / share.sum()

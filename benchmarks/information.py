@@ -130,14 +130,14 @@ CELLS: dict[str, dict[str, Callable[[World], SAREMClassifier]]] = {
 def _answer(model: SAREMClassifier, world: World, prior: float) -> dict[str, float]:
     f = model.predict_proba(world.X)[:, 1]
     interval = model.class_prior_interval()
-    mse, exchanged = np.mean((f - world.f) ** 2), np.mean((f - world.e) ** 2)
+    mse, swapped = np.mean((f - world.f) ** 2), np.mean((f - world.e) ** 2)
     return {
         "prior": model.class_prior_,
         "error": abs(model.class_prior_ - prior),
         "covers": float(interval.low <= prior <= interval.high),
         "width": interval.high - interval.low,
         "mse_f": float(mse),
-        "exchanged": float(exchanged < mse),
+        "swapped": float(swapped < mse),
     }
 
 
@@ -156,7 +156,7 @@ def _cell(part: str, name: str) -> dict[str, Any]:
             found.append(_answer(CELLS[part][name](world), world, PRIOR))
         told += any(_tells(str(each.message)) for each in caught)
     mean = {key: float(np.mean([each[key] for each in found])) for key in found[0]}
-    return {**mean, "bias": mean["prior"] - PRIOR, "told": told, "runs": RUNS, "exchanged": mean["exchanged"] * RUNS}
+    return {**mean, "bias": mean["prior"] - PRIOR, "told": told, "runs": RUNS, "swapped": mean["swapped"] * RUNS}
 
 
 def _sources() -> dict[str, Any]:

@@ -249,7 +249,7 @@ def frogs(*, attributes: bool = True) -> Example:
 def false_positives() -> Example:
     """All seven looks can be wrong (Royle and Link): 200 sites simulated in R with seed 1.
 
-    The likelihood has a twin with f, e, h exchanged for 1 - f, h, e; printed is the side with e > h.
+    The likelihood has a twin with f, e, h swapped for 1 - f, h, e; printed is the side with e > h.
     """
     stream = RStream(1)
     y = stream.coins(200, 0.6)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.selection [part]``: penalties, attributes and basins chosen without the true class.
+"""``python -m benchmarks.selection [part]``: penalties, attributes and optima chosen without the true class.
 
 Parts: ``errors`` (or ``errors:mushroom``), the paper's protocol, 25 runs for each dataset, resumable; ``path``, the
 time of the whole path on Adult; ``table``, the errors so far as Markdown. The runs are those of the paper's experiment

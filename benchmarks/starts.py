@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.starts`` measures 200 problems with one start, with five, and with `REFERENCE` starts of another
 kind (about ten minutes on one core); rows go to ``benchmarks/results/starts.jsonl``. A fit is *below* where the best of
-its ``basins_`` is worse than the best that anyone found by more than 1e-6, relative and absolute together. What a fit
-then chooses among its basins is another question: of those that labels cannot tell apart, not always the best.
+its ``optima_`` is worse than the best that anyone found by more than 1e-6, relative and absolute together. What a fit
+then chooses among its optima is another question: of those that labels cannot tell apart, not always the best.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ def small_problem(seed: int) -> SmallProblem:
 
 
 def best_objective(problem: SmallProblem, n_starts: int) -> tuple[float, str]:
-    """Return the best objective among a fit's basins, and what the fit says of its choice."""
+    """Return the best objective among a fit's optima, and what the fit says of its choice."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = SAREMClassifier(n_starts=n_starts, random_state=0, **problem.options).fit(problem.X, problem.s)
-    return min(basin.objective for basin in model.basins_), str(model.selection_)
+    return min(optimum.objective for optimum in model.optima_), str(model.selection_)
 
 
 def reference(problem: SmallProblem, n_starts: int = REFERENCE, seed: int = 0) -> float:
@@ -80,7 +80,7 @@ def reference(problem: SmallProblem, n_starts: int = REFERENCE, seed: int = 0) -
     rng = np.random.default_rng([seed, 11])
     pair = problem.pair
     starts = [Start(f"reference {i}", _anywhere(problem, rng)) for i in range(n_starts)]
-    return min(climb.basin.objective for climb in climb_all(pair, starts, tol=1e-10, max_iter=500))
+    return min(climb.optimum.objective for climb in climb_all(pair, starts, tol=1e-10, max_iter=500))
 
 
 def _anywhere(problem: SmallProblem, rng: np.random.Generator) -> Array:

@@ -90,7 +90,7 @@ class Middling:
 
 
 FEW_STEPS = {"tol": 1.0, "slope_tol": 1.0, "window": 2}
-CV = {"Cs": [1.0], "cv": 2, "random_state": 0, "relax": False}
+CV = {"Cs": [1.0], "cv": 2, "random_state": 0, "recalibrate": False}
 STACK = {"estimators": [("logistic", None)], "cv": 2, "random_state": 0}
 TEST = {"estimator": "logistic", "cv": 2, "random_state": 0}
 PLACES = {

@@ -46,7 +46,7 @@ ESTIMATORS = [
 @pytest.mark.filterwarnings("ignore:propensity is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")
-@pytest.mark.filterwarnings("ignore:.* can be exchanged without changing the fit:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* can be swapped without changing the fit:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(ESTIMATORS)

@@ -165,7 +165,7 @@ def test_an_interval_of_the_class_prior_has_one_meaning(fitted):
 def test_what_was_chosen_is_told_in_one_way(name):
     model = FITS[name]().fit(*make_rows())
     chosen = model.selection_
-    candidates = model.cv_results_["params"] if hasattr(model, "cv_results_") else model.basins_
+    candidates = model.cv_results_["params"] if hasattr(model, "cv_results_") else model.optima_
     assert type(chosen) is Selection
     assert type(chosen.class_priors) is Interval
     assert chosen.index in chosen.members

@@ -274,7 +274,7 @@ COLUMNS: dict[str, Callable[[Observed], Any]] = {
     "rows on a device": _device,
     "`summary`": lambda row: logistic(row).summary(),
     "intervals of rows": lambda row: logistic(row).predict_posterior_interval(row.X, row.labels, **row.given),
-    "`basins_`, `selection_`": lambda row: (logistic(row).basins_, logistic(row).selection_),
+    "`optima_`, `selection_`": lambda row: (logistic(row).optima_, logistic(row).selection_),
     "groups of rows": logistic_of_groups,
     "bootstrap": _bootstrap,
     "profile": _profile,

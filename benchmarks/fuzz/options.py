@@ -30,10 +30,10 @@ from benchmarks.fuzz.tables import TABLES
 from benchmarks.fuzz.vectors import LABELS, PROBABILITIES, PROPENSITIES, WEIGHTS
 from scarless import (
     ClassPrior,
-    ImaginaryAudits,
     LabelFrequency,
     Labelling,
     NaiveClassifier,
+    PseudoObservations,
     SAREMClassifier,
     SAREMClassifierCV,
 )
@@ -258,9 +258,9 @@ FACTS: Pool = {
     "a label frequency": lambda _: (LabelFrequency(0.5, se=0.1),),
     "of a third look": lambda _: [LabelFrequency(0.5, se=0.1, look=2)],
     "a number": lambda _: [0.5],
-    "imaginary audits": lambda _: [ImaginaryAudits(3)],
-    "imaginary audits twice": lambda _: [ImaginaryAudits(3), ImaginaryAudits(0)],
-    "imaginary audits and a prior": lambda _: [ImaginaryAudits(2.5), ClassPrior(0.5, se=0.1)],
+    "pseudo-observations": lambda _: [PseudoObservations(3)],
+    "pseudo-observations twice": lambda _: [PseudoObservations(3), PseudoObservations(0)],
+    "pseudo-observations and a prior": lambda _: [PseudoObservations(2.5), ClassPrior(0.5, se=0.1)],
 }
 VISITS: Pool = {**ATTRIBUTES, **pool([{"v": [0]}, {"v": [0, 1]}, {"v": 0}, {0: ["a0"]}])}
 FALSE_RATES: Pool = {**NUMBERS, **pool(["estimate", 0.01, [0.01], [0.0, 0.1], [[0.1]]])}
@@ -396,8 +396,8 @@ CHOICES: dict[str, Choice] = {
         _members,
         {**CLASSIFIERS, **STACKS},
     ),
-    "relax": Choice(lambda b: False, NUMBERS),
-    "ImaginaryAudits.weight": Choice(lambda b: 4.0, NUMBERS),
+    "recalibrate": Choice(lambda b: False, NUMBERS),
+    "PseudoObservations.weight": Choice(lambda b: 4.0, NUMBERS),
     "profile": Choice(lambda b: profile_class_prior(fitted(b), b.X, b.s), MODELS),
     "sensitivity": Choice(_sensitivity, MODELS),
     "name": Choice(lambda b: "mushroom", {**NUMBERS, **pool(["../x", "Adult", "mushrooms", "breastcancer"])}),

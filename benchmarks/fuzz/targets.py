@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.fuzz.base import Base, draw, make_base
 from benchmarks.fuzz.judge import Ended, Trial
 from benchmarks.fuzz.options import choice_of
-from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling
+from scarless import ClassPrior, LabelFrequency, Labelling, PseudoObservations
 from scarless.diagnostics import Sensitivity
 from scarless.labelling import LabellingMechanism
 
@@ -27,7 +27,7 @@ NOT_CALLED = {
     "Assumption",
     "AuditPlan",
     "AuditedClassPrior",
-    "Basin",
+    "Optimum",
     "BootstrapIntervals",
     "Calibration",
     "ClassPriorProfile",
@@ -50,9 +50,9 @@ NOT_CALLED = {
     "Selection",
     "SensitivityBounds",
     "SensitivityCurve",
-    "Levels",
+    "ClassPriorGrid",
     "ModelFileError",
-    "Relaxation",
+    "Recalibration",
     "StackSummary",
     "StandardErrors",
     "Summary",
@@ -71,7 +71,7 @@ RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
 # Parameters whose default would take long, reach the network or leave the propensity out.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
 NO_DEFAULT |= {"n_simulations", "random_state", "estimators"}
-SAID = (ClassPrior, ImaginaryAudits, LabelFrequency, Labelling)  # what users say, as objects
+SAID = (ClassPrior, PseudoObservations, LabelFrequency, Labelling)  # what users say, as objects
 FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity", "audit")
 
 

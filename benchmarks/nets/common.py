@@ -153,9 +153,9 @@ def methods(setting: Setting, data: Labelled, seed: int, features: Any = None) -
         if name not in ("supervised", "naive") and setting.n_mean > 1:
             more = [train(setting, data, risk, 1000 * (k + 1) + seed) for k in range(setting.n_mean - 1)]
             found[f"{name}, x{setting.n_mean}"] = scores(data, np.mean([logits, *more], axis=0))
-    found["ours, out of fold"] = ours(setting, data, seed, features, relax="out-of-fold")
-    found["ours, held out"] = ours(setting, data, seed, features, relax="held-out")
-    found["ours, not relaxed"] = ours(setting, data, seed, features, relax=False)
+    found["ours, out of fold"] = ours(setting, data, seed, features, recalibrate="out-of-fold")
+    found["ours, held out"] = ours(setting, data, seed, features, recalibrate="held-out")
+    found["ours, not recalibrated"] = ours(setting, data, seed, features, recalibrate=False)
     return found
 
 

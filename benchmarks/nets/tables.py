@@ -36,7 +36,7 @@ def models(columns: Any, seed: int) -> dict[str, Any]:
         "LightGBM": SAREMClassifier(boosted, propensity_attributes=columns, random_state=seed),
         "network": SARNetClassifier(**nets),
         "large network": SARNetClassifier(large, **nets),
-        "large network, held out": SARNetClassifier(large, relax="held-out", **nets),
+        "large network, held out": SARNetClassifier(large, recalibrate="held-out", **nets),
     }
 
 

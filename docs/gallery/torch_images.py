@@ -83,7 +83,7 @@ print(f"mean squared error of the propensity {np.mean(off**2):.4f}")
 # ---------------
 # The first argument is a class, a function that makes a network, or an instance, which is copied with its weights: a
 # pretrained network whose last layer returns one logit is a start like any other. `propensity_module` is given
-# likewise; keep it small, since two networks that can express the same can change places. With ``relax="held-out"``
+# likewise; keep it small, since two networks that can express the same can change places. With ``recalibrate="held-out"``
 # one network is trained and not five: that is quicker, and with so few labels less sure of the class prior.
 
 
@@ -102,7 +102,7 @@ class Residual(nn.Module):
         return self.out(hidden + self.second(hidden).relu())
 
 
-few = {**options, "relax": "held-out"}  # one network and not five
+few = {**options, "recalibrate": "held-out"}  # one network and not five
 own = SARNetClassifier(Residual, propensity_features=brightness, **few)
 own.fit(X[train], s[train])
 print(f"own module: class prior {own.class_prior_:.2f}")

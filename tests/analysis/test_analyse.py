@@ -266,7 +266,7 @@ def test_what_labels_cannot_say_is_said_and_what_a_fit_warns_of_is_kept(patients
     seen = ["age", "visits"]
     options = {"classification_attributes": seen, "propensity_attributes": seen, "model": "logistic"}
     found = analyse(patients, "diagnosed", **options)
-    assert any("can be exchanged" in note for note in found.notes)
+    assert any("can be swapped" in note for note in found.notes)
     assert found.summary()["notes"] == found.notes
 
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from scarless.checks.rows import check_labelled_table, check_row_order, forget_fit, index_of, warn_of_row_order
+from scarless.checks.rows import check_labelled_table, check_row_order, forget_fit, index_of, warn_about_row_order
 
 
 class Reader(BaseEstimator):
@@ -115,17 +115,17 @@ TOLD = r"its index has the same names in another order \(first: position 0 is 'x
 
 def test_the_same_names_in_another_order_are_told_of_with_both_ways_out():
     with pytest.warns(UserWarning, match=rf"weight is taken by position, .*{TOLD}.*weight.loc\[X.index\].*to_numpy"):
-        warn_of_row_order(TABLE, weight=VALUES[::-1])
+        warn_about_row_order(TABLE, weight=VALUES[::-1])
     with pytest.raises(ValueError, match=rf"weight must be in the order of the rows; {TOLD}.*to_numpy\(\). Reorder it"):
         check_row_order(VALUES[::-1], "weight", index_of(TABLE))
     with pytest.warns(UserWarning, match="labels is taken by position"):
-        warn_of_row_order(TABLE, labels=VALUES.to_frame()[::-1])
+        warn_about_row_order(TABLE, labels=VALUES.to_frame()[::-1])
 
 
 def test_names_that_occur_twice_cannot_be_reordered_by():
     twice = TABLE.set_axis(["x", "x", "z"])
     with pytest.warns(UserWarning, match="taken by position") as record:
-        warn_of_row_order(twice, weight=VALUES.set_axis(["z", "x", "x"]))
+        warn_about_row_order(twice, weight=VALUES.set_axis(["z", "x", "x"]))
     assert ".loc" not in str(record[0].message)
 
 
@@ -145,11 +145,11 @@ def test_names_that_occur_twice_cannot_be_reordered_by():
     ids=["equal", "array", "numbered", "others", "shorter", "polars", "list", "number", "none"],
 )
 def test_what_gives_no_cause_for_doubt_is_left_alone(values):
-    warn_of_row_order(TABLE, weight=values)
+    warn_about_row_order(TABLE, weight=values)
     assert check_row_order(values, "weight", index_of(TABLE)) is values
 
 
 def test_equal_indices_of_other_types_are_equal():
     counted, stored = pd.RangeIndex(3), pd.Index([0, 1, 2], dtype="int32")
-    warn_of_row_order(TABLE.set_axis(counted), weight=VALUES.set_axis(stored))
-    warn_of_row_order(np.eye(3), weight=VALUES[::-1])
+    warn_about_row_order(TABLE.set_axis(counted), weight=VALUES.set_axis(stored))
+    warn_about_row_order(np.eye(3), weight=VALUES[::-1])

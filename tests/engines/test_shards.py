@@ -11,9 +11,9 @@ from sklearn.model_selection import StratifiedKFold
 from tests.engines.shards import Shards
 
 from scarless import (
-    ImaginaryAudits,
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PseudoObservations,
     PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
@@ -45,11 +45,13 @@ MODELS = {
     "pair": SAREMClassifier(propensity_attributes=[2]),
     "pair, several starts": SAREMClassifier(propensity_attributes=[2], n_starts=4, random_state=0),
     "pair, class prior": SAREMClassifier(propensity_attributes=[2], n_starts=[0.6]),
-    "pair, audits": SAREMClassifier(propensity_attributes=[2], known=[ImaginaryAudits(5.0)]),
-    "pair, exchangeable": SAREMClassifier(propensity_attributes="all"),
+    "pair, audits": SAREMClassifier(propensity_attributes=[2], known=[PseudoObservations(5.0)]),
+    "pair, swappable": SAREMClassifier(propensity_attributes="all"),
     "pair, no penalty": SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf),
     "search": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=3, random_state=0),
-    "search, plain": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=3, relax=False, random_state=0),
+    "search, plain": SAREMClassifierCV(
+        propensity_attributes=[2], Cs=[0.1, 1.0], cv=3, recalibrate=False, random_state=0
+    ),
     "search, all": SAREMClassifierCV(propensity_attributes="all", Cs=[1.0], cv=3, random_state=0),
     "one propensity": SCARClassifier(),
     "known frequency": SCARClassifier(0.7),

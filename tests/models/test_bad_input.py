@@ -17,10 +17,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless import (
     ClassPrior,
-    ImaginaryAudits,
     Labelling,
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PseudoObservations,
     PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
@@ -237,8 +237,11 @@ def test_numbers_out_of_range(kind, pu, name, value, message):
         ({"labelling": {"bounds": (0.2, 1)}}, r"labelling must be a Labelling\(...\), or None; got \{'bounds'"),
         ({"labelling": Labelling}, r"labelling must be a Labelling\(...\), or None; got <class"),
         ({"known": ClassPrior(0.5)}, r"known must be a list, as \[ClassPrior\(0.35, se=0.02\)\]; got ClassPrior"),
-        ({"known": [4]}, r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and ImaginaryAudits\(...\) only"),
-        ({"known": [ImaginaryAudits(1)] * 2}, "known holds ImaginaryAudits 2 times; give one"),
+        (
+            {"known": [4]},
+            r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+        ),
+        ({"known": [PseudoObservations(1)] * 2}, "known holds PseudoObservations 2 times; give one"),
     ],
 )
 def test_parameters_of_sar_em(pu, options, message):

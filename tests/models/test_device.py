@@ -232,8 +232,8 @@ def test_what_is_not_computed_there_yet_says_so(data, there):
 SEARCHES = {
     "penalties": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=3, random_state=0),
     "both": SAREMClassifierCV(propensity_attributes=[2, 3], Cs=[1.0], propensity_Cs=[0.3, 1.0], cv=2, random_state=0),
-    "penalised": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=2, relax=False, random_state=0),
-    "exchangeable": SAREMClassifierCV(attribute_sets={"all": None}, Cs=[0.1, 1.0], cv=2, random_state=0),
+    "penalised": SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=2, recalibrate=False, random_state=0),
+    "swappable": SAREMClassifierCV(attribute_sets={"all": None}, Cs=[0.1, 1.0], cv=2, random_state=0),
 }
 
 
@@ -264,7 +264,7 @@ def test_searches_choose_what_they_choose_from_numpys_arrays(data, there, name):
 def test_folds_may_be_those_of_a_splitter_or_a_list(data, there, cv):
     X, s, _ = data
     folds = [(np.r_[:400], np.r_[400:600]), (np.r_[200:600, 200:300], np.r_[:150])] if cv == "list" else cv
-    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=folds, relax=False)
+    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=folds, recalibrate=False)
     want, got = sklearn.clone(model).fit(X, s), sklearn.clone(model).fit(there(X), there(s))
     for key in ("mean_test_score", "standard_error"):
         np.testing.assert_allclose(got.cv_results_[key], want.cv_results_[key], rtol=1e-6, atol=1e-9)
@@ -299,7 +299,7 @@ def test_resamples_are_those_of_numpys_arrays(data, there):
 def test_resamples_of_a_search_do_not_go_to_other_processes(data, there):
     """What takes part in a lockstep stays where it is, whatever the search's own `n_jobs`."""
     X, s, _ = data
-    search = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, relax=False, random_state=0, n_jobs=2)
+    search = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, recalibrate=False, random_state=0, n_jobs=2)
     A, b = there(X), there(s)
     got = bootstrap_intervals(sklearn.clone(search).fit(A, b), A, b, n_resamples=20, random_state=0)
     alone = sklearn.clone(search).set_params(n_jobs=None).fit(X, s)

@@ -13,10 +13,10 @@ from tests.helpers import quick_first
 from scarless import (
     ClassPrior,
     ClassPriorWarning,
-    ImaginaryAudits,
     LabelFrequency,
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PseudoObservations,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -24,11 +24,11 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
+from scarless.models.messages import warn_if_class_prior_is_uncertain
 from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING
-from scarless.models.telling import warn_if_level_is_unknown
 from scarless.pair.crossed import CrossOptions, one_label_problem
 from scarless.pair.logistic import Training
-from scarless.pair.relaxed import levels_interval
+from scarless.pair.recalibrated import grid_interval
 from scarless.pair.stack import FoundColumn, judge_by_naive, mean_logits, naive_member
 
 
@@ -126,12 +126,12 @@ def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
 
 def test_one_label_is_one_row():
     with pytest.warns(ClassPriorWarning, match="M: there is only 1 labelled row. Rely on the ranking"):
-        warn_if_level_is_unknown("M", 1.0, 0.4, None, nameless=False, swappable=False)
+        warn_if_class_prior_is_uncertain("M", 1.0, 0.4, None, nameless=False, swappable=False)
 
 
 def test_imaginary_audits_are_no_knowledge_of_the_level(few):
     with pytest.warns(ClassPriorWarning, match="there are only"):
-        logistic_stack(known=[ImaginaryAudits(1000)]).fit(*few)
+        logistic_stack(known=[PseudoObservations(1000)]).fit(*few)
 
 
 @pytest.mark.parametrize("make", [SAREMClassifier, lambda **given: SAREMClassifierCV(cv=2, Cs=[1.0], **given)])
@@ -235,7 +235,7 @@ def test_a_stack_keeps_to_a_fact(few, named, fact):
     assert getattr(model, f"{fact.share}_") == pytest.approx(fact.value, abs=2e-3)
     low, high = model.class_prior_interval()
     assert high - low < 0.02
-    held_out = expit(model.relaxation_(mean_logits(model.members_)))  # what the class prior is the mean of
+    held_out = expit(model.recalibration_(mean_logits(model.members_)))  # what the class prior is the mean of
     np.testing.assert_allclose(held_out.mean(), model.class_prior_, atol=0.01)
 
 
@@ -274,7 +274,7 @@ def test_a_class_prior_below_the_share_of_labels_is_refused(few):
     ("known", "told"),
     [
         (0.3, r"known must be a list, as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
-        ([0.3], r"known must hold .*, LabelFrequency\(\.\.\.\) and ImaginaryAudits\(\.\.\.\) only; got 0\.3"),
+        ([0.3], r"known must hold .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\) only; got 0\.3"),
         ([ClassPrior(0.3, where={0: 1})], r"known says the class prior where 0 = 1, and no row is there"),
         ([LabelFrequency(0.3, look=1)], r"known says label frequency of look 1, and labels have 1 looks"),
     ],
@@ -315,7 +315,7 @@ def test_columns_must_pay_in_held_out_labels_and_be_wanted(driven, monkeypatch, 
         monkeypatch.setattr("scarless.models.sar_stacking.LEAST_GAIN", 1e9)
     model = logistic_stack(**options).fit(X, s)
     assert not model.propensity_coef_.any()
-    assert model.relaxation_.follow == FOLLOW
+    assert model.recalibration_.follow == FOLLOW
 
 
 def test_what_labels_gain_must_be_due_to_the_columns(driven, monkeypatch):
@@ -346,7 +346,7 @@ def test_intervals_of_named_stacks_allow_for_an_attribute_that_was_forgotten():
     y = rng.random(3_000) < expit(4.0 * X[:, 0])
     s = (y & (rng.random(3_000) < expit(1.5 * X[:, 1] + 3.0 * X[:, 0] - 2.0))).astype(int)  # column 0 is not named
     model = logistic_stack(propensity_attributes=[1]).fit(X, s)
-    without = levels_interval(model.fitted_pair_.levels[:-1], "class_prior", 0.95)
+    without = grid_interval(model.fitted_pair_.grids[:-1], "class_prior", 0.95)
     low, high = model.class_prior_interval()
     assert without.high < y.mean() < high
     assert low <= without.low + 0.01

@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 from tests.helpers import SimulatedLooks
 
-from scarless import ClassPrior, ImaginaryAudits, Labelling, SAREMClassifier, load, save
+from scarless import ClassPrior, Labelling, PseudoObservations, SAREMClassifier, load, save
 from scarless.saved.values import check_values
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
@@ -41,7 +41,7 @@ def test_expectation_maximisation_ends_where_newtons_method_does(seen, said):
     more = {"labelling": Labelling(**said)}
     em = crossed(EXACT, **settled, **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
     newton = SAREMClassifier(propensity_attributes=[2], **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
-    found = em.fitted_pair_.source.fit  # before it was relaxed, with weak penalties of its own
+    found = em.fitted_pair_.source.fit  # before it was recalibrated, with weak penalties of its own
     assert found.log_likelihood[found.best] * len(rows) == pytest.approx(newton.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(expit(found.u), newton.predict_proba(seen.X)[:, 1], atol=1e-3)
     assert em.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
@@ -53,12 +53,12 @@ def test_expectation_maximisation_ends_where_newtons_method_does(seen, said):
     np.testing.assert_allclose(em.detection_curve(seen.X), newton.detection_curve(seen.X), atol=1e-3)
 
 
-def test_at_the_optimum_there_is_nothing_to_relax(seen):
+def test_at_the_optimum_there_is_nothing_to_recalibrate(seen):
     rows = np.arange(len(seen.X))
     settled = {"cv": [(rows, rows)], "tol": 1e-13, "max_iter": 500, "C": 1e4, "propensity_C": 1e4}
     model = crossed(EXACT, **settled).fit(seen.X, seen.S, audit=seen.audit)
-    assert model.relaxation_.slope == pytest.approx(1.0, abs=0.01)
-    assert model.relaxation_.shift == pytest.approx(0.0, abs=0.01)
+    assert model.recalibration_.slope == pytest.approx(1.0, abs=0.01)
+    assert model.recalibration_.shift == pytest.approx(0.0, abs=0.01)
     np.testing.assert_allclose(model.fitted_pair_.source.tilt, 0.0, atol=0.01)
 
 
@@ -84,7 +84,7 @@ def test_answers_follow_from_the_parameters(seen, classifier):
     model = crossed(classifier, labelling=Labelling(shared=False)).fit(seen.X, seen.S, audit=seen.audit)
     found = model.fitted_pair_.source
     u = np.mean([each.logits(seen.X) for each in found.fit.models], axis=0)
-    f = expit(model.relaxation_(u + seen.X[:, 2] * found.tilt[0] + found.tilt[1]))
+    f = expit(model.recalibration_(u + seen.X[:, 2] * found.tilt[0] + found.tilt[1]))
     np.testing.assert_allclose(model.predict_proba(seen.X)[:, 1], f, atol=1e-12)
     e = expit(seen.X @ model.propensity_coef_.T + model.propensity_intercept_)
     for k in range(2):
@@ -96,7 +96,7 @@ def test_answers_follow_from_the_parameters(seen, classifier):
     assert model.score(seen.X, seen.S) == pytest.approx(np.log(f * A + (1 - f) * B).mean(), abs=1e-10)
     curve = [f @ e[:, 0] / f.sum(), f @ (1 - (1 - e[:, 0]) * (1 - e[:, 1])) / f.sum()]
     np.testing.assert_allclose(model.detection_curve(seen.X), curve, atol=1e-10)
-    held = expit(model.relaxation_(found.fit.u))  # these are tilted
+    held = expit(model.recalibration_(found.fit.u))  # these are tilted
     assert model.class_prior_ == pytest.approx(held.mean(), abs=1e-10)
     np.testing.assert_allclose(model.label_frequencies_, held @ e / held.sum(), atol=1e-10)
 
@@ -226,8 +226,8 @@ def test_what_does_not_go_together_is_said(seen):
         crossed(LOGISTIC, propensity_estimator=LOGISTIC).fit(**given)
     with pytest.raises(ValueError, match=r"cv=None: .* PublishedEMClassifier fits without them"):
         crossed(LOGISTIC, cv=None).fit(**given)
-    for model in (crossed(LOGISTIC, known=[ImaginaryAudits(3)]), crossed(None, known=[ImaginaryAudits(0)])):
-        with pytest.raises(ValueError, match="ImaginaryAudits are for one label of each row"):
+    for model in (crossed(LOGISTIC, known=[PseudoObservations(3)]), crossed(None, known=[PseudoObservations(0)])):
+        with pytest.raises(ValueError, match="PseudoObservations are for one label of each row"):
             model.fit(**given)
     with pytest.raises(ValueError, match=r"A list of starts is for one label of each row; .* as a number"):
         crossed(None, n_starts=["paper"]).fit(**given)
@@ -236,9 +236,9 @@ def test_what_does_not_go_together_is_said(seen):
 @quietly
 def test_intervals_are_those_of_levels_unless_asked_otherwise_and_others_are_refused(seen):
     model = crossed(LOGISTIC).fit(seen.X, seen.S)
-    by_levels, by_model = (model.class_prior_interval(kind=kind) for kind in ("levels", "model"))
-    assert model.class_prior_interval() == by_levels
-    assert by_levels.low < by_model.low < model.class_prior_ < by_model.high < by_levels.high
+    by_grid, by_model = (model.class_prior_interval(kind=kind) for kind in ("grid", "model"))
+    assert model.class_prior_interval() == by_grid
+    assert by_grid.low < by_model.low < model.class_prior_ < by_model.high < by_grid.high
     with pytest.raises(ValueError, match="kind must be"):
         model.label_frequency_interval(kind="wide")
     low, high = model.predict_proba_interval(seen.X).T

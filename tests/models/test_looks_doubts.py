@@ -13,7 +13,7 @@ from tests.helpers import fit_and_listen
 from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
 from scarless.labelling import simulate_audit, simulate_looks
 from scarless.models.reading import read_rows
-from scarless.pair.look_doubts import prior_gap
+from scarless.pair.look_checks import prior_gap
 
 
 class Seen:
@@ -47,7 +47,7 @@ def test_fits_that_are_right_say_nothing(seen):
     assert fit_pair(seen.X, seen.S[:, 0], seen.audit)[1] == []
 
 
-def test_models_that_can_be_exchanged_are_told_of_however_labels_are_laid_out(seen):
+def test_models_that_can_be_swapped_are_told_of_however_labels_are_laid_out(seen):
     """One look of each row in two columns, audits of labelled rows, audits without weight: nothing tells them apart."""
     first, rng = seen.S[:, 0], np.random.default_rng(0)
     either = seen.S[:, :2].copy()

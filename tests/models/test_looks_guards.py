@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 import scarless
-from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling, SAREMClassifier, TableClassifier
+from scarless import ClassPrior, LabelFrequency, Labelling, PseudoObservations, SAREMClassifier, TableClassifier
 from scarless.diagnostics import (
     ClassCalibrationDisplay,
     LabelCalibrationDisplay,
@@ -71,8 +71,8 @@ def test_diagnostics_of_the_pair_go_with_whatever_was_observed(models, data, nam
     assert profile.interval.low < model.class_prior_ < profile.interval.high
     low, high = model.class_prior_interval()  # of the population, by the delta method
     assert low - 0.05 < profile.interval.low < profile.interval.high < high + 0.05
-    with pytest.raises(ValueError, match="kind='levels' is for relaxed fits"):
-        model.class_prior_interval(kind="levels")
+    with pytest.raises(ValueError, match="kind='grid' is for recalibrated fits"):
+        model.class_prior_interval(kind="grid")
 
 
 def test_a_profile_wants_the_labels_of_the_fit(models, data):
@@ -179,14 +179,17 @@ def test_a_prepared_table_takes_facts(data):
 ROWS = {
     "known": [
         (0.3, "known must be a list, as"),
-        ([0.3], r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and ImaginaryAudits\(...\) only; got 0.3"),
+        (
+            [0.3],
+            r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only; got 0.3",
+        ),
         (
             [LabelFrequency(0.3, look=2)],
             "known says label frequency of look 2, and labels have 2 looks; the first is 0",
         ),
         ([ClassPrior(0.3, where={3: 99})], "known says the class prior where 3 = 99, and no row is there"),
         ([ClassPrior(0.3, where={"zz": 1})], "known names the column 'zz'"),
-        ([ImaginaryAudits(4)], "ImaginaryAudits are for one label of each row"),
+        ([PseudoObservations(4)], "PseudoObservations are for one label of each row"),
     ],
     "visit_attributes": [
         ("effort", "visit_attributes must be a dict of names and columns, one column for each look"),
@@ -241,9 +244,12 @@ def test_columns_of_looks_are_not_the_classifier_s(data):
         (lambda: LabelFrequency(0), "LabelFrequency's value"),
         (lambda: LabelFrequency(0.5, se=-1), "LabelFrequency's se"),
         (lambda: LabelFrequency(0.5, look=-1), "LabelFrequency's look"),
-        (lambda: ImaginaryAudits(-1.0), "ImaginaryAudits' weight must be a number of at least 0; got -1.0"),
-        (lambda: ImaginaryAudits(np.inf), r"ImaginaryAudits' weight must be at most 1e\+100, for sums to stay finite"),
-        (lambda: ImaginaryAudits("auto"), "ImaginaryAudits' weight must be a number"),
+        (lambda: PseudoObservations(-1.0), "PseudoObservations' weight must be a number of at least 0; got -1.0"),
+        (
+            lambda: PseudoObservations(np.inf),
+            r"PseudoObservations' weight must be at most 1e\+100, for sums to stay finite",
+        ),
+        (lambda: PseudoObservations("auto"), "PseudoObservations' weight must be a number"),
     ],
 )
 def test_facts_that_cannot_be(make, match):

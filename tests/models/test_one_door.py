@@ -32,7 +32,7 @@ def test_both_are_one_fit(both):
         "n_iter_",
         "converged_",
         "selection_",
-        "basins_",
+        "optima_",
     ):
         assert getattr(scar, name) == getattr(pair, name)
     np.testing.assert_array_equal(scar.predict_proba(X), pair.predict_proba(X))

@@ -240,7 +240,7 @@ def test_a_second_fit_forgets_the_first(pu):
     model.set_params(estimator=None).fit(pu.X, pu.s)
     assert not hasattr(model, "estimator_")
     assert not hasattr(model, "estimators_")
-    assert not hasattr(model, "relaxation_")
+    assert not hasattr(model, "recalibration_")
     reference = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
     np.testing.assert_array_equal(model.predict_proba(pu.X), reference.predict_proba(pu.X))
 
@@ -256,8 +256,8 @@ def test_history_of_newton_rises_without_a_penalty(pu):
 
 
 @pytest.mark.parametrize("seed", [1, 10, 44])
-def test_newton_ends_in_the_basin_of_em(seed):
-    """Skewed propensity attributes make two basins; steps of three logits, once the limit, ended in the worse one."""
+def test_newton_ends_in_the_optimum_of_em(seed):
+    """Skewed propensity attributes make two optima; steps of three logits, once the limit, ended in the worse one."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(3000, 5))
     X[:, 3] = (rng.poisson(3, 3000) - 3) / np.sqrt(3)
@@ -337,7 +337,7 @@ def test_verbose_prints_each_iteration_of_newton(pu, capsys):
     lines = capsys.readouterr().out.splitlines()
     paper = [line for line in lines if line.startswith("paper, iteration ")]
     assert len(paper) < len(lines)
-    history, objective = model.history_, model.basins_[0].objective / pu.s.size
+    history, objective = model.history_, model.optima_[0].objective / pu.s.size
     assert len(paper) == model.n_iter_ == history["gain"].size
     assert paper[-1] == (
         f"paper, iteration {model.n_iter_}: objective per row {objective:.6f}, predicted gain "

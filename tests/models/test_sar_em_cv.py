@@ -10,15 +10,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from tests.helpers import quick_first, simulate
 
-from scarless import ImaginaryAudits, SAREMClassifier, SAREMClassifierCV
+from scarless import PseudoObservations, SAREMClassifier, SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import relax
+from scarless.pair.recalibrated import recalibrate
 from scarless.pair.search import Surplus, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
-PLAIN = {"relax": False, "known": [ImaginaryAudits(0)], **SMALL}
+PLAIN = {"recalibrate": False, "known": [PseudoObservations(0)], **SMALL}
 FEW = {"Cs": [0.1, 1.0], "propensity_Cs": [0.5], "random_state": 0}  # where what is said holds for each candidate
 
 
@@ -38,12 +38,12 @@ def folds(pu):
 
 @pytest.fixture(scope="module")
 def fitted(pu, folds):
-    """The search without relaxing: its candidates are plain fits."""
+    """The search without recalibrating: its candidates are plain fits."""
     return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **PLAIN).fit(pu.X, pu.s)
 
 
 @pytest.fixture(scope="module")
-def relaxed(pu, folds):
+def recalibrated(pu, folds):
     return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **SMALL).fit(pu.X, pu.s)
 
 
@@ -117,15 +117,15 @@ def test_of_each_tied_set_the_penalty_nearest_to_1_and_of_these_the_lowest_label
     assert "class priors of those tied go from {:.3f} to {:.3f}".format(*fitted.selection_.class_priors) in told
 
 
-def test_relaxed_sets_that_are_tied_are_all_chosen(relaxed):
-    tied, score, prior = table_of(relaxed, "tied", "mean_test_score", "class_prior")
-    stand = representatives(relaxed.cv_results_)
+def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
+    tied, score, prior = table_of(recalibrated, "tied", "mean_test_score", "class_prior")
+    stand = representatives(recalibrated.cv_results_)
     assert len(stand) == 2 < tied.sum()
-    assert sorted(relaxed.selection_.members) == sorted(stand)
-    assert set(stand) <= set(relaxed.selection_.possible)
-    assert relaxed.best_index_ == max(stand, key=lambda i: score[i])
-    assert relaxed.selection_.class_priors == (prior[stand].min(), prior[stand].max())
-    told = str(relaxed.selection_)
+    assert sorted(recalibrated.selection_.members) == sorted(stand)
+    assert set(stand) <= set(recalibrated.selection_.possible)
+    assert recalibrated.best_index_ == max(stand, key=lambda i: score[i])
+    assert recalibrated.selection_.class_priors == (prior[stand].min(), prior[stand].max())
+    told = str(recalibrated.selection_)
     assert "Of each set of attributes the penalty nearest to 1 is taken" in told
     assert (
         f"Their mean is the answer; their class priors go from {prior[stand].min():.3f} to {prior[stand].max():.3f}"
@@ -133,30 +133,34 @@ def test_relaxed_sets_that_are_tied_are_all_chosen(relaxed):
     )
 
 
-def test_the_relaxed_answer_is_the_relaxed_mean_of_the_members_logits(pu, folds, relaxed):
-    """Every step again, from plain fits: held-out logits, each relaxed, their mean, relaxed once more."""
+def test_the_recalibrated_answer_is_the_recalibrated_mean_of_the_members_logits(pu, folds, recalibrated):
+    """Every step again, from plain fits: held-out logits, each recalibrated, their mean, recalibrated once more."""
     e, w = Design.of(np.array([2])), np.ones(pu.s.size)
 
-    def relaxed_again(u):
-        return relax(PairProblem.of(engine_of(pu.X, u=u, s=s, w=w), e, e), audits=8.0)
+    def recalibrated_again(u):
+        return recalibrate(PairProblem.of(engine_of(pu.X, u=u, s=s, w=w), e, e), audits=8.0)
 
     s, coef, mean = pu.s.astype(float), np.zeros(5), np.zeros(pu.s.size)
-    for member in relaxed.selection_.members:
-        params = relaxed.cv_results_["params"][member]
-        model = plain_model(params, tol=1e-12, known=[ImaginaryAudits(8.0)])
+    for member in recalibrated.selection_.members:
+        params = recalibrated.cv_results_["params"][member]
+        model = plain_model(params, tol=1e-12, known=[PseudoObservations(8.0)])
         u = np.empty(pu.s.size)
         for train, test in folds:
             own = clone(model).fit(pu.X[train], pu.s[train])
             u[test] = logit(own.predict_proba(pu.X[test])[:, 1])
-        found = relaxed_again(u)
+        found = recalibrated_again(u)
         model.fit(pu.X, pu.s)
         coef += found.of_linear(np.append(model.coef_[0], model.intercept_)) / 2
         mean += found(u) / 2
-    last = relaxed_again(mean)
-    np.testing.assert_allclose(np.append(relaxed.coef_[0], relaxed.intercept_), last.of_linear(coef), atol=1e-3)
-    np.testing.assert_allclose([relaxed.propensity_coef_[0, 2], *relaxed.propensity_intercept_], last.e, atol=1e-3)
-    assert relaxed.class_prior_ == pytest.approx(last.class_prior, abs=1e-4)
-    assert relaxed.label_frequency_ == pytest.approx(last.label_frequency, abs=1e-4)
+    last = recalibrated_again(mean)
+    np.testing.assert_allclose(
+        np.append(recalibrated.coef_[0], recalibrated.intercept_), last.of_linear(coef), atol=1e-3
+    )
+    np.testing.assert_allclose(
+        [recalibrated.propensity_coef_[0, 2], *recalibrated.propensity_intercept_], last.e, atol=1e-3
+    )
+    assert recalibrated.class_prior_ == pytest.approx(last.class_prior, abs=1e-4)
+    assert recalibrated.label_frequency_ == pytest.approx(last.label_frequency, abs=1e-4)
 
 
 def test_sets_are_tied_by_their_best_and_penalties_within_a_set_by_half_as_many_standard_errors():
@@ -184,15 +188,15 @@ def test_zero_standard_errors_means_the_best_score(pu, folds):
     assert model.selection_.reason == "The best of 12 candidates by held-out log-likelihood."
 
 
-@pytest.mark.parametrize("relax", [True, False])
-def test_many_standard_errors_mean_the_penalties_nearest_to_1(pu, folds, relax):
-    options = {**SMALL, "relax": relax, "n_standard_errors": 1e6}
+@pytest.mark.parametrize("recalibrate", [True, False])
+def test_many_standard_errors_mean_the_penalties_nearest_to_1(pu, folds, recalibrate):
+    options = {**SMALL, "recalibrate": recalibrate, "n_standard_errors": 1e6}
     model = SAREMClassifierCV(propensity_attributes=[2], cv=folds, **options).fit(pu.X, pu.s)
     results = model.cv_results_
     assert results["tied"].all()
     assert {(results["param_C"][i], results["param_propensity_C"][i]) for i in representatives(results)} == {(1.0, 0.5)}
     expected = representatives(results)
-    if not relax:
+    if not recalibrate:
         expected = [min(expected, key=lambda i: results["label_frequency"][i])]
     assert sorted(model.selection_.members) == sorted(expected)
 
@@ -263,7 +267,7 @@ def test_it_says_what_it_does(pu, capsys):
     SAREMClassifierCV(propensity_attributes=[2], cv=2, verbose=True, **SMALL).fit(pu.X, pu.s)
     told = capsys.readouterr().out
     assert "fold 2 of 2, 12 candidates" in told
-    assert "relaxing the candidates" in told
+    assert "recalibrating the candidates" in told
 
 
 def test_a_final_fit_that_did_not_converge_says_so(pu):
@@ -281,8 +285,11 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"Cs": [1.0, -1.0]}, "each of Cs must be a number above 0"),
         ({"propensity_Cs": [np.inf]}, "propensity_Cs must be finite"),
         ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
-        ({"known": [8.0]}, r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and ImaginaryAudits\(...\) only"),
-        ({"relax": "yes"}, "relax must be True or False; got 'yes'"),
+        (
+            {"known": [8.0]},
+            r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+        ),
+        ({"recalibrate": "yes"}, "recalibrate must be True or False; got 'yes'"),
         ({"max_iter": 0}, "max_iter must be a whole number"),
         ({"tol": 0}, "tol must be a number above 0"),
         ({"cv": 1}, "cv must be a whole number of at least 2"),
@@ -352,11 +359,11 @@ def test_penalties_may_come_from_a_generator_and_sets_from_an_array(pu, folds):
 
 
 @pytest.mark.parametrize("propensity_C", [1.0, 10.0])
-def test_models_that_see_the_same_are_not_exchanged(propensity_C):
+def test_models_that_see_the_same_are_not_swapped(propensity_C):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
     s = (rng.random(3000) < expit(2 * X[:, 0] + X[:, 1]) * expit(X[:, 2] + 1.5)).astype(int)
-    with pytest.warns(UserWarning, match="can be exchanged"):
+    with pytest.warns(UserWarning, match="can be swapped"):
         model = SAREMClassifierCV(
             propensity_attributes=slice(None), Cs=[1.0], propensity_Cs=[propensity_C], random_state=0
         ).fit(X, s)
@@ -364,9 +371,9 @@ def test_models_that_see_the_same_are_not_exchanged(propensity_C):
     assert abs(model.class_prior_ - 0.5) < 0.06
 
 
-@pytest.mark.parametrize("relax", [True, False])
-def test_errors_from_columns_out_of_proportion_come_with_a_warning(pu, relax):
-    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, relax=relax, random_state=0)
+@pytest.mark.parametrize("recalibrate", [True, False])
+def test_errors_from_columns_out_of_proportion_come_with_a_warning(pu, recalibrate):
+    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, recalibrate=recalibrate, random_state=0)
     told = "SAREMClassifierCV: column 'x0' and 3 more lies farther from 0 than 1e5 times .* are not to be trusted"
     with pytest.warns(UserWarning, match=told) as record:
         model.fit(pu.X + 1e9, pu.s)

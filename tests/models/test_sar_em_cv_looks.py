@@ -9,13 +9,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from tests.helpers import SimulatedLooks
 
-from scarless import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling, SAREMClassifier, SAREMClassifierCV
+from scarless import ClassPrior, LabelFrequency, Labelling, PseudoObservations, SAREMClassifier, SAREMClassifierCV
 from scarless.models import sar_em_cv as module
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import Curvature
 
-ALONE = {"relax": False, "attribute_sets": [None], "Cs": [0.7], "propensity_Cs": [2.0], "cv": 3, "random_state": 0}
+ALONE = {
+    "recalibrate": False,
+    "attribute_sets": [None],
+    "Cs": [0.7],
+    "propensity_Cs": [2.0],
+    "cv": 3,
+    "random_state": 0,
+}
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 
 
@@ -143,11 +150,12 @@ def test_facts_hold_in_every_training_part(seen, monkeypatch):
     assert model.class_prior_ == pytest.approx(0.5, abs=1e-5)
 
 
-def test_a_relaxed_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
+def test_a_recalibrated_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
     folds = list(StratifiedKFold(3, shuffle=True, random_state=1).split(seen.X, np.nansum(seen.S, axis=1) > 0))
     options = {"propensity_attributes": [2], "cv": folds, "attribute_sets": [None], "Cs": [0.05]}
-    plain, relaxed = (
-        SAREMClassifierCV(**options, relax=relax).fit(seen.X, seen.S, audit=seen.audit) for relax in (False, True)
+    plain, recalibrated = (
+        SAREMClassifierCV(**options, recalibrate=recalibrate).fit(seen.X, seen.S, audit=seen.audit)
+        for recalibrate in (False, True)
     )
     u = np.empty(len(seen.X))
     for train, test in folds:
@@ -169,33 +177,35 @@ def test_a_relaxed_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
     log_slope, shift, e_slope, _ = minimize(penalised, np.zeros(4), method="BFGS", options={"gtol": 1e-6}).x
     slope = np.exp(log_slope)
     assert slope > 1.1  # a strong penalty made the logits too flat
-    np.testing.assert_allclose(relaxed.coef_, slope * plain.coef_, atol=1e-4)
-    np.testing.assert_allclose(relaxed.intercept_, shift + slope * plain.intercept_, atol=1e-4)
-    np.testing.assert_allclose(relaxed.propensity_coef_[0, 2], e_slope, atol=1e-4)
-    np.testing.assert_allclose(relaxed.class_prior_, relaxed.predict_proba(seen.X)[:, 1].mean(), atol=1e-9)
-    low, high = relaxed.class_prior_interval()
-    assert low < relaxed.class_prior_ < high
+    np.testing.assert_allclose(recalibrated.coef_, slope * plain.coef_, atol=1e-4)
+    np.testing.assert_allclose(recalibrated.intercept_, shift + slope * plain.intercept_, atol=1e-4)
+    np.testing.assert_allclose(recalibrated.propensity_coef_[0, 2], e_slope, atol=1e-4)
+    np.testing.assert_allclose(recalibrated.class_prior_, recalibrated.predict_proba(seen.X)[:, 1].mean(), atol=1e-9)
+    low, high = recalibrated.class_prior_interval()
+    assert low < recalibrated.class_prior_ < high
 
 
-def test_one_look_with_audits_is_not_relaxed(seen):
+def test_one_look_with_audits_is_not_recalibrated(seen):
     s, options = np.nan_to_num(seen.S[:, 0]), {**ALONE, "Cs": [0.05]}
     one, other = (
-        SAREMClassifierCV(propensity_attributes=[2], **{**options, "relax": relax}).fit(seen.X, s, audit=seen.audit)
-        for relax in (True, False)
+        SAREMClassifierCV(propensity_attributes=[2], **{**options, "recalibrate": recalibrate}).fit(
+            seen.X, s, audit=seen.audit
+        )
+        for recalibrate in (True, False)
     )
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
-def test_facts_are_not_relaxed_away_and_no_audit_is_imagined(seen):
+def test_facts_are_not_recalibrated_away_and_no_audit_is_imagined(seen):
     options = {"propensity_attributes": [2], "cv": 3, "known": [ClassPrior(0.5)], **SMALL}
     models = [
         SAREMClassifierCV(**{**options, **more}).fit(seen.X, seen.S)
-        for more in ({}, {"relax": False}, {"known": [ClassPrior(0.5), ImaginaryAudits(0)]})
+        for more in ({}, {"recalibrate": False}, {"known": [ClassPrior(0.5), PseudoObservations(0)]})
     ]
     for other in models[1:]:
         np.testing.assert_array_equal(other.predict_proba(seen.X), models[0].predict_proba(seen.X))
     assert models[0].class_prior_ == pytest.approx(0.5, abs=1e-5)
-    assert not hasattr(models[0], "relaxation_")
+    assert not hasattr(models[0], "recalibration_")
 
 
 def test_weights_are_copies(seen):
@@ -232,7 +242,7 @@ def test_an_ordinary_fit_after_one_to_looks_is_an_ordinary_fit(seen):
     again = clone(model).fit(seen.X, seen.S, audit=seen.audit).fit(seen.X, s)
     np.testing.assert_array_equal(again.predict_proba(seen.X), fresh.predict_proba(seen.X))
     assert not hasattr(again, "n_looks_")
-    assert hasattr(again, "relaxation_")
+    assert hasattr(again, "recalibration_")
     with pytest.raises(ValueError, match="look=1, and this model was fitted to one label of each row"):
         again.predict_propensity(seen.X, look=1)
     with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits"):

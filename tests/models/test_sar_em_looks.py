@@ -90,7 +90,7 @@ def test_no_audit_and_one_look_is_the_optimum_of_one_label(data, shape):
 
 def test_models_that_see_the_same_are_told_of_and_kept_the_paper_s_way_round(data):
     X, s = data["X"], data["s"]
-    with pytest.warns(UserWarning, match="the two can be exchanged"):
+    with pytest.warns(UserWarning, match="the two can be swapped"):
         want = _model(propensity_attributes=slice(None)).fit(X, s)
     with pytest.warns(UserWarning, match="one label of each row does not say which of them is the classifier"):
         got = _model(propensity_attributes=slice(None)).fit(X, s, audit=np.full(N, np.nan))
@@ -374,7 +374,7 @@ def test_a_second_fit_leaves_nothing_of_the_first(data):
         }
         np.testing.assert_array_equal(_parameters(again), _parameters(second))
         assert str(again.summary()) == str(second.summary())
-    assert looked.basins_[looked.selection_.index].class_prior == pytest.approx(looked.class_prior_)
+    assert looked.optima_[looked.selection_.index].class_prior == pytest.approx(looked.class_prior_)
 
 
 def test_audits_are_metadata(data):

@@ -1,4 +1,4 @@
-"""The stack: the relaxed mean of its members, intervals that hold it, a summary that names every one."""
+"""The stack: the recalibrated mean of its members, intervals that hold it, a summary that names every one."""
 
 import pickle
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless import SAREMClassifierCV, SARStackingClassifier
 from scarless.models.base import WITHOUT
-from scarless.models.telling import warn_if_all_positive
+from scarless.models.messages import warn_if_all_positive
 from scarless.pair.stack import needs_dense
 
 BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, max_bins=16)
@@ -45,7 +45,7 @@ def fitted(pu):
     return stack().fit(pu.X, pu.s)
 
 
-def test_probabilities_are_the_relaxed_mean_of_the_members(pu, fitted):
+def test_probabilities_are_the_recalibrated_mean_of_the_members(pu, fitted):
     X = pu.X[:100] + 0.1
     assert [(member.name, member.attributes) for member in fitted.members_] == [
         ("logistic", "all"), ("logistic", WITHOUT), ("boosting", "all"), ("boosting", WITHOUT)
@@ -54,8 +54,8 @@ def test_probabilities_are_the_relaxed_mean_of_the_members(pu, fitted):
     def moved(found, u):
         return found.centre + found.shift + found.slope * (u - found.centre)
 
-    mean = np.mean([expit(moved(member.relaxation, member.logits(X))) for member in fitted.members_], axis=0)
-    expected = expit(moved(fitted.relaxation_, logit(mean)))
+    mean = np.mean([expit(moved(member.recalibration, member.logits(X))) for member in fitted.members_], axis=0)
+    expected = expit(moved(fitted.recalibration_, logit(mean)))
     np.testing.assert_allclose(fitted.predict_proba(X)[:, 1], expected, rtol=1e-9)
     linear = X @ fitted.propensity_coef_[0] + fitted.propensity_intercept_[0]
     np.testing.assert_allclose(fitted.predict_propensity(X), expit(linear), rtol=1e-9)
@@ -64,7 +64,7 @@ def test_probabilities_are_the_relaxed_mean_of_the_members(pu, fitted):
 
 def test_class_prior_and_likelihood_are_those_of_held_out_judgements(pu, fitted):
     mean = np.mean([member.f for member in fitted.members_], axis=0)
-    f, e = expit(fitted.relaxation_(logit(mean))), fitted.predict_propensity(pu.X)
+    f, e = expit(fitted.recalibration_(logit(mean))), fitted.predict_propensity(pu.X)
     assert fitted.class_prior_ == pytest.approx(f.mean())
     assert fitted.label_frequency_ == pytest.approx(f @ e / f.sum())
     value = np.where(pu.s == 1, np.log(f * e), np.log(1 - f * e)).sum()
@@ -101,11 +101,11 @@ def test_intervals_hold_the_answer_and_widen_with_the_level(pu, fitted):
 def test_a_row_interval_is_a_quantile_of_members_at_their_levels(pu, fitted):
     row, values, weights = pu.X[:1], [], []
     us = [member.logits(row) for member in fitted.members_]
-    mean = np.mean([expit(member.relaxation(u)) for member, u in zip(fitted.members_, us, strict=True)], axis=0)
-    found = [member.relaxation for member in fitted.members_] + [fitted.relaxation_]
-    for relaxation, u in zip(found, [*us, logit(mean)], strict=True):
-        values.append(relaxation.at_levels(u)[0])
-        weights.append(relaxation.levels.doubtful_weight / len(found))
+    mean = np.mean([expit(member.recalibration(u)) for member, u in zip(fitted.members_, us, strict=True)], axis=0)
+    found = [member.recalibration for member in fitted.members_] + [fitted.recalibration_]
+    for recalibration, u in zip(found, [*us, logit(mean)], strict=True):
+        values.append(recalibration.at_levels(u)[0])
+        weights.append(recalibration.grid.doubtful_weight / len(found))
     values, weights = np.concatenate(values), np.concatenate(weights)
     low, high = logit(fitted.predict_proba_interval(row, level=0.8)[0])
     biggest = weights.max()  # a step of the distribution
@@ -132,8 +132,8 @@ def test_the_summary_names_every_member(pu, fitted):
     for member in fitted.members_:
         for shown in (text, page):
             assert f"{member.name}, {member.attributes}" in shown
-            assert f"{member.relaxation.class_prior:.3f}" in shown
-            assert f"{member.relaxation.log_likelihood / 240:.5f}" in shown
+            assert f"{member.recalibration.class_prior:.3f}" in shown
+            assert f"{member.recalibration.log_likelihood / 240:.5f}" in shown
     assert "all together" in text
     assert f"x2 {fitted.propensity_coef_[0, 2]:.3g}" in text
     assert "0.9 interval" in text
@@ -146,7 +146,7 @@ def test_the_summary_as_a_frame(pu, fitted):
     frame = fitted.summary().to_frame()
     assert len(frame) == 5
     assert frame.loc[("all together", ""), "class_prior"] == fitted.class_prior_
-    assert frame.loc[("boosting", WITHOUT), "slope"] == fitted.members_[3].relaxation.slope
+    assert frame.loc[("boosting", WITHOUT), "slope"] == fitted.members_[3].recalibration.slope
     assert (frame["low"] <= frame["high"]).all()
 
 
@@ -271,7 +271,7 @@ def test_folds_of_the_users_and_rows_of_none(pu):
     np.testing.assert_array_equal(listed.predict_proba(pu.X), split.predict_proba(pu.X))
     some = stack(boosting, cv=folds[:2], **options).fit(pu.X, pu.s)
     judged = np.concatenate([test for _, test in folds[:2]])
-    f = expit(some.relaxation_(logit(np.mean([member.f for member in some.members_], axis=0))))
+    f = expit(some.recalibration_(logit(np.mean([member.f for member in some.members_], axis=0))))
     assert some.class_prior_ == pytest.approx(f[judged].mean())
     assert some.summary().members[-1].log_likelihood == pytest.approx(some.log_likelihood_ / judged.size)
 
@@ -329,7 +329,9 @@ def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
     by_name = stack([("logistic", None)]).fit(X, pu.s)
     assert [member.name for member in model.members_] == ["logistic", "logistic"]
     np.testing.assert_array_equal(model.predict_proba(X), by_name.predict_proba(X))
-    np.testing.assert_allclose(model.predict_proba(X), dense.predict_proba(pu.X), atol=1e-3)  # relaxed, to a tolerance
+    np.testing.assert_allclose(
+        model.predict_proba(X), dense.predict_proba(pu.X), atol=1e-3
+    )  # recalibrated, to a tolerance
     np.testing.assert_allclose(model.predict_propensity(X), dense.predict_propensity(pu.X), atol=1e-3)
     said = "so only logistic models were fitted. X.toarray() brings boosting in"
     assert any(said in note for note in model.summary().remarks)

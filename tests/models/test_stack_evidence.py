@@ -28,9 +28,9 @@ def looked(seen):
     return stack().fit(seen.X, seen.S)
 
 
-def test_answers_follow_from_the_members_and_the_relaxed_mean(seen, looked):
-    f = [expit(member.relaxation(member.logits(seen.X))) for member in looked.members_]
-    found = expit(looked.relaxation_(logit(np.mean(f, axis=0))))
+def test_answers_follow_from_the_members_and_the_recalibrated_mean(seen, looked):
+    f = [expit(member.recalibration(member.logits(seen.X))) for member in looked.members_]
+    found = expit(looked.recalibration_(logit(np.mean(f, axis=0))))
     np.testing.assert_allclose(looked.predict_proba(seen.X)[:, 1], found, rtol=1e-9)
     e = expit(seen.X[:, 2] * looked.propensity_coef_[0, 2] + looked.propensity_intercept_[0])
     np.testing.assert_allclose(looked.predict_propensity(seen.X), e, rtol=1e-9)
@@ -102,9 +102,9 @@ def test_looks_say_how_far_the_propensity_follows_the_class():
     y = rng.random(4000) < expit(u)
     S = (y[:, None] & (rng.random((4000, 3)) < expit(u - 0.5)[:, None])).astype(int)
     model = stack(propensity_attributes=None, find_attributes=False).fit(X, S)
-    assert model.relaxation_.follow == 1.0
+    assert model.recalibration_.follow == 1.0
     even = (y[:, None] & (rng.random((4000, 3)) < 0.4)).astype(int)
-    assert clone(model).fit(X, even).relaxation_.follow == 0.0
+    assert clone(model).fit(X, even).recalibration_.follow == 0.0
 
 
 def test_groups_widen_intervals_of_looks(seen, looked):
@@ -127,8 +127,8 @@ def test_what_a_stack_of_looks_cannot_say_it_says(seen, looked):
     for call in (looked.predict_posterior_interval, looked.draw_posteriors):
         with pytest.raises(ValueError, match=told):
             call(seen.X, seen.S)
-    with pytest.raises(ValueError, match="left_out_logits is for fits to one label of each row"):
-        looked.left_out_logits(seen.X, seen.S)
+    with pytest.raises(ValueError, match="out_of_fold_logits is for fits to one label of each row"):
+        looked.out_of_fold_logits(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits"):
         stack().fit(seen.X, np.nan_to_num(seen.S[:, 0])).predict_posterior(seen.X, seen.S[:, 0], audit=seen.audit)
 

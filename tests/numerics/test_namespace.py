@@ -20,7 +20,7 @@ from scarless.numerics.likelihood import sigmoid_pair, softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import NewtonOptions, Status, minimise
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, Sums, TargetLogistic
-from scarless.numerics.relaxed import RelaxedPair
+from scarless.numerics.recalibrated import RecalibratedPair
 
 HOME, AWAY = strict.Device("CPU_DEVICE"), strict.Device("device1")  # the latter refuses to mix with the former
 EPS = {np.float64: 1e-12, np.float32: 1e-5}
@@ -29,9 +29,9 @@ FEW = settings(max_examples=5)  # each is many comparisons
 COLUMNS = [np.arange(1, 3), np.array([0, 2, 3]), np.arange(4)]
 
 
-def relaxed_pair(columns, centre, shift, unit, **options):
+def recalibrated_pair(columns, centre, shift, unit, **options):
     template = LogisticPair(Design.of(np.arange(4)), Design.of(columns))
-    return RelaxedPair.of(template, centre, np.array(shift), np.array(unit), given=True, **options)
+    return RecalibratedPair.of(template, centre, np.array(shift), np.array(unit), given=True, **options)
 
 
 OBJECTIVES = {
@@ -39,9 +39,9 @@ OBJECTIVES = {
     "known": KnownPropensity(Design.of(COLUMNS[0])),
     "pair": LogisticPair(Design.of(COLUMNS[2]), Design.of(COLUMNS[1])),
     "pair of the same": LogisticPair(Design.of(COLUMNS[0]), Design.of(COLUMNS[0])),
-    "relaxed": relaxed_pair(COLUMNS[1], 0.4, [0.1, -0.2, 0.3], [1.0, 2.0, 0.5]),
-    "level held": relaxed_pair(COLUMNS[0], -1.0, [0.1, 0.5], [1.5, 0.5], held=(1,)),
-    "follows the class": relaxed_pair(COLUMNS[0], 0.2, [0.1, 0.5], [1.5, 0.5], follow=0.5),
+    "recalibrated": recalibrated_pair(COLUMNS[1], 0.4, [0.1, -0.2, 0.3], [1.0, 2.0, 0.5]),
+    "level held": recalibrated_pair(COLUMNS[0], -1.0, [0.1, 0.5], [1.5, 0.5], held=(1,)),
+    "follows the class": recalibrated_pair(COLUMNS[0], 0.2, [0.1, 0.5], [1.5, 0.5], follow=0.5),
 }
 MODERATE = st.floats(-4.0, 4.0, width=32, allow_subnormal=False)
 LOGIT = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -700.0, 700.0, 40.0]))
@@ -109,7 +109,7 @@ def both(case, dtype):
 def size_of(case, objective=None):
     """What sums over rows may be as large as where nothing cancels."""
     largest = 1.0 + np.abs(case.X).max()
-    if isinstance(objective, RelaxedPair):  # it has the logits as a column
+    if isinstance(objective, RecalibratedPair):  # it has the logits as a column
         largest += np.e * np.abs(case.rows["u"]).max()
     return len(case.X) * largest**2 * (1.0 + np.abs(case.direction).max())
 
@@ -122,8 +122,8 @@ def assert_same(found, expected, *, eps, size):
 
 
 def moderate_slope(objective, beta):
-    """The relaxed pair's first parameter is a logarithm."""
-    return np.append(np.clip(beta[:1], -1.0, 1.0), beta[1:]) if isinstance(objective, RelaxedPair) else beta
+    """The recalibrated pair's first parameter is a logarithm."""
+    return np.append(np.clip(beta[:1], -1.0, 1.0), beta[1:]) if isinstance(objective, RecalibratedPair) else beta
 
 
 def test_the_namespace_of_numpy_sparse_and_plain_numbers_is_numpy():

@@ -391,7 +391,7 @@ def test_units_of_the_columns_do_not_matter(name, C):
 def test_matrix_free_reaches_the_same_optimum(name, C):
     problem = _random_problem(name, 10, n=300, d=6, C=C)
     with_matrix = _solve(problem)
-    # From nearby: a pair has several basins, and another path may end in another one.
+    # From nearby: a pair has several optima, and another path may end in another one.
     start = with_matrix.parameters + 0.05 * np.random.default_rng(0).normal(size=problem.ridge.size)
     without = _solve(problem, start=start, matrix_free=True)
     assert with_matrix.status is without.status is Status.CONVERGED
@@ -458,7 +458,7 @@ def test_scipy_finds_nothing_lower(name, seed):
     for method in ("BFGS", "L-BFGS-B"):
         from_solution = minimize(function, solution.parameters, jac=True, method=method)
         assert from_solution.fun >= solution.value - 1e-9
-        if name != "pair":  # which is not convex: other starts may end in other basins
+        if name != "pair":  # which is not convex: other starts may end in other optima
             from_start = minimize(function, _start(problem), jac=True, method=method)
             assert from_start.fun == pytest.approx(solution.value, rel=1e-6)
     assert np.abs(problem.evaluate(solution.parameters, Curvature.NONE).gradient).max() < 1e-5

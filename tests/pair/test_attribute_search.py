@@ -39,7 +39,7 @@ def test_hardly_anything_is_found_where_labels_are_picked_at_random():
 
 
 def test_a_column_of_the_class_is_not_found_in_the_propensitys_place():
-    """Labels fit as well with both models exchanged, the class's column in the propensity."""
+    """Labels fit as well with both models swapped, the class's column in the propensity."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(1_200, 4))
     s = (rng.random(1_200) < expit(5.0 * X[:, 0])) & (rng.random(1_200) < expit(2.5 * X[:, 3] - 0.5))

@@ -29,10 +29,10 @@ from scarless.engines.blas import threads_for_folds, trees_alone
 from scarless.numerics.linear import Design
 from scarless.pair.boosting import HistogramBooster
 from scarless.pair.cross_fit import CrossFit, held_out, judged
-from scarless.pair.crossed import warn_of_collapse
+from scarless.pair.crossed import warn_about_collapse
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import relax
+from scarless.pair.recalibrated import recalibrate
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
@@ -187,7 +187,7 @@ def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
     )
     plain = mean if tilt is None else mean + pu.X[:, model.fitted_pair_.e_columns] @ tilt[:-1] + tilt[-1]
     np.testing.assert_allclose(model.fitted_pair_.source.plain_logits(pu.X), plain, rtol=1e-9)
-    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expit(model.relaxation_(plain)), rtol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expit(model.recalibration_(plain)), rtol=1e-9)
 
 
 @quietly
@@ -360,11 +360,11 @@ def test_em_that_is_cut_off_says_so():
 
 def test_memorising_is_told_of():
     with pytest.warns(UserWarning, match="M: after step 2 the .*mean propensity rose by 0.30: .*began to memorise"):
-        warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), "M")
+        warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), "M")
     # Neither a fall without a rise, nor a rise without a fall, nor what lies before the best step.
-    warn_of_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")
-    warn_of_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), "M")
-    warn_of_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), "M")
+    warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")
+    warn_about_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), "M")
+    warn_about_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), "M")
 
 
 class TakesLabellingForClass(ClassifierMixin, BaseEstimator):
@@ -392,14 +392,14 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     crossed = model.fitted_pair_.source
     assert crossed.tilt[0] == pytest.approx(-0.6, abs=0.2)
     assert 0 < crossed.beside.share < 1
-    assert model.fitted_pair_.levels == (model.relaxation_.levels, crossed.beside)
+    assert model.fitted_pair_.grids == (model.recalibration_.grid, crossed.beside)
     low, high = model.class_prior_interval()
     assert low < y.mean() < high
     plain = crossed.fit.logits(X)
     np.testing.assert_allclose(crossed.plain_logits(X), plain + X[:, 5] * crossed.tilt[0] + crossed.tilt[1])
     before = crossed.fit.u - X[:, 5] * crossed.tilt[0] - crossed.tilt[1]
     rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=before)
-    as_before = relax(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), audits=4.0)
+    as_before = recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), audits=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
 
 

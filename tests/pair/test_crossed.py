@@ -8,13 +8,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.pair.constraints import Fact
 from scarless.pair.crossed import CrossOptions, cross_fit, one_label_problem, problem_on_table
-from scarless.pair.facts import Fact
 from scarless.pair.fit import FitOptions
 from scarless.pair.logistic import Training, engine_of
 from scarless.pair.optima import best_fit
 from scarless.pair.problem import PairProblem, what_is_seen
-from scarless.pair.relaxed import levels_interval
+from scarless.pair.recalibrated import grid_interval
 
 NOTHING = Design.of(np.arange(0))
 EXACT = LogisticRegression(C=1e4, tol=1e-12, max_iter=1000, solver="newton-cholesky")
@@ -63,11 +63,11 @@ def test_one_fold_of_all_rows_ends_where_newtons_method_does(name):
     found = cross_fit(EXACT, training, problem, np.arange(2), [(every, every)], options(), print_nothing)
     newton = best_fit(problem.seeing(Design.of(np.arange(2))), FitOptions(1e-12, 300))
     sums = problem.seeing(Design.of(np.arange(2))).sums(newton.parameters)
-    assert found.relaxation.class_prior == pytest.approx(float(sums.positives) / N, abs=2e-4)
-    np.testing.assert_allclose(found.relaxation.e, newton.e, atol=2e-2 if name == "rates" else 5e-3)
-    assert found.relaxation.slope == pytest.approx(1.0, abs=0.01)
-    low, high = levels_interval(found.levels, "class_prior", 0.95)
-    assert low < found.relaxation.class_prior < high
+    assert found.recalibration.class_prior == pytest.approx(float(sums.positives) / N, abs=2e-4)
+    np.testing.assert_allclose(found.recalibration.e, newton.e, atol=2e-2 if name == "rates" else 5e-3)
+    assert found.recalibration.slope == pytest.approx(1.0, abs=0.01)
+    low, high = grid_interval(found.grids, "class_prior", 0.95)
+    assert low < found.recalibration.class_prior < high
 
 
 def print_nothing(_):
@@ -81,11 +81,11 @@ def test_the_table_says_what_the_fit_says_of_its_own_rows(name):
     found = cross_fit(EXACT, training, problem, np.arange(3), folds, options(max_iter=10), print_nothing)
     on_table, parameters = problem_on_table(found, training, problem)
     sums = on_table.sums(parameters)
-    assert float(sums.log_likelihood) == pytest.approx(found.relaxation.log_likelihood, rel=1e-10)
-    assert float(sums.positives) / N == pytest.approx(found.relaxation.class_prior, rel=1e-10)
+    assert float(sums.log_likelihood) == pytest.approx(found.recalibration.log_likelihood, rel=1e-10)
+    assert float(sums.positives) / N == pytest.approx(found.recalibration.class_prior, rel=1e-10)
     table = found.table(training.X)
     u = found.objective.logit_values(table, found.parameters)[0]
-    np.testing.assert_allclose(u, found.relaxation(found.plain_logits(training.X)), atol=1e-12)
+    np.testing.assert_allclose(u, found.recalibration(found.plain_logits(training.X)), atol=1e-12)
 
 
 def test_facts_about_a_look_and_a_group_are_kept_to_in_the_estimate_and_narrow_the_interval():
@@ -101,7 +101,7 @@ def test_facts_about_a_look_and_a_group_are_kept_to_in_the_estimate_and_narrow_t
         cross_fit(EXACT, *case("shared", facts=facts)[:2], np.arange(3), folds, options(max_iter=10), print_nothing)
         for facts in ((), soft)
     )
-    ends = [levels_interval(each.levels, "class_prior", 0.95) for each in (wide, narrow)]
+    ends = [grid_interval(each.grids, "class_prior", 0.95) for each in (wide, narrow)]
     assert ends[1].high - ends[1].low < 0.8 * (ends[0].high - ends[0].low)
     assert ends[1].low < 0.45 < ends[1].high
 
@@ -118,7 +118,7 @@ def test_a_learned_propensity_of_one_label_has_a_column_of_its_own():
     assert found.parameters[2] == 1.0
     np.testing.assert_allclose(
         found.objective.logit_values(found.table(training.X), found.parameters)[1],
-        table[:, 1] + found.relaxation.e[0],
+        table[:, 1] + found.recalibration.e[0],
         atol=1e-12,
     )
 
@@ -129,7 +129,7 @@ def test_a_propensity_that_follows_the_class_has_its_logit_in_the_table():
     problem = one_label_problem(training, np.arange(0), options())
     found = cross_fit(EXACT, training, problem, np.arange(2), folds, options(max_iter=5, follow=0.5), print_nothing)
     u, v = found.objective.logit_values(found.table(training.X), found.parameters)
-    np.testing.assert_allclose(v, found.relaxation.e[0] + 0.5 * u, atol=1e-12)
+    np.testing.assert_allclose(v, found.recalibration.e[0] + 0.5 * u, atol=1e-12)
     np.testing.assert_allclose(
         found.objective.logit_values(found.table(training.X), found.parameters)[1], v, atol=1e-12
     )

@@ -110,14 +110,16 @@ def test_posteriors_have_errors_by_the_gradient_of_their_logit(data, model):
         model.predict_posterior_interval(X, None)
 
 
-def test_a_relaxed_fit_adds_what_it_does_not_know_of_its_level(data):
+def test_a_recalibrated_fit_adds_what_it_does_not_know_of_its_level(data):
     X, s = data
     model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=3, random_state=0).fit(X, s)
     u = logit(model.predict_proba(X)[:, 1])
-    levels, relaxation = model.relaxation_.levels, model.relaxation_
+    levels, recalibration = model.recalibration_.grid, model.recalibration_
     by_hand = np.array(
         [
-            relaxation.centre + shift + slope / relaxation.slope * (u - relaxation.centre - relaxation.shift)
+            recalibration.centre
+            + shift
+            + slope / recalibration.slope * (u - recalibration.centre - recalibration.shift)
             for shift, slope in zip(levels.shift, levels.slope, strict=True)
         ]
     )

@@ -13,7 +13,7 @@ from scarless import (
     SAREMClassifierCV,
     TableClassifier,
 )
-from scarless.pair.facts import check_labelling, labelling_of
+from scarless.pair.constraints import check_labelling, labelling_of
 
 DEFAULTS = {
     "visit_attributes": None,
@@ -75,7 +75,7 @@ def test_a_fit_does_not_change_what_was_said(pu):
 def test_nothing_said_is_the_fit_to_the_labels(pu):
     plain, same = (SAREMClassifier(propensity_attributes=[2], labelling=each) for each in (None, Labelling()))
     np.testing.assert_array_equal(plain.fit(pu.X, pu.s).coef_, same.fit(pu.X, pu.s).coef_)
-    assert hasattr(same, "basins_")
+    assert hasattr(same, "optima_")
 
 
 def test_none_says_nothing_and_models_without_one_were_told_nothing():

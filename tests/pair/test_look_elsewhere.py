@@ -42,7 +42,7 @@ def test_a_higher_optimum_is_told_of_and_is_one_that_several_starts_find(n, step
     X, s = trap(n, step=step)
     fitted, told = fit_and_hear(X, s)
     best = model(n_starts=4, random_state=0).fit(X, s)
-    own, higher, true = fitted.basins_[0], fitted.higher_basin_, best.basins_[best.selection_.index]
+    own, higher, true = fitted.optima_[0], fitted.higher_optimum_, best.optima_[best.selection_.index]
     assert own.objective - higher.objective > 15
     assert higher.objective == pytest.approx(true.objective, rel=1e-4)
     assert higher.class_prior == pytest.approx(true.class_prior, abs=0.02)
@@ -51,7 +51,7 @@ def test_a_higher_optimum_is_told_of_and_is_one_that_several_starts_find(n, step
     for prior in (own.class_prior, higher.class_prior):
         assert f"{prior:.3f}" in told
     assert "Use n_starts=5 (or SAREMClassifierCV)" in told
-    assert best.higher_basin_ is None
+    assert best.higher_optimum_ is None
 
 
 def test_the_answer_stays_that_of_the_papers_start(monkeypatch):
@@ -60,11 +60,11 @@ def test_the_answer_stays_that_of_the_papers_start(monkeypatch):
     again, told_again = fit_and_hear(X, s, n_starts=["paper"], random_state=3)
     monkeypatch.setattr(SAREMClassifier, "_is_shown", False)
     alone = model().fit(X, s)
-    assert alone.higher_basin_ is None
+    assert alone.higher_optimum_ is None
     assert told == told_again
     for other in (again, alone):
         np.testing.assert_array_equal(fitted.coef_, other.coef_)
-        assert fitted.basins_ == other.basins_
+        assert fitted.optima_ == other.optima_
 
 
 def test_summary_selection_report_and_profile_know_of_it():
@@ -72,7 +72,7 @@ def test_summary_selection_report_and_profile_know_of_it():
     fitted, _ = fit_and_hear(X, s)
     report = identifiability_report(fitted)
     assert report.verdict == "not identified"
-    assert report.higher == fitted.higher_basin_.class_prior
+    assert report.higher == fitted.higher_optimum_.class_prior
     assert "The fit is in a local optimum" in str(report)
     assert "n_starts=5" in report.sentences()[0]
     (remark,) = [note for note in fitted.summary().remarks if "local optimum" in note]
@@ -87,12 +87,12 @@ def test_weights_count_as_repeated_rows():
     times = np.random.default_rng(1).integers(0, 3, 1000)
     weighted, _ = fit_and_hear(X, s, weight=times.astype(float))
     repeated, _ = fit_and_hear(np.repeat(X, times, axis=0), np.repeat(s, times))
-    assert weighted.higher_basin_.objective == pytest.approx(repeated.higher_basin_.objective, rel=1e-4)
+    assert weighted.higher_optimum_.objective == pytest.approx(repeated.higher_optimum_.objective, rel=1e-4)
     # What has no weight is not seen: the trap's rows beside others that are not asked.
     other = np.random.default_rng(2).random(1000) < 0.5
     both = np.vstack([X, X]), np.concatenate([s, other])
     beside, _ = fit_and_hear(*both, weight=np.concatenate([times, np.zeros(1000)]).astype(float))
-    assert beside.higher_basin_.objective == pytest.approx(weighted.higher_basin_.objective, rel=1e-4)
+    assert beside.higher_optimum_.objective == pytest.approx(weighted.higher_optimum_.objective, rel=1e-4)
 
 
 def test_a_sparse_table_says_the_same():
@@ -105,7 +105,7 @@ def test_a_sparse_table_says_the_same():
 @pytest.mark.parametrize("n", [400, 5000])
 def test_quiet_where_the_papers_start_finds_the_best(simulated, seed, n):
     pu = simulated(n=n, seed=seed)
-    assert SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).higher_basin_ is None
+    assert SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).higher_optimum_ is None
 
 
 @pytest.mark.filterwarnings("ignore:SAREMClassifier finds that all positives")
@@ -113,7 +113,7 @@ def test_quiet_where_the_papers_start_finds_the_best(simulated, seed, n):
 def test_models_that_see_the_same_are_not_told_of_their_mirror_image(simulated, seed):
     pu = simulated(n=300, seed=seed)
     fitted = SAREMClassifier(propensity_attributes="all", propensity_C=0.1).fit(pu.X, pu.s)
-    assert fitted.higher_basin_ is None
+    assert fitted.higher_optimum_ is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_models_that_see_the_same_are_not_told_of_their_mirror_image(simulated, 
 def test_looks_after_the_papers_start_by_newton_only(options, monkeypatch):
     monkeypatch.setattr(pair, "seen_higher", refuse)
     fitted = model(**options).fit(*trap(400))
-    assert getattr(fitted, "higher_basin_", None) is None
+    assert getattr(fitted, "higher_optimum_", None) is None
 
 
 def test_no_look_in_searches_and_resamples(monkeypatch):
@@ -141,9 +141,9 @@ def test_wide_models_and_unfinished_climbs_are_left_out(monkeypatch):
         warnings.simplefilter("ignore")
         unfinished = model(max_iter=2).fit(X, s)
     assert not unfinished.converged_
-    assert unfinished.higher_basin_ is None
+    assert unfinished.higher_optimum_ is None
     monkeypatch.setattr(optima, "WIDEST_MATRIX", 7)  # the models have 8 parameters
-    assert model().fit(X, s).higher_basin_ is None
+    assert model().fit(X, s).higher_optimum_ is None
 
 
 def refuse(*_):

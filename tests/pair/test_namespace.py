@@ -94,11 +94,11 @@ def test_several_starts_lead_to_the_same_optima_and_choice(problems):
     np.testing.assert_allclose(chosen.standard_error, expected.standard_error, rtol=1e-5, atol=1e-8)
 
 
-def test_exchangeable_models_are_told_apart(pu):
+def test_swappable_models_are_told_apart(pu):
     rows, all_of_them = {"s": pu.s.astype(float), "w": np.ones(pu.s.size)}, Design.of(np.arange(4))
     objectives = []
     for engine in (Elsewhere(pu.X, **rows), InMemoryEngine(pu.X, rows)):
         problem = PairProblem.of(engine, all_of_them, all_of_them)
         starts = make_starts(problem, [0.5, 0.75], np.random.default_rng(0))
-        objectives.append([climb.basin.objective for climb in climb_all(problem, starts, tol=1e-11, max_iter=300)])
+        objectives.append([climb.optimum.objective for climb in climb_all(problem, starts, tol=1e-11, max_iter=300)])
     np.testing.assert_allclose(*objectives, rtol=1e-9)

@@ -26,7 +26,7 @@ from scarless.pair.starts import (
     scouted_starts,
 )
 
-MIRROR = "can be exchanged without changing the"
+MIRROR = "can be swapped without changing the"
 
 
 TIED, APART = (7, 30.0), (8, 1.0)  # seed and C
@@ -108,7 +108,7 @@ def test_the_extreme_starts_are_the_naive_model_beside_a_high_constant(pu):
 def test_scouts_are_optima_best_first_and_the_same_every_time(pu):
     problem = problem_of(pu, [0, 1, 2], [2, 3])
     climbs = [climb_all(problem, [start], tol=1e-10, max_iter=200)[0] for start in scouted_starts(problem)]
-    heights = [climb.basin.objective for climb in climbs]
+    heights = [climb.optimum.objective for climb in climbs]
     for start, climb in zip(scouted_starts(problem), climbs, strict=True):
         np.testing.assert_allclose(start.parameters, climb.fit.solution.parameters, atol=0.05)
     assert heights == sorted(heights)
@@ -142,11 +142,11 @@ def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, 
     monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.2)
     monkeypatch.setattr(starts, "ROWS_OF_LARGER_PARTS", (2000, 4000))  # of which the second is nearly all
     ahead = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
-    assert ahead.basins_[0].starts == ("paper",)
-    assert ahead.basins_[0].objective == pytest.approx(whole.basins_[0].objective, abs=2e-6)  # tol is 1e-10 a row
+    assert ahead.optima_[0].starts == ("paper",)
+    assert ahead.optima_[0].objective == pytest.approx(whole.optima_[0].objective, abs=2e-6)  # tol is 1e-10 a row
     np.testing.assert_allclose(ahead.coef_, whole.coef_, atol=1e-3)
     far, values = starts.the_papers_start(problem).parameters, problem.penalised().evaluate
-    left = [float(values(at, Curvature.NONE).value) - whole.basins_[0].objective for at in (far, paper_start(problem))]
+    left = [float(values(at, Curvature.NONE).value) - whole.optima_[0].objective for at in (far, paper_start(problem))]
     assert 0.0 < left[0] < 0.1 * left[1]
     monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed
     alone = starts.the_papers_start(problem).parameters
@@ -156,30 +156,30 @@ def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, 
 
 def test_one_start_is_the_papers_and_says_so(pu):
     model = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
-    (basin,) = model.basins_
-    assert basin.starts == ("paper",)
-    assert basin.class_prior == pytest.approx(model.class_prior_, rel=1e-9)
-    assert basin.label_frequency == pytest.approx(model.label_frequency_, rel=1e-9)
-    assert basin.mean_propensity == pytest.approx(model.predict_propensity(pu.X).mean(), rel=1e-9)
+    (optimum,) = model.optima_
+    assert optimum.starts == ("paper",)
+    assert optimum.class_prior == pytest.approx(model.class_prior_, rel=1e-9)
+    assert optimum.label_frequency == pytest.approx(model.label_frequency_, rel=1e-9)
+    assert optimum.mean_propensity == pytest.approx(model.predict_propensity(pu.X).mean(), rel=1e-9)
     assert "One start (paper)" in str(model.selection_)
 
 
-def test_starts_that_lead_to_one_optimum_are_one_basin(pu):
+def test_starts_that_lead_to_one_optimum_are_one_optimum(pu):
     model = SAREMClassifier(propensity_attributes=[2], n_starts=5, random_state=0).fit(pu.X, pu.s)
-    (basin,) = model.basins_
-    assert len(basin.starts) == 5
+    (optimum,) = model.optima_
+    assert len(optimum.starts) == 5
     assert model.selection_.reason == (
         "All 5 starts led to the same optimum; that there is no other is not shown by that."
     )
 
 
 @pytest.mark.parametrize("case", [TIED, APART])
-def test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes_first(fit, case):
+def test_each_optimum_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes_first(fit, case):
     model, X, s = fit(case)
-    heights = [basin.objective for basin in model.basins_]
+    heights = [optimum.objective for optimum in model.optima_]
     assert len(heights) >= 2
     assert heights == sorted(heights)
-    chosen = model.basins_[model.selection_.index]
+    chosen = model.optima_[model.selection_.index]
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     likelihood = np.where(s == 1, np.log(f * e), np.log1p(-f * e)).sum()
     penalty = (model.coef_**2).sum() / (2 * case[1]) + (model.propensity_coef_**2).sum() / 2
@@ -190,7 +190,7 @@ def test_each_basin_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes
 
 def test_optima_that_labels_cannot_tell_apart_are_decided_by_the_lower_label_frequency(fit):
     model, X, s = fit(TIED)
-    best, chosen = model.basins_[0], model.basins_[model.selection_.index]
+    best, chosen = model.optima_[0], model.optima_[model.selection_.index]
     assert model.selection_.index == 1
     assert chosen.label_frequency < best.label_frequency
     behind, error = model.selection_.behind[1], model.selection_.standard_error[1]
@@ -235,7 +235,7 @@ def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
     ("C", "propensity_C", "starts"),
     [(1.0, 1.0, ["random"] * 6), (1.0, 10.0, 6), (30.0, 0.3, [0.4, 0.5, 0.6, 0.7, 0.8, 0.9])],
 )
-def test_exchangeable_models_stay_the_way_round_that_the_papers_start_leads_to(pu, C, propensity_C, starts):
+def test_swappable_models_stay_the_way_round_that_the_papers_start_leads_to(pu, C, propensity_C, starts):
     # Every optimum has a mirror image, of the same height if both penalties are the same.
     options = {
         "propensity_attributes": [0, 2],
@@ -265,9 +265,9 @@ def test_a_mirrored_optimum_is_turned_round(pu):
     options = {"propensity_attributes": [0, 2], "classification_attributes": [2, 0], "tol": 1e-13}
     with pytest.warns(UserWarning, match=MIRROR):
         plain = SAREMClassifier(**options).fit(pu.X, pu.s)
-    turned = Start("turned", plain.fitted_pair_.inference.exchanged)
+    turned = Start("turned", plain.fitted_pair_.inference.swapped)
     (climb,) = climb_all(problem_of(pu, [0, 2], [0, 2]), [turned], tol=1e-13, max_iter=100)
-    assert climb.basin.starts == ("turned",)
+    assert climb.optimum.starts == ("turned",)
     np.testing.assert_allclose(climb.fit.solution.parameters, plain.fitted_pair_.inference.parameters, atol=1e-4)
 
 
@@ -297,7 +297,7 @@ def best_of_any(X, s, options, rng, n_starts=20):
     starts = [
         Start(str(i), rng.normal(size=problem.n_parameters) * np.exp(rng.uniform(-2, 1.5))) for i in range(n_starts)
     ]
-    return climb_all(problem, starts, tol=1e-10, max_iter=500)[0].basin.objective
+    return climb_all(problem, starts, tol=1e-10, max_iter=500)[0].optimum.objective
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -306,7 +306,7 @@ def test_five_starts_find_what_twenty_from_anywhere_find():
     for seed in (24, 26, 28, 45, 46):  # one start misses the best of the last three
         X, s, options = small_problem(seed)
         best = best_of_any(X, s, options, np.random.default_rng(seed))
-        one, five = (SAREMClassifier(n_starts=k, **options).fit(X, s).basins_[0].objective for k in (1, 5))
+        one, five = (SAREMClassifier(n_starts=k, **options).fit(X, s).optima_[0].objective for k in (1, 5))
         missed += [seed] * (five > best + 1e-6 * (1 + best))
         missed_by_one += [seed] * (one > min(best, five) + 1e-6 * (1 + best))
     assert missed == []
@@ -315,12 +315,12 @@ def test_five_starts_find_what_twenty_from_anywhere_find():
 
 @pytest.mark.parametrize(("n_starts", "seeds"), [(1, range(3)), (3, range(4, 6))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_swapping_the_penalties_of_exchangeable_models_finds_the_same_best_optimum(n_starts, seeds):
+def test_swapping_the_penalties_of_swappable_models_finds_the_same_best_optimum(n_starts, seeds):
     for seed in seeds:
         X, s, options = small_problem(seed, same=True)
         swapped = {**options, "C": options["propensity_C"], "propensity_C": options["C"]}
         one, other = (
-            SAREMClassifier(n_starts=n_starts, random_state=0, **o).fit(X, s).basins_ for o in (options, swapped)
+            SAREMClassifier(n_starts=n_starts, random_state=0, **o).fit(X, s).optima_ for o in (options, swapped)
         )
         assert one[0].objective == pytest.approx(other[0].objective, rel=1e-6)
 
@@ -332,18 +332,18 @@ def test_the_optimum_taken_is_the_best_of_the_papers_way_round_or_tied_with_it_a
         X, s, options = small_problem(seed, same=True)
         model = SAREMClassifier(n_starts=2, **options).fit(X, s)
         chosen, behind = model.selection_.index, np.array(model.selection_.behind)
-        exchanged = np.array([basin.exchanged for basin in model.basins_])
-        assert not exchanged[chosen]
-        assert behind[~exchanged].min() == 0
-        assert ("exchanged there is an optimum" in model.selection_.reason) == bool(exchanged[0])
-        told += exchanged[0]
+        swapped = np.array([optimum.swapped for optimum in model.optima_])
+        assert not swapped[chosen]
+        assert behind[~swapped].min() == 0
+        assert ("swapped there is an optimum" in model.selection_.reason) == bool(swapped[0])
+        told += swapped[0]
     assert 0 < told < 12
 
 
 @pytest.mark.parametrize(("propensity_C", "unchanged"), [(1.0, "the fit, and"), (10.0, "the likelihood of any label")])
-def test_the_warning_of_exchangeable_models_says_what_stays_the_same(pu, propensity_C, unchanged):
+def test_the_warning_of_swappable_models_says_what_stays_the_same(pu, propensity_C, unchanged):
     model = SAREMClassifier(propensity_attributes=slice(None), propensity_C=propensity_C)
-    with pytest.warns(UserWarning, match=f"can be exchanged without changing {unchanged}"):
+    with pytest.warns(UserWarning, match=f"can be swapped without changing {unchanged}"):
         model.fit(pu.X, pu.s)
 
 
@@ -362,8 +362,8 @@ def test_a_climb_from_the_best_pair_of_equal_models_leaves_that_saddle(pu):
     assert climb.fit.solution.history[0].gain < 1e-8 * s.size
     assert climb.fit.solution.history[0].value == pytest.approx(objective(equal), rel=1e-9)
     best = climb_all(problem, make_starts(problem, 5, np.random.default_rng(0)), tol=1e-10, max_iter=200)
-    assert climb.basin.objective < objective(equal) - 0.1
-    assert climb.basin.objective == pytest.approx(best[0].basin.objective, rel=1e-6)
+    assert climb.optimum.objective < objective(equal) - 0.1
+    assert climb.optimum.objective == pytest.approx(best[0].optimum.objective, rel=1e-6)
 
 
 def test_a_saddle_is_told_from_an_optimum():
@@ -373,7 +373,7 @@ def test_a_saddle_is_told_from_an_optimum():
     )
 
 
-def test_exchanging_is_no_danger_where_the_models_see_other_columns(pu):
+def test_swapping_is_no_danger_where_the_models_see_other_columns(pu):
     SAREMClassifier(propensity_attributes=[0], classification_attributes=[0, 1]).fit(pu.X, pu.s)  # warnings are errors
 
 

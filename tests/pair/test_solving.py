@@ -10,7 +10,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
 from scarless.pair import solving
-from scarless.pair.problem import imagine_audits
+from scarless.pair.problem import add_pseudo_observations
 from scarless.pair.solving import ChangeOfUnits, PenalisedProblem, Pull
 
 OPTIONS = {"tol": 1e-15, "max_iter": 200}
@@ -101,7 +101,7 @@ def test_audits_are_imaginary_positives_half_of_them_labelled(kind, weight):
         objective, rows = KnownPropensity(design), {"s": s, "w": w, "v": v}
         fields = {"s": both, "v": np.full(2, np.inf)}
     engine, ridge = InMemoryEngine(X, rows), np.array([1.0, 1.0, 1.0, 0.0])
-    audits = imagine_audits(attach(engine, w=w), design, weight)
+    audits = add_pseudo_observations(attach(engine, w=w), design, weight)
     np.testing.assert_allclose(audits.point, np.append(np.average(X, axis=0, weights=w), 1.0), rtol=1e-12)
     total = float(w.sum())
     pulled = PenalisedProblem(engine, objective, ridge, (audits.pull(0),)).solve(
@@ -117,12 +117,12 @@ def test_audits_are_imaginary_positives_half_of_them_labelled(kind, weight):
 
 def test_no_audits_are_none():
     X, _, w, _ = table()
-    assert imagine_audits(InMemoryEngine(X, {"w": w}), Design.of(np.arange(3)), 0.0) is None
+    assert add_pseudo_observations(InMemoryEngine(X, {"w": w}), Design.of(np.arange(3)), 0.0) is None
 
 
 def test_audits_pull_at_the_propensitys_parameters_alone():
     X, _, w, _ = table()
-    audits = imagine_audits(InMemoryEngine(X, {"w": w}), Design.of(np.array([1, 2])), 4.0)
+    audits = add_pseudo_observations(InMemoryEngine(X, {"w": w}), Design.of(np.array([1, 2])), 4.0)
     beta = np.random.default_rng(0).normal(size=8)
     gradient = audits.pull(3, 2).sums(beta).gradient
     np.testing.assert_array_equal(gradient[[0, 1, 2, 6, 7]], 0)
@@ -166,7 +166,7 @@ def test_the_optimum_with_audits_is_that_of_centred_columns():
     found = []
     for table_, reading in ((centred, None), (X, how_to_read(InMemoryEngine(X, {})))):
         engine = InMemoryEngine(table_, {"s": s, "w": w}, **({} if reading is None else {"reading": reading}))
-        audits = imagine_audits(attach(engine, w=w), PAIR.e, 200.0)
+        audits = add_pseudo_observations(attach(engine, w=w), PAIR.e, 200.0)
         pulled = PenalisedProblem(engine, PAIR, ridge, (audits.pull(3),))
         found.append((pulled.solve(np.zeros(6), **options), PenalisedProblem(engine, PAIR, ridge)))
     (here, _), (there, unpulled) = found

@@ -12,9 +12,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless import (
     ClassPrior,
-    ImaginaryAudits,
     Labelling,
     PropensityWeightedClassifier,
+    PseudoObservations,
     PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
@@ -39,10 +39,10 @@ EARLIER = {
     "solver": "auto",
     "refit": False,
     "cross_fit": 5,
-    "relax": True,
+    "recalibrate": True,
     "C": 1.0,
     "propensity_C": 1.0,
-    "imaginary_audits": "auto",
+    "pseudo_observations": "auto",
     "n_starts": 1,
     "start": "auto",
     "tol": None,
@@ -75,10 +75,10 @@ SAME = [
     ({"start": 0.3}, {"n_starts": [0.3]}),
     ({"start": "random", "n_starts": 2}, {"n_starts": ["random", "random"]}),
     ({"start": "class_prior", "n_starts": 3}, {"n_starts": [0.25, 0.5, 0.75]}),
-    ({"imaginary_audits": 0}, {"known": [ImaginaryAudits(0)]}),
+    ({"pseudo_observations": 0}, {"known": [PseudoObservations(0)]}),
     (
-        {"imaginary_audits": 2.0, "known": [ClassPrior(0.4)]},
-        {"known": [ClassPrior(0.4), ImaginaryAudits(2.0)]},
+        {"pseudo_observations": 2.0, "known": [ClassPrior(0.4)]},
+        {"known": [ClassPrior(0.4), PseudoObservations(2.0)]},
     ),
     ({"visit_attributes": {"v": [0, 1]}}, {"labelling": Labelling(visit_attributes={"v": [0, 1]})}),
     ({"propensity_offset": "effort"}, {"labelling": Labelling(offset="effort")}),
@@ -92,7 +92,7 @@ SAME = [
         {"labelling": Labelling(shared=False, bounds=(0, 0.5))},
     ),
     ({"solver": "newton"}, {}),
-    ({"relax": False, "slope_tol": 1e-2, "window": 3}, {}),  # of two logistic models, which read none of them
+    ({"recalibrate": False, "slope_tol": 1e-2, "window": 3}, {}),  # of two logistic models, which read none of them
 ]  # fmt: skip
 
 
@@ -138,14 +138,16 @@ def test_parameters_that_came_later_have_their_defaults():
 
 def test_searches_stacks_and_known_propensities():
     said = {"visit_attributes": None, "shared_propensity": False, "false_positive_rate": 0.0, "audit_labels": "keep"}
-    _, search = state_of_today("SAREMClassifierCV", {**said, "known": None, "imaginary_audits": 8.0, "relax": False})
+    _, search = state_of_today(
+        "SAREMClassifierCV", {**said, "known": None, "pseudo_observations": 8.0, "recalibrate": False}
+    )
     assert str(search["labelling"]) == "Labelling(shared=False)"
-    assert (search["known"], search["relax"]) == (None, False)
+    assert (search["known"], search["recalibrate"]) == (None, False)
     assert list(search) == list(inspect.signature(SAREMClassifierCV).parameters)
-    assert state_of_today("SAREMClassifierCV", {"imaginary_audits": 0})[1]["known"] == [ImaginaryAudits(0)]
-    assert state_of_today("SARStackingClassifier", {"imaginary_audits": "auto"})[1]["known"] is None
-    _, stack = state_of_today("SARStackingClassifier", {"imaginary_audits": 3, "known": [ClassPrior(0.4)]})
-    assert stack["known"] == [ClassPrior(0.4), ImaginaryAudits(3)]
+    assert state_of_today("SAREMClassifierCV", {"pseudo_observations": 0})[1]["known"] == [PseudoObservations(0)]
+    assert state_of_today("SARStackingClassifier", {"pseudo_observations": "auto"})[1]["known"] is None
+    _, stack = state_of_today("SARStackingClassifier", {"pseudo_observations": 3, "known": [ClassPrior(0.4)]})
+    assert stack["known"] == [ClassPrior(0.4), PseudoObservations(3)]
     assert list(stack) == list(inspect.signature(SARStackingClassifier).parameters)
     _, weighted = state_of_today("PropensityWeightedClassifier", {"cross_fit": None})
     assert list(weighted) == list(inspect.signature(PropensityWeightedClassifier).parameters)
@@ -166,10 +168,10 @@ def test_folds_of_label_frequency_estimators(kind):
     "model",
     [
         SAREMClassifier(propensity_attributes=[2], labelling=Labelling(bounds=(0.1, 1)), known=[ClassPrior(0.4)]),
-        SAREMClassifier(DecisionTreeClassifier(max_depth=2), cv=2, known=[ImaginaryAudits(2)]),
+        SAREMClassifier(DecisionTreeClassifier(max_depth=2), cv=2, known=[PseudoObservations(2)]),
         SAREMClassifier(propensity_attributes=[2], n_starts=["paper", 0.4]),
-        SAREMClassifierCV(labelling=Labelling(shared=False), known=[ImaginaryAudits(2)]),
-        SARStackingClassifier(known=[ImaginaryAudits(2)]),
+        SAREMClassifierCV(labelling=Labelling(shared=False), known=[PseudoObservations(2)]),
+        SARStackingClassifier(known=[PseudoObservations(2)]),
         PropensityWeightedClassifier(cv=3),
         PublishedEMClassifier(window=3, refit=True),
     ],
@@ -205,7 +207,7 @@ def test_fits_by_plain_em_predict_the_same(pu, models):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_cross_fits_predict_the_same_unless_they_were_not_relaxed(pu):
+def test_cross_fits_predict_the_same_unless_they_were_not_recalibrated(pu):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     model = SAREMClassifier(tree, propensity_attributes=[2], cv=2, max_iter=5, random_state=0).fit(pu.X, pu.s)
     params = {"estimator": tree, "propensity_attributes": [2], "cross_fit": 2, "max_iter": 5, "random_state": 0}
@@ -213,8 +215,10 @@ def test_cross_fits_predict_the_same_unless_they_were_not_relaxed(pu):
     renew(old)
     np.testing.assert_array_equal(old.predict_proba(pu.X), model.predict_proba(pu.X))
     assert old.cv == 2
-    with pytest.raises(NoLongerFitted, match=r"holds a cross-fit with relax=False, .*predictions cannot be computed"):
-        renew(as_earlier(model, relax=False, **params))
+    with pytest.raises(
+        NoLongerFitted, match=r"holds a cross-fit with recalibrate=False, .*predictions cannot be computed"
+    ):
+        renew(as_earlier(model, recalibrate=False, **params))
 
 
 def test_cross_fits_of_before_have_a_table_and_parameters_today(pu):
@@ -239,7 +243,7 @@ def test_a_cross_fit_to_looks_of_before_predicts_the_same(pu):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(pu.X, S)
-    new, found = model.fitted_pair_.source, model.relaxation_
+    new, found = model.fitted_pair_.source, model.recalibration_
     old = copy(new)
     old.__dict__.clear()
     # The class's logit was ``shift + slope u + added z``, and held-out logits were not tilted.

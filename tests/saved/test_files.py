@@ -30,7 +30,7 @@ from tests.helpers import fit_quietly, simulate
 
 import scarless
 from scarless import (
-    ImaginaryAudits,
+    PseudoObservations,
     PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
@@ -57,8 +57,8 @@ MODELS = {
     "em": lambda: PublishedEMClassifier(**IN),
     "starts": lambda: SAREMClassifier(**IN, n_starts=3, random_state=0),
     "named starts": lambda: SAREMClassifier(**IN, n_starts=["paper", 0.4]),
-    "audits": lambda: SAREMClassifier(**IN, known=[ImaginaryAudits(3)]),
-    "search, not relaxed": lambda: SAREMClassifierCV(**IN, Cs=2, cv=2, relax=False, random_state=0),
+    "audits": lambda: SAREMClassifier(**IN, known=[PseudoObservations(3)]),
+    "search, not recalibrated": lambda: SAREMClassifierCV(**IN, Cs=2, cv=2, recalibrate=False, random_state=0),
     "generator": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.default_rng(0)),
     "random state": lambda: SAREMClassifier(**IN, n_starts=2, random_state=np.random.RandomState(0)),
     "refit": lambda: PublishedEMClassifier(**IN, refit=True),
@@ -369,11 +369,11 @@ def test_what_an_earlier_version_was_told_of_the_labelling_is_kept():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_cross_fit_that_was_not_relaxed_is_refused_in_words(tmp_path):
+def test_a_cross_fit_that_was_not_recalibrated_is_refused_in_words(tmp_path):
     model = SAREMClassifier(DecisionTreeClassifier(max_depth=2), **CROSSED, max_iter=3).fit(PU.X, PU.s)
-    model.relax, model.solver = False, "auto"
+    model.recalibrate, model.solver = False, "auto"
     scarless.save(model, tmp_path / "a.skops")
-    with pytest.raises(ModelFileError, match=r"a\.skops' holds a cross-fit with relax=False, .*Fit anew"):
+    with pytest.raises(ModelFileError, match=r"a\.skops' holds a cross-fit with recalibrate=False, .*Fit anew"):
         scarless.load(tmp_path / "a.skops")
 
 
@@ -768,7 +768,9 @@ def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
     """Whoever edits the array may as well edit its name: then NaN and wrong shapes are refused where they matter."""
     X, _ = fitted(name)
     refused = 0
-    for _, other, members in edited_files(stored(name), every={"newton": 1, "SCAR": 1, "search": 1, "strata, risk": 4}.get(name, 9)):
+    for _, other, members in edited_files(
+        stored(name), every={"newton": 1, "SCAR": 1, "search": 1, "strata, risk": 4}.get(name, 9)
+    ):
         path = written(tmp_path, members)
         if other.dtype.kind == "f" and not np.isfinite(other).all():
             assert "holds NaN or infinity, and was saved without" in refusal(path)

@@ -34,7 +34,7 @@ PAIRS = {
     "refit": lambda: PublishedEMClassifier(**IN, refit=True),
     "constant propensity": SAREMClassifier,
     "search": lambda: SAREMClassifierCV(**IN, Cs=[0.1, 1.0], cv=2, random_state=0),
-    "search, not relaxed": lambda: SAREMClassifierCV(**IN, Cs=[1.0], cv=2, relax=False, random_state=0),
+    "search, not recalibrated": lambda: SAREMClassifierCV(**IN, Cs=[1.0], cv=2, recalibrate=False, random_state=0),
     "scar": SCARClassifier,
     "scar, known": lambda: SCARClassifier(0.6),
     "scar, all labelled": lambda: SCARClassifier(1.0),

@@ -47,7 +47,9 @@ MODELS = {
     "pair, several starts": SAREMClassifier(propensity_attributes=["d"], n_starts=3, random_state=0),
     "pair, columns by number": SAREMClassifier(propensity_attributes=[-1], classification_attributes=slice("a", "c")),
     "search": SEARCH,
-    "search, plain": SAREMClassifierCV(propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, relax=False, random_state=0),
+    "search, plain": SAREMClassifierCV(
+        propensity_attributes=["d"], Cs=[0.1, 1.0], cv=3, recalibrate=False, random_state=0
+    ),
     "one propensity": SCARClassifier(),
     "known frequency": SCARClassifier(0.7),
     "estimated frequency": SCARClassifier("tice"),

@@ -295,7 +295,7 @@ def test_text_with_many_values_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match=r"'town', 'code': text with more than 40 different values, .* columns="):
         FilePreparation().fit(ParquetRows(tmp_path))
     assert len(FilePreparation().fit(ParquetRows(tmp_path, columns=["few"])).names) == 40
-    assert len(FilePreparation(most_levels=41).fit(ParquetRows(tmp_path, columns=["few", "town"])).names) == 81
+    assert len(FilePreparation(max_categories=41).fit(ParquetRows(tmp_path, columns=["few", "town"])).names) == 81
 
 
 def test_columns_that_cannot_be_are_named(tmp_path):

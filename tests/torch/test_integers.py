@@ -42,12 +42,12 @@ def length(ids):
     return (ids > 0).sum(axis=1)
 
 
-@pytest.mark.parametrize("relax", [False, "held-out", "out-of-fold"])
+@pytest.mark.parametrize("recalibrate", [False, "held-out", "out-of-fold"])
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint16, np.float64])
-def test_token_ids_are_integers_for_the_network_and_neither_scaled_nor_rounded(kind, relax):
+def test_token_ids_are_integers_for_the_network_and_neither_scaled_nor_rounded(kind, recalibrate):
     ids, s, _ = texts()
     Bag.seen.clear()
-    net = make_net(Bag, integers=True, propensity_features=length, relax=relax, **QUICK)
+    net = make_net(Bag, integers=True, propensity_features=length, recalibrate=recalibrate, **QUICK)
     net.fit(ids.astype(kind), s).predict_proba(ids.astype(kind))
     assert {dtype for dtype, *_ in Bag.seen} == {torch.int64}
     assert {shape for _, shape, *_ in Bag.seen} == {(12,)}
@@ -58,7 +58,7 @@ def test_token_ids_are_integers_for_the_network_and_neither_scaled_nor_rounded(k
 def test_every_token_counts_for_itself():
     """Probabilities of a text of one word are those of the word's own vector."""
     ids, s, _ = texts()
-    net = make_net(Bag, integers=True, relax=False, **QUICK).fit(ids, s)
+    net = make_net(Bag, integers=True, recalibrate=False, **QUICK).fit(ids, s)
     words = np.zeros((49, 12), dtype=int)
     words[:, 0] = np.arange(1, 50)
     with torch.no_grad():

@@ -11,7 +11,7 @@ from scarless.engines import fused
 from scarless.engines.base import Rows
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.relaxed import RelaxedPair
+from scarless.numerics.recalibrated import RecalibratedPair
 from scarless.numerics.several import row_terms
 
 torch = pytest.importorskip("torch")
@@ -44,7 +44,7 @@ def objectives(d):
     yield TargetLogistic(Design.of(np.array([d - 1, 0])))
     template, scales = LogisticPair(Design.of(np.arange(d)), Design.of(np.arange(1, 4))), np.array([1.0, 2.0, 0.5])
     for options in ({}, {"held": (1,)}, {"follow": 0.5, "given": True}):
-        yield RelaxedPair.of(template, 0.3, np.array([0.1, 0.2, 0.3]), scales, **options)
+        yield RecalibratedPair.of(template, 0.3, np.array([0.1, 0.2, 0.3]), scales, **options)
 
 
 @pytest.mark.parametrize("curvature", list(Curvature))

@@ -19,7 +19,7 @@ from tests.torch import killed_fit
 from tests.torch.nets import make_net
 
 import torch
-from scarless import ClassPrior, ImaginaryAudits, NaiveClassifier, SAREMClassifier
+from scarless import ClassPrior, NaiveClassifier, PseudoObservations, SAREMClassifier
 from scarless.torch import NetTraining, SARNetClassifier
 
 EXACT = {
@@ -35,7 +35,7 @@ EXACT = {
 }
 # Small tables and few epochs: what it then says of itself has tests of its own.
 pytestmark = pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")
-QUICK = {"max_epochs": 6, "warm_up": 2, "patience": None, "random_state": 0, "relax": "held-out"}
+QUICK = {"max_epochs": 6, "warm_up": 2, "patience": None, "random_state": 0, "recalibrate": "held-out"}
 
 
 def linear(n_columns):
@@ -68,9 +68,9 @@ def brightness(X):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_linear_networks_reach_the_newton_optimum(seed):
     X, s, *_ = rows(seed=seed)
-    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[ImaginaryAudits(0)]).fit(
-        X, s
-    )
+    newton = SAREMClassifier(
+        propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[PseudoObservations(0)]
+    ).fit(X, s)
     net = make_net(linear, propensity_attributes=[2], **EXACT).fit(X, s)
     assert net.log_likelihood_ / s.size == pytest.approx(newton.log_likelihood_ / s.size, abs=1e-8)
     assert net.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
@@ -80,9 +80,9 @@ def test_linear_networks_reach_the_newton_optimum(seed):
 
 def test_batches_by_adam_reach_it_too():
     X, s, *_ = rows()
-    newton = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[ImaginaryAudits(0)]).fit(
-        X, s
-    )
+    newton = SAREMClassifier(
+        propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[PseudoObservations(0)]
+    ).fit(X, s)
     options = {"optimizer": "adam", "lr": 0.02, "propensity_lr": 0.02, "batch_size": None, "validation_share": 0}
     net = make_net(
         linear, propensity_attributes=[2], max_epochs=1500, patience=200, dtype="float64", random_state=0, **options
@@ -176,7 +176,7 @@ def test_an_instance_is_copied_and_its_weights_are_the_start():
     X, s, *_ = rows(n=100)
     own = torch.nn.Linear(4, 1)
     before = own.weight.detach().clone()
-    options = {"max_epochs": 1, "warm_up": 0, "lr": 1e-12, "patience": None, "relax": False, "random_state": 0}
+    options = {"max_epochs": 1, "warm_up": 0, "lr": 1e-12, "patience": None, "recalibrate": False, "random_state": 0}
     net = make_net(own, optimizer="sgd", **options).fit(X, s)
     assert (own.weight == before).all()
     np.testing.assert_allclose(net.module_.weight.detach(), before, atol=1e-9)
@@ -341,9 +341,9 @@ def test_too_few_rows_to_hold_out_are_told_of():
         ({"device": "abacus"}, "device must be 'auto', 'cpu', 'cuda' or another of torch's; got 'abacus'"),
         ({"propensity_features": [1]}, r"propensity_features must be a function of X here.*; got \[1\]"),
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1; got 0"),
-        ({"known": ImaginaryAudits(4)}, r"known must be a list, as \[ClassPrior"),
-        ({"known": [ClassPrior(0.3)]}, r"known says .*SARNetClassifier takes ImaginaryAudits\(...\) only"),
-        ({"relax": 2}, "relax must be True, False, 'held-out' or 'out-of-fold'; got 2"),
+        ({"known": PseudoObservations(4)}, r"known must be a list, as \[ClassPrior"),
+        ({"known": [ClassPrior(0.3)]}, r"known says .*SARNetClassifier takes PseudoObservations\(...\) only"),
+        ({"recalibrate": 2}, "recalibrate must be True, False, 'held-out' or 'out-of-fold'; got 2"),
         ({"lr": 1e30, "optimizer": "sgd"}, "The training loss is (nan|inf) in phase .* Lower lr"),
         (
             {"propensity_features": lambda X: X[:, 0], "propensity_attributes": [1]},
@@ -374,7 +374,7 @@ def test_training_is_an_object():
 def test_a_grid_search_reaches_into_training():
     X, s, *_ = rows(n=200)
     model = make_net(linear, propensity_attributes=[2], **QUICK)
-    search = GridSearchCV(model, {"training__lr": [1e-6, 0.05], "relax": [False]}, cv=2).fit(X, s)
+    search = GridSearchCV(model, {"training__lr": [1e-6, 0.05], "recalibrate": [False]}, cv=2).fit(X, s)
     assert search.best_params_["training__lr"] == 0.05
     assert search.best_estimator_.training.lr == 0.05
     assert model.training.lr == NetTraining().lr  # a clone was changed, and not this one
@@ -384,7 +384,7 @@ def test_imaginary_audits_are_known():
     X, s, *_ = rows(n=200)
     plain, same, many = (
         make_net(linear, propensity_attributes=[2], known=known, **QUICK).fit(X, s)
-        for known in (None, [ImaginaryAudits(4)], [ImaginaryAudits(400)])
+        for known in (None, [PseudoObservations(4)], [PseudoObservations(400)])
     )
     assert plain.label_frequency_ == same.label_frequency_
     assert abs(many.label_frequency_ - 0.5) < abs(plain.label_frequency_ - 0.5)

@@ -20,7 +20,7 @@ EXPECTED = {
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
-    [make_net(**QUICK), make_net(propensity_attributes=[0], relax="held-out", **QUICK)],
+    [make_net(**QUICK), make_net(propensity_attributes=[0], recalibrate="held-out", **QUICK)],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
 def test_estimator_passes_scikit_learns_checks(estimator, check):

@@ -7,14 +7,14 @@ from scarless.outside.late import late_names
 if TYPE_CHECKING:
     from scarless.analysis.answer import Analysis, analyse, analyse_table
     from scarless.analysis.files import FileAnalysis, analyse_files, predict_files
-    from scarless.analysis.inspection import ColumnFacts, Inspection, inspect_table
+    from scarless.analysis.inspection import ColumnSummary, Inspection, inspect_table
     from scarless.analysis.ranking import predict_table
     from scarless.analysis.settings import ColumnRoles, Settings
 
 __all__ = [
     "Analysis",
-    "ColumnFacts",
     "ColumnRoles",
+    "ColumnSummary",
     "FileAnalysis",
     "Inspection",
     "Settings",
@@ -30,7 +30,7 @@ __all__ = [
 _HOMES = {
     "answer": ("Analysis", "analyse", "analyse_table"),
     "files": ("FileAnalysis", "analyse_files", "predict_files"),
-    "inspection": ("ColumnFacts", "Inspection", "inspect_table"),
+    "inspection": ("ColumnSummary", "Inspection", "inspect_table"),
     "ranking": ("predict_table",),
     "settings": ("ColumnRoles", "Settings"),
 }

@@ -31,7 +31,7 @@ _Look = tuple[tuple[tuple["Driver", ...], tuple["Driver", ...]], str, list[str]]
 
 
 @dataclass(frozen=True)
-class ColumnFacts:
+class ColumnSummary:
     """One column of a table."""
 
     name: str
@@ -70,7 +70,7 @@ class Inspection:
     Attributes
     ----------
     n_rows, n_labelled : int
-    columns : tuple of ColumnFacts
+    columns : tuple of ColumnSummary
     parts : two tuples of Driver
         A label takes two things, a positive class and a labelling. Which columns either leans on, clearest first; which
         of the two is the class the labels cannot say.
@@ -83,7 +83,7 @@ class Inspection:
 
     n_rows: int
     n_labelled: int
-    columns: tuple[ColumnFacts, ...]
+    columns: tuple[ColumnSummary, ...]
     parts: tuple[tuple[Driver, ...], tuple[Driver, ...]]
     verdict: str
     notes: tuple[str, ...]
@@ -176,13 +176,13 @@ def _told_leaks(names: list[str]) -> list[str]:
     ]
 
 
-def _facts(values: Any, s: Any, *, role: str) -> ColumnFacts:
+def _facts(values: Any, s: Any, *, role: str) -> ColumnSummary:
     missing, distinct = int(values.isna().sum()), int(values.nunique())
     example = "" if missing == len(values) else str(values.dropna().iloc[0])
     kind = role or column_kind(values, distinct, missing)
     leak = None if role or kind in ("empty", "constant") else grade_leak(values, s)
     remark = _remark(kind) if leak is None else leak.remark
-    return ColumnFacts(str(values.name), kind, missing, distinct, example, remark, leak is not None)
+    return ColumnSummary(str(values.name), kind, missing, distinct, example, remark, leak is not None)
 
 
 def _remark(kind: str) -> str:

@@ -59,7 +59,7 @@ def read_labels(values: Any, name: str, *, pos_label: Any = None, rows: Any = No
     marks = _marks(counts, name, pos_label)
     s = marked(text, marks)
     _refuse_one_kind(s, name, counts)
-    notes = [told_of_spellings(counts, name, marks), _note(text, counts, name, marks, rows)]
+    notes = [message_about_spellings(counts, name, marks), _note(text, counts, name, marks, rows)]
     return LabelColumn(s.astype(np.int64), marks, " ".join(note for note in notes if note))
 
 
@@ -147,7 +147,7 @@ def _as_said(value: Any) -> str:
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
-def told_of_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> str:
+def message_about_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> str:
     """Say which spellings are read as one value, and which are not although only capital letters differ."""
     if marks == (ANY,):
         return ""
@@ -241,7 +241,7 @@ def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> Observ
     audit = None
     if settings.audit:
         audit = read_audit(table[settings.audit], settings.audit, also=marks, rows=rows)
-        notes.append(_told_of_audits(audit, s, rows))
+        notes.append(_message_about_audits(audit, s, rows))
         _refuse_contradictions(s, audit, settings, rows)
     _refuse_unknowable(s, audit, settings)
     return Observed(s, labels, audit, marks, tuple(notes))
@@ -269,8 +269,8 @@ def read_looks(table: Any, *, pos_label: Any = None, rows: Any = None) -> tuple[
     counts = value_counts(all_of_them, None if rows is None else np.tile(rows, len(texts)))
     marks, no = _both_values(counts, names, pos_label)
     labels = np.column_stack([_coded(text, marks, no) for text in texts])
-    spelt = told_of_spellings(counts, ", ".join(names), marks)
-    return labels, marks, [_told_of_looks(labels, names, rows), *([spelt] if spelt else [])]
+    spelt = message_about_spellings(counts, ", ".join(names), marks)
+    return labels, marks, [_message_about_looks(labels, names, rows), *([spelt] if spelt else [])]
 
 
 def as_frame_of_looks(labels: Matrix, settings: Settings, table: Any) -> Any:
@@ -388,7 +388,7 @@ def _number(which: Any, rows: Any) -> int:
     return int(np.sum(which if rows is None else np.asarray(rows)[which]))
 
 
-def _told_of_looks(labels: Matrix, names: list[str], rows: Any = None) -> str:
+def _message_about_looks(labels: Matrix, names: list[str], rows: Any = None) -> str:
     """Say how looks were read, with counts."""
     parts = [
         f"{name!r} {_number(np.isfinite(column), rows):,} ({_number(column == 1, rows):,} labels)"
@@ -403,7 +403,7 @@ def _told_of_looks(labels: Matrix, names: list[str], rows: Any = None) -> str:
     )
 
 
-def _told_of_audits(audit: Vector, s: Integers, rows: Any = None) -> str:
+def _message_about_audits(audit: Vector, s: Integers, rows: Any = None) -> str:
     found, n = _number(audit == 1, rows), _number(np.isfinite(audit), rows)
     without = _number(np.isfinite(audit) & (s == 0), rows)
     return (

@@ -404,7 +404,7 @@ def _of_labelling(labelling: Any) -> dict[str, Any]:
 
 def _of_known(known: Any, label: Any) -> dict[str, Any]:
     """Return what is known from elsewhere as plain values."""
-    from scarless.pair.facts import ClassPrior, LabelFrequency  # noqa: PLC0415 (imports SciPy; --help does without)
+    from scarless.pair.constraints import ClassPrior, LabelFrequency  # noqa: PLC0415 (imports SciPy; --help does without)
 
     if not isinstance(known, list | tuple | None):
         raise TypeError(f"{ANALYSE}: known must be a list, as [ClassPrior(0.35, se=0.02)]; got {known!r}.")

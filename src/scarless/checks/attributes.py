@@ -253,7 +253,7 @@ def _columns_of(given: Any, table: _Table) -> list[int]:
             columns += families[entry]
         else:
             columns += _from_polars(entry, table) if _is_polars(entry) else [_at(entry, table)]
-    _warn_of_numbered_columns(given, table)
+    _warn_about_numbered_columns(given, table)
     return columns
 
 
@@ -331,7 +331,7 @@ def _from_polars(selector: Any, table: _Table) -> list[int]:
     return [table.place[name] for name in chosen]
 
 
-def _warn_of_numbered_columns(entries: Any, table: _Table) -> None:
+def _warn_about_numbered_columns(entries: Any, table: _Table) -> None:
     """Warn of numbers that are positions, where the columns of a data frame are called by other numbers."""
     labels = [] if has_own_engine(table.X) else list(getattr(table.X, "columns", ()))
     numbers = {label for label in labels if isinstance(label, int | np.integer) and not isinstance(label, bool)}

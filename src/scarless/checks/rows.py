@@ -87,7 +87,7 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     coding = check_labels(facts.labels.values, pos_label=pos_label, place=odd)
     rows = _labelled(engine, coding, facts)
     refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
-    warn_of_leak(rows.engine, names)
+    warn_about_leak(rows.engine, names)
     return rows
 
 
@@ -202,11 +202,11 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
         return engine
     y = y.values if isinstance(y, ReadLabels) else y
     table, labels = check_table(estimator, X, check_observed(y), reset=True, values=False)
-    warn_of_row_order(X, y=y)
+    warn_about_row_order(X, y=y)
     weight = sample_weight
     if sample_weight is not None:
         weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
-        warn_of_row_order(X, sample_weight=sample_weight)
+        warn_about_row_order(X, sample_weight=sample_weight)
     return open_rows(table, labels, weight)
 
 
@@ -365,7 +365,7 @@ def _bad_values(X: Any, rows: Rows, largest: float) -> tuple[int, tuple[int, flo
     return row, (column, value)
 
 
-def warn_of_leak(engine: Engine, names: Any) -> None:
+def warn_about_leak(engine: Engine, names: Any) -> None:
     """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
     if engine.n_rows < MIN_ROWS_TO_LEAK:
         return
@@ -420,9 +420,9 @@ def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, p
         table, labels = check_foreign_table(estimator, X, observed, inner=inner, reset=True)
     coding = check_labels(labels, pos_label=pos_label)
     s = coding.encode(labels)
-    warn_of_row_order(X, y=y)
+    warn_about_row_order(X, y=y)
     if isinstance(table, np.ndarray) and table.dtype.kind in "fiub":
-        warn_of_leak(attach(open_rows(table), s=s), getattr(estimator, "feature_names_in_", None))
+        warn_about_leak(attach(open_rows(table), s=s), getattr(estimator, "feature_names_in_", None))
     return LabelledTable(table, s, coding)
 
 
@@ -455,7 +455,7 @@ def check_row_order(values: Any, name: str, index: Index) -> Any:
     return values
 
 
-def warn_of_row_order(X: Any, **vectors: Any) -> None:
+def warn_about_row_order(X: Any, **vectors: Any) -> None:
     """Warn of values per row whose pandas index has the table's row names in another order: positions count."""
     if not hasattr(X, "iloc") or has_own_engine(X):
         return

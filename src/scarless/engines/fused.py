@@ -19,7 +19,7 @@ from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector, concat, in_float64, in_numpy, like
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
-from scarless.numerics.relaxed import RelaxedPair
+from scarless.numerics.recalibrated import RecalibratedPair
 from scarless.numerics.several import RowTerms, Terms, row_terms
 from scarless.numerics.uncertainty import PairSums
 
@@ -86,8 +86,8 @@ def _target_sums(target: TargetLogistic, X: Any, rows: Any, beta: Vector, curvat
     return _sums(_Seen(X, target.design, None), logits, rows["t"], rows["w"], curvature)
 
 
-def _relaxed_sums(pair: RelaxedPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
-    """Return the sums of the relaxed pair by the chain rule from those of the ordinary one on its table."""
+def _recalibrated_sums(pair: RecalibratedPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
+    """Return the sums of the recalibrated pair by the chain rule from those of the ordinary one on its table."""
     if not isinstance(pair.inner, LogisticPair) or (pair.follow and curvature is Curvature.DIAGONAL):
         return pair.sums(X, rows, beta, curvature)
     inside = _pair_sums(pair.inner, pair.table(X, rows, beta), rows, pair.inside(beta), curvature)
@@ -286,7 +286,7 @@ _QUICKER: dict[tuple[type, str], Callable[..., Any]] = {
     (LogisticPair, "sums"): _pair_sums,
     (LogisticPair, "totals"): _pair_totals,
     (TargetLogistic, "sums"): _target_sums,
-    (RelaxedPair, "sums"): _relaxed_sums,
+    (RecalibratedPair, "sums"): _recalibrated_sums,
 }
 
 

@@ -16,7 +16,7 @@ from scarless.checks.rows import (
     check_labelled_table,
     forget_fit,
     refuse_lost_class,
-    warn_of_row_order,
+    warn_about_row_order,
 )
 from scarless.checks.tables import take_rows
 from scarless.engines import has_own_engine
@@ -165,7 +165,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
             return sample._replace(X=as_named(sample.X, names))
         table, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
         w = check_counts(sample_weight, n_rows=s.size)
-        warn_of_row_order(X, sample_weight=sample_weight)
+        warn_about_row_order(X, sample_weight=sample_weight)
         refuse_lost_class(w @ s, w @ (1.0 - s))
         kept = np.flatnonzero(w)
         return (table, s, w) if kept.size == w.size else (take_rows(table, kept), s[kept], w[kept])

@@ -11,23 +11,23 @@ from scarless.models.stratified_scar import StratifiedSCARClassifier
 from scarless.models.summary import StackSummary, Summary
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.late import late_names as _late_names
-from scarless.pair.facts import ClassPrior, ImaginaryAudits, LabelFrequency, Labelling
+from scarless.pair.constraints import ClassPrior, LabelFrequency, Labelling, PseudoObservations
 from scarless.pair.fitted import StandardErrors
-from scarless.pair.optima import Basin, Selection
-from scarless.pair.relaxed import Levels, Relaxation
+from scarless.pair.optima import Optimum, Selection
+from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 
 __all__ = [
-    "Basin",
     "ClassPrior",
-    "ImaginaryAudits",
+    "ClassPriorGrid",
     "Interval",
     "LabelFrequency",
     "Labelling",
-    "Levels",
     "NaiveClassifier",
+    "Optimum",
     "PropensityWeightedClassifier",
+    "PseudoObservations",
     "PublishedEMClassifier",
-    "Relaxation",
+    "Recalibration",
     "SAREMClassifier",
     "SAREMClassifierCV",
     "SARStackingClassifier",

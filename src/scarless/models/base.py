@@ -23,7 +23,7 @@ from scarless.checks.rows import (
     forget_fit,
     named_values,
     refuse_lost_class,
-    warn_of_row_order,
+    warn_about_row_order,
 )
 from scarless.checks.tables import refuse_own_engine, refuse_unread
 from scarless.engines import Engine
@@ -111,7 +111,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     def _posterior(self, X: Any, s: Any, propensity: Vector, *, known: bool) -> Vector:
         f = self._class_probability(X)
         coded = check_vector(self._coding.encode(named_values(X, s, labels=True), "s"), "s", n_rows=f.size)
-        warn_of_row_order(X, s=s)
+        warn_about_row_order(X, s=s)
         return posterior_known(f, propensity, coded) if known else posterior(f, propensity, coded)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -139,7 +139,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         f = self._class_probability(X)
         s = check_vector(self._coding.encode(named_values(X, y, labels=True)), "y", n_rows=f.size)
         w = check_weight(named_values(X, sample_weight), n_rows=f.size)
-        warn_of_row_order(X, y=y, sample_weight=sample_weight)
+        warn_about_row_order(X, y=y, sample_weight=sample_weight)
         counted = w > 0
         return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())
 
@@ -189,7 +189,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         table, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)
         self.classes_ = self._coding.classes
         weight = check_counts(sample_weight, n_rows=s.size)
-        warn_of_row_order(X, sample_weight=sample_weight)
+        warn_about_row_order(X, sample_weight=sample_weight)
         refuse_lost_class(weight @ s, weight @ (1.0 - s))
         return Training(table, s, weight)
 

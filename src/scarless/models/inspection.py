@@ -12,7 +12,7 @@ from scarless.models.reading import each_rate, fitted_rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.uncertainty import Interval
-from scarless.pair.facts import check_known, check_labelling
+from scarless.pair.constraints import check_known, check_labelling
 from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem, what_is_seen
 
@@ -38,7 +38,7 @@ def remarks_of(model: Any) -> list[str]:
     return list(model._remarks())
 
 
-class LooksFacts(NamedTuple):
+class LooksSummary(NamedTuple):
     """Shares of a fit, with intervals where it knows them."""
 
     names: tuple[str, ...]  # of looks
@@ -52,7 +52,7 @@ class LooksFacts(NamedTuple):
     told: tuple[str, ...]  # what the fit warned of
 
 
-def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
+def looks_summary(model: Any, level: float = 0.95) -> LooksSummary | None:
     """Return what a fitted model knows of its looks; None where it was fitted to one label of each row.
 
     Parameters
@@ -63,7 +63,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
 
     Returns
     -------
-    LooksFacts or None
+    LooksSummary or None
     """
     looks, inner = looks_of(model), innermost(model)
     if looks is None:
@@ -73,7 +73,7 @@ def looks_facts(model: Any, level: float = 0.95) -> LooksFacts | None:
     each = each_rate(check_labelling(inner.labelling).false_positive_rate)
     open_ones = [isinstance(rate, str) for rate in each]
     estimated = any(open_ones)
-    return LooksFacts(
+    return LooksSummary(
         names=tuple(map(str, looks.names)),
         n_audited=int(looks.n_audited),
         plain=bool(looks.plain),

@@ -3,7 +3,7 @@ r"""The base of classifiers that learn a model of the labelling too. They hold a
 Intervals of two logistic models are by the delta method. Their parameters :math:`\theta` have the covariance
 :math:`(H + R)^{-1}`, with `H` the observed information of the likelihood at the optimum and `R` the penalty; other
 quantities follow by their gradients, and probabilities get intervals that are symmetric in the logit. That is right
-when both models are of the right form, the fit is in the right basin (see `identifiability_report`) and rows are many:
+when both models are of the right form, the fit is in the right optimum (see `identifiability_report`) and rows are many:
 `profile_class_prior` and `bootstrap_intervals` do not lean on the last. Near a boundary, as a label frequency of 1,
 only they say something. Weights count rows. Intervals centre on the penalised estimates, which are shrunk towards 0.
 """
@@ -28,47 +28,56 @@ from scarless.checks.options import (
     check_whole,
     shown,
 )
-from scarless.checks.rows import check_rows, named_values, row_totals, warn_of_row_order
+from scarless.checks.rows import check_rows, named_values, row_totals, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, check_table
 from scarless.engines import Engine, attach
 from scarless.engines.base import known_rows
 from scarless.models.base import PUClassifier, as_given, need_labels
-from scarless.models.reading import Given, one_label, open_observed, with_observed
-from scarless.models.summary import attribute_names, pair_summary
-from scarless.models.telling import (
+from scarless.models.messages import (
     WIDE_INTERVAL,
     choice_remark,
+    message_about_audits,
+    message_about_choice,
+    message_about_claims,
+    message_about_drivers,
+    message_about_findings,
+    message_about_form,
+    message_about_higher,
+    message_about_rivals,
+    message_about_swapped,
     misfits,
     remarks_on_fit,
-    told_of_audits,
-    told_of_choice,
-    told_of_claims,
-    told_of_drivers,
-    told_of_findings,
-    told_of_form,
-    told_of_higher,
-    told_of_rivals,
-    told_of_swapped,
+    warn_about_units,
     warn_if_all_labelled,
     warn_if_all_positive,
-    warn_if_level_is_unknown,
+    warn_if_class_prior_is_uncertain,
     warn_if_ranked_worse,
-    warn_of_units,
     warn_unless_converged,
 )
+from scarless.models.reading import Given, one_label, open_observed, with_observed
+from scarless.models.summary import attribute_names, pair_summary
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Matrix, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
+from scarless.pair.constraints import check_known, labelling_of
 from scarless.pair.crossed import SLOPE_C
-from scarless.pair.facts import check_known, labelling_of
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
-from scarless.pair.fitted import FittedPair, Looks, NoRowIntervals, StandardErrors
+from scarless.pair.fitted import FittedPair, LookModels, NoRowIntervals, StandardErrors
 from scarless.pair.form import SUSPECT, FormTest, check_form, unnamed_driver
-from scarless.pair.groups import warn_of_heavy_rows
+from scarless.pair.groups import warn_about_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.logistic import Training
-from scarless.pair.look_doubts import audit_gap, entered_findings, labels_alone, other_choice
-from scarless.pair.optima import HARDLY_LOWER, Basin, Climb, Progress, choose, find_optima, seen_higher, warn_of_higher
+from scarless.pair.look_checks import audit_gap, entered_findings, labels_alone, other_choice
+from scarless.pair.optima import (
+    HARDLY_LOWER,
+    Climb,
+    Optimum,
+    Progress,
+    choose,
+    find_optima,
+    seen_higher,
+    warn_about_higher,
+)
 from scarless.pair.problem import PairProblem
 from scarless.pair.stack import MOST_COLUMNS
 from scarless.pair.starts import asks_for_papers_start
@@ -189,7 +198,7 @@ class PairClassifier(PUClassifier):
             return self._mean_log_likelihood(X, y, self._own_propensity(X), sample_weight)
         rows = self._observed(X, y, None, "y")
         w = check_weight(named_values(X, sample_weight), n_rows=rows.n_rows)
-        warn_of_row_order(X, sample_weight=sample_weight)
+        warn_about_row_order(X, sample_weight=sample_weight)
         counted = w > 0
         return float(w[counted] @ pair.log_likelihood(rows)[counted]) / float(w.sum())
 
@@ -278,12 +287,12 @@ class PairClassifier(PUClassifier):
         ----------
         level : float, default=0.95
             Nominal probability that the interval covers.
-        kind : {"auto", "levels", "model"}, default="auto"
+        kind : {"auto", "grid", "model"}, default="auto"
             "model": by the delta method, as if both models were of the right form and not chosen: on tables where that
             is not so it covers far less often than it says (nominal 95%: 64 to 77% on the tables of
-            ``benchmarks.elsewhere``). "levels", for relaxed fits: from the likelihood of every class prior, with all
+            ``benchmarks.elsewhere``). "grid", for recalibrated fits: from the likelihood of every class prior, with all
             else as the labels like it best, over all sets of attributes and classifiers that the labels leave possible,
-            a nat of log-likelihood counting for a third. "auto": "levels" where the fit is relaxed, else "model".
+            a nat of log-likelihood counting for a third. "auto": "grid" where the fit is recalibrated, else "model".
 
         Returns
         -------
@@ -300,7 +309,7 @@ class PairClassifier(PUClassifier):
         ----------
         level : float, default=0.95
             Nominal probability that the interval covers.
-        kind : {"auto", "levels", "model"}, default="auto"
+        kind : {"auto", "grid", "model"}, default="auto"
             As in `class_prior_interval`.
 
         Returns
@@ -416,7 +425,9 @@ class PairClassifier(PUClassifier):
         except NoRowIntervals:
             raise self._no_row_intervals("draw_posteriors") from None
 
-    def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
+    def out_of_fold_logits(
+        self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
 
         For questions that a row must not answer for itself, such as whether the rows that rank highest are labelled as
@@ -441,11 +452,11 @@ class PairClassifier(PUClassifier):
         pair, checked = self.fitted_pair_, self._checked(X)
         rows = pair.rows(checked)
         if pair.looks is not None:
-            return pair.left_out_logits(rows, X, np.empty(0))
+            return pair.out_of_fold_logits(rows, X, np.empty(0))
         labels = one_label(X, s, self._coding, rows.n_rows)
         if pair.source is None:
             rows = attach(rows, s=labels, w=check_counts(sample_weight, n_rows=labels.size))
-        return pair.left_out_logits(rows, checked, labels)
+        return pair.out_of_fold_logits(rows, checked, labels)
 
     # --- rows that a fitted model is asked about
 
@@ -502,11 +513,13 @@ class PairClassifier(PUClassifier):
     def _share_interval(self, share: str, level: float, kind: str) -> Interval:
         check_is_fitted(self)
         level = check_share(level, "level")
-        check_choice(kind, "kind", ("auto", "levels", "model"))
-        levels = () if self._pair is None else self._pair.levels
-        if kind == "levels" and not levels:
-            raise ValueError("kind='levels' is for relaxed fits, as SAREMClassifierCV's are; this fit is not relaxed.")
-        how = ("levels" if levels else "model") if kind == "auto" else kind
+        check_choice(kind, "kind", ("auto", "grid", "model"))
+        grids = () if self._pair is None else self._pair.grids
+        if kind == "grid" and not grids:
+            raise ValueError(
+                "kind='grid' is for recalibrated fits, as SAREMClassifierCV's are; this fit is not recalibrated."
+            )
+        how = ("grid" if grids else "model") if kind == "auto" else kind
         if how == "model" and (self._pair is None or self._pair.shares is None):
             self._known_inference()
         return self.fitted_pair_.share_interval(share, level, how)
@@ -514,7 +527,7 @@ class PairClassifier(PUClassifier):
     def _known_inference(self) -> PairInference:
         return known_inference(self)
 
-    def _need_looks(self, what: str) -> Looks:
+    def _need_looks(self, what: str) -> LookModels:
         check_is_fitted(self)
         looks = None if self._pair is None else self._pair.looks
         if looks is None:
@@ -560,19 +573,19 @@ class PairClassifier(PUClassifier):
         After the paper's start alone, see whether another leads higher.
         """
         climbs = find_optima(problem, asked, rng, tol=tol, max_iter=self.max_iter, progress=progress)
-        self.basins_ = [climb.basin for climb in climbs]
+        self.optima_ = [climb.optimum for climb in climbs]
         self.selection_ = choose(problem, climbs)
         found = climbs[self.selection_.index]
         warn_unless_converged(found.fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
         look = asks_for_papers_start(asked) and not problem.told_by_height and self._is_shown
-        self.higher_basin_: Basin | None = seen_higher(problem, found.basin) if look else None
-        self._tell_of_higher(found.basin)
+        self.higher_optimum_: Optimum | None = seen_higher(problem, found.optimum) if look else None
+        self._tell_of_higher(found.optimum)
         return found
 
-    def _tell_of_higher(self, found: Basin) -> None:
-        if self.higher_basin_ is not None:
-            warn_of_higher(self.higher_basin_, found, type(self).__name__)
-            self.selection_ = replace(self.selection_, reason=told_of_higher(self))
+    def _tell_of_higher(self, found: Optimum) -> None:
+        if self.higher_optimum_ is not None:
+            warn_about_higher(self.higher_optimum_, found, type(self).__name__)
+            self.selection_ = replace(self.selection_, reason=message_about_higher(self))
 
     def _store_fit(self, given: Given, problem: PairProblem, found: Climb | PairFit) -> None:
         """Store two logistic models that Newton's method found, and warn of what the user has to know."""
@@ -591,7 +604,7 @@ class PairClassifier(PUClassifier):
                 inference=inference,
             )
         )
-        warn_of_units(problem.engine.units, attribute_names(self), type(self).__name__)
+        warn_about_units(problem.engine.units, attribute_names(self), type(self).__name__)
         self.log_likelihood_ = inference.log_likelihood
         self.label_frequency_ = inference.labelled_positives / inference.positives
         self.class_prior_ = inference.positives / problem.weight
@@ -638,7 +651,7 @@ class PairClassifier(PUClassifier):
             warn_user(f"{type(self).__name__}: {told}", UserWarning)
 
     def _doubt_looks_of(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
-        """Store and doubt looks of a relaxed fit: `problem` is that of its table, `parameters` are its own there."""
+        """Store and doubt looks of a recalibrated fit: `problem` is that of its table, `parameters` are its own there."""
         problem = problem._replace(C=SLOPE_C)
         top = fit_pair(problem, parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
         inference = pair_inference(problem, top.at(parameters))
@@ -649,29 +662,29 @@ class PairClassifier(PUClassifier):
         """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
         told, said = list(given.doubts), labelling_of(self)
         wrong = misfits(problem, fit, given, shared=bool(said.shared), max_iter=self.max_iter)
-        if problem.exchangeable and self.fitted_pair_.source is None:
+        if problem.swappable and self.fitted_pair_.source is None:
             told.append(
                 "both models see the same attributes, and one label of each row does not say which of them is the "
                 "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "
                 "audits, or naming what drives the labelling."
             )
-        claims = told_of_claims(problem, fit, max_iter=self.max_iter)
+        claims = message_about_claims(problem, fit, max_iter=self.max_iter)
         told += claims
         if not fit.met:
             told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
         if fit.met and not claims:
             told += [*wrong, *self._doubts_of_audits(problem, fit)]
-            told += told_of_rivals(self._rivals(), inference.class_prior_interval(0.95))
+            told += message_about_rivals(self._rivals(), inference.class_prior_interval(0.95))
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
-        return told + told_of_swapped(rates, self.label_frequencies_)
+        return told + message_about_swapped(rates, self.label_frequencies_)
 
     def _rivals(self) -> list[tuple[float, float]]:
         """Return class priors of optima that are nearly as high as the one that was taken, and how far they are behind.
 
         Of a search, and of a cross-fit, none are known.
         """
-        basins = getattr(self, "basins_", [])
-        lower = [(basin.class_prior, basin.objective - basins[0].objective) for basin in basins[1:]]
+        optima = getattr(self, "optima_", [])
+        lower = [(optimum.class_prior, optimum.objective - optima[0].objective) for optimum in optima[1:]]
         return [each for each in lower if each[1] < HARDLY_LOWER]
 
     def _doubts_of_audits(self, problem: PairProblem, fit: PairFit) -> list[str]:
@@ -682,9 +695,9 @@ class PairClassifier(PUClassifier):
         other = other_choice(problem, fit, audit_labels, max_iter=self.max_iter)
         if audit_labels != "keep":
             self._choice_remark = choice_remark(other, audit_labels)
-        if otherwise := told_of_choice(other, audit_labels):
+        if otherwise := message_about_choice(other, audit_labels):
             return otherwise
-        return told_of_findings(entered_findings(problem, alone), gap) or told_of_audits(gap)
+        return message_about_findings(entered_findings(problem, alone), gap) or message_about_audits(gap)
 
     def _store_history(self, fit: PairFit) -> None:
         """Store how a fit by Newton's method went."""
@@ -702,13 +715,13 @@ class PairClassifier(PUClassifier):
         """
         self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._is_shown else None
         doubtful = self.form_test_ is not None and self.form_test_.p_value < SUSPECT
-        basins = getattr(self, "basins_", [])
-        if doubtful and len(basins) == 1 and basins[0].starts == ("paper",) and self.higher_basin_ is None:
-            self.higher_basin_ = seen_higher(problem, basins[0], thoroughly=True)
-            self._tell_of_higher(basins[0])
-        self._warn_of_class_prior(told_of_form(self))
+        optima = getattr(self, "optima_", [])
+        if doubtful and len(optima) == 1 and optima[0].starts == ("paper",) and self.higher_optimum_ is None:
+            self.higher_optimum_ = seen_higher(problem, optima[0], thoroughly=True)
+            self._tell_of_higher(optima[0])
+        self._warn_about_class_prior(message_about_form(self))
 
-    def _warn_of_driver(self, training: Training, logits: list[Vector], held: Vector, named: Columns) -> None:
+    def _warn_about_driver(self, training: Training, logits: list[Vector], held: Vector, named: Columns) -> None:
         """Warn where labels say that a column which nobody named drives the labelling; `logits` have not seen them."""
         self._driver = None
         n_columns = training.X.shape[1]
@@ -716,9 +729,9 @@ class PairClassifier(PUClassifier):
             return
         found = unnamed_driver(training, logits, held, tuple(int(column) for column in named))
         self._driver = None if found is None else (found.column, found.gain)
-        self._warn_of_class_prior(told_of_drivers(self))
+        self._warn_about_class_prior(message_about_drivers(self))
 
-    def _warn_of_class_prior(self, told: str) -> None:
+    def _warn_about_class_prior(self, told: str) -> None:
         if told:
             warn_user(f"{type(self).__name__}: {told[0].lower()}{told[1:]}", ClassPriorWarning)
 
@@ -739,7 +752,7 @@ class PairClassifier(PUClassifier):
         shares = check_known(getattr(self, "known", None)).shares
         if shares and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
             return  # the level is known from elsewhere
-        warn_if_level_is_unknown(
+        warn_if_class_prior_is_uncertain(
             type(self).__name__,
             labelled,
             self.class_prior_,
@@ -752,11 +765,11 @@ class PairClassifier(PUClassifier):
         """Have intervals and standard errors count the groups that rows belong to."""
         if groups is None:
             totals = row_totals(rows)
-            warn_of_heavy_rows(float(totals.n_rows), float(totals.weight), type(self).__name__)
+            warn_about_heavy_rows(float(totals.n_rows), float(totals.weight), type(self).__name__)
             return
         self._pair = self.fitted_pair_.with_groups(groups, rows)
-        if self._pair.levels and self._pair.relaxation is not None:
-            self.relaxation_ = self._pair.relaxation
+        if self._pair.grids and self._pair.recalibration is not None:
+            self.recalibration_ = self._pair.recalibration
 
 
 def rates_of_looks(objective: Any, beta: Vector, kinds: NDArray[np.intp]) -> Any:

@@ -106,7 +106,7 @@ def predict_to(
     given = () if not isinstance(propensity, str) else (propensity,)
     keep, condition = tuple([keep] if isinstance(keep, str) else keep), getattr(X, "condition", "")
     asked = Asked(
-        predict=scorer if propensity is None else scorer.with_propensity(propensity, fact=propensity_is_fact(self)),
+        predict=scorer if propensity is None else scorer.with_propensity(propensity, fact=propensity_is_known(self)),
         model=scorer.fingerprint,
         outputs=OUTPUTS,
         label=column,
@@ -366,7 +366,7 @@ def refuse_known(model: Any, propensity: Any) -> None:
         check_propensity(propensity, n_rows=1)
 
 
-def propensity_is_fact(model: Any) -> bool:
+def propensity_is_known(model: Any) -> bool:
     """Whether an unlabelled row of propensity 1 is surely negative: the propensity was given, not estimated."""
     return bool(model._propensity_is_fact)
 

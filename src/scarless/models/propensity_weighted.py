@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import final_step, fit_weighted
 from scarless.checks.options import check_choice, check_jobs, check_propensity, shown
-from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_of_row_order
+from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, refuse_unread
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
@@ -23,7 +23,7 @@ from scarless.models.base import (
     check_solver_options,
     need_labels,
 )
-from scarless.models.telling import warn_unless_converged
+from scarless.models.messages import warn_unless_converged
 from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most
 from scarless.outside.notices import warn_user
 from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
@@ -212,7 +212,7 @@ def _block_variance(X: Any, rows: Rows, weight: float, mean: float) -> tuple[Any
     return (rows["w"] / weight @ (near - mean) ** 2,)
 
 
-def warn_of_prior(found: float, implied: ImpliedPrior, labelled_share: float, name: str, *, model: str) -> None:
+def warn_about_prior(found: float, implied: ImpliedPrior, labelled_share: float, name: str, *, model: str) -> None:
     """Warn where a fit finds another class prior than the propensities imply, or these imply what cannot be."""
     excess = implied.mean - 1.0
     if excess > _ERRORS * implied.error or (excess > 0 and found > _NEARLY_ALL and labelled_share < _MOSTLY):
@@ -232,7 +232,7 @@ def warn_of_prior(found: float, implied: ImpliedPrior, labelled_share: float, na
         )
 
 
-def warn_of_few_effective(implied: ImpliedPrior, name: str, *, remedy: str) -> None:
+def warn_about_few_effective(implied: ImpliedPrior, name: str, *, remedy: str) -> None:
     """Warn where a few labelled rows with small propensities decide a propensity-weighted risk."""
     if implied.effective < MIN_EFFECTIVE_ROWS and implied.effective < implied.labelled / 2:
         warn_user(
@@ -289,7 +289,7 @@ def fit_known(
     if model._corrects:
         _compare_priors(model, implied, totals.labelled_share, method)
     if method == "risk":
-        warn_of_few_effective(implied, type(model).__name__, remedy=remedy)
+        warn_about_few_effective(implied, type(model).__name__, remedy=remedy)
 
 
 def known_probability(model: Any, X: Any) -> Vector:
@@ -308,7 +308,7 @@ def _compare_priors(model: Any, implied: ImpliedPrior, labelled_share: float, me
     kind = "memorised"
     if learner is None or isinstance(learner, CrossedLearner):
         kind = "logistic" if learner is None else "crossed"
-    warn_of_prior(model.class_prior_, implied, labelled_share, type(model).__name__, model=kind)
+    warn_about_prior(model.class_prior_, implied, labelled_share, type(model).__name__, model=kind)
 
 
 def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> Engine:
@@ -536,7 +536,7 @@ class PropensityWeightedClassifier(PUClassifier):
             propensity = 1.0
         n_rows = read.engine.n_rows if isinstance(read, LabelledRows) else read.s.size
         e = check_propensity(named_values(X, propensity), n_rows=n_rows)
-        warn_of_row_order(X, propensity=propensity)
+        warn_about_row_order(X, propensity=propensity)
         fit_known(
             self,
             read,
@@ -581,7 +581,7 @@ class PropensityWeightedClassifier(PUClassifier):
         rows = known_rows(X)
         refuse_unread(rows, "X")
         e = check_propensity(named_values(rows, propensity), n_rows=count_rows(rows))
-        warn_of_row_order(X, propensity=propensity)
+        warn_about_row_order(X, propensity=propensity)
         return as_given(X, self._posterior(rows, s, e, known=True))
 
     def score(
@@ -619,5 +619,5 @@ class PropensityWeightedClassifier(PUClassifier):
             )
         else:
             e = check_propensity(named_values(X, propensity), n_rows=e.size)
-            warn_of_row_order(X, propensity=propensity)
+            warn_about_row_order(X, propensity=propensity)
         return self._mean_log_likelihood(X, y, e, sample_weight)

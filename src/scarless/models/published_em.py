@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_flag, check_positive
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.models.base import check_solver_options
+from scarless.models.messages import warn_if_all_labelled, warn_unless_converged
 from scarless.models.pair import PairClassifier, means_all
 from scarless.models.propensity_weighted import possible_shares, refuse_unless_negative_weights
-from scarless.models.telling import warn_if_all_labelled, warn_unless_converged
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.numerics.linear import Design
@@ -28,7 +28,7 @@ from scarless.pair.learners import (
     check_weighted_classifier,
     em,
 )
-from scarless.pair.optima import warn_if_exchangeable
+from scarless.pair.optima import warn_if_swappable
 
 
 class PublishedEMClassifier(PairClassifier):
@@ -164,7 +164,7 @@ class PublishedEMClassifier(PairClassifier):
         self._e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         if type(self.estimator) is type(self.propensity_estimator) and not means_all(self.propensity_attributes):
             f_design, e_design = Design.of(self._f_columns), Design.of(self._e_columns)
-            warn_if_exchangeable(f_design, e_design, type(self).__name__, penalties=(self.C, self.propensity_C))
+            warn_if_swappable(f_design, e_design, type(self).__name__, penalties=(self.C, self.propensity_C))
         f, e = self._learners()
         X_f, X_e = _seen_by(f, X_seen, self._f_columns), _seen_by(e, X_seen, self._e_columns)
         result = em(

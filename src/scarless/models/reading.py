@@ -32,7 +32,7 @@ from scarless.checks.looks import (
     with_labels_that_count,
 )
 from scarless.checks.options import check_choice, check_counts, check_flag, check_vector, real_number, shown
-from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_of_row_order
+from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_about_row_order
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, attach, has_own_engine, open_rows
 from scarless.engines.base import known_rows
@@ -40,9 +40,9 @@ from scarless.engines.blocks import Reading, Units, how_to_read
 from scarless.numerics.arrays import Array, Columns
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
+from scarless.pair.constraints import ClassPrior, Fact, LabelFrequency, Labelling, check_known, in_group, labelling_of
 from scarless.pair.crossed import numeric_columns
-from scarless.pair.facts import ClassPrior, Fact, LabelFrequency, Labelling, check_known, in_group, labelling_of
-from scarless.pair.fitted import Looks
+from scarless.pair.fitted import LookModels
 from scarless.pair.logistic import Training, labelled_rows
 from scarless.pair.problem import PairProblem, what_is_seen
 
@@ -59,7 +59,7 @@ class Given(NamedTuple):
     rows: LabelledRows
     f_columns: Columns
     e_columns: Columns
-    looks: Looks | None = None
+    looks: LookModels | None = None
     labels: Codes = np.empty((0, 0), dtype=np.int8)
     audit: Codes = np.empty(0, dtype=np.int8)
     facts: tuple[Fact, ...] = ()
@@ -98,7 +98,7 @@ class ReadLooks(NamedTuple):
 def tells_more(model: Any, X: Any, y: Any, audit: Any, *, by_levels: bool = False) -> bool:
     """Whether a fit has more to go by than one label of each row.
 
-    `by_levels`: what is known of all rows is told by the levels of a relaxed fit, and needs no more.
+    `by_levels`: what is known of all rows is told by the levels of a recalibrated fit, and needs no more.
     """
     said, shares = labelling_of(model), check_known(model.known).shares
     if by_levels:
@@ -130,7 +130,7 @@ def read_rows(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> Giv
     else:
         engine = with_counts(engine, looks.objective.n_kinds)
     doubts += tuple(audit_columns(engine, codes, getattr(model, "feature_names_in_", None)))
-    engine, facts = facts_of(model, engine, X, looks)
+    engine, facts = constraints_of(model, engine, X, looks)
     return Given(rows._replace(engine=engine), f_columns, e_columns, looks, checked.labels, codes, facts, doubts)
 
 
@@ -154,7 +154,7 @@ def read_table(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> tu
         numbers = numeric_columns(training.X, np.array(columns, dtype=np.intp))
         return attach(engine, **in_group(numbers, {}, name, tuple(range(len(columns))), values))  # type: ignore[arg-type]
 
-    engine, facts = facts_of(model, engine, X, looks, with_group)
+    engine, facts = constraints_of(model, engine, X, looks, with_group)
     given = Given(rows._replace(engine=engine), f_columns, e_columns, looks, codes, audits, facts, read.doubts)
     return everything, training, given
 
@@ -187,11 +187,11 @@ def read_looks(model: Any, X: Any, y: Any, audit: Any) -> ReadLooks:
         checked = check_looks(y, pos_label=model.pos_label)._replace(names=names)
     else:
         checked = check_looks(named_values(X, y, labels=True, gaps=True), pos_label=model.pos_label)
-        warn_of_row_order(X, y=y)
+        warn_about_row_order(X, y=y)
     codes = check_audit(
         named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
     )
-    warn_of_row_order(X, audit=audit)
+    warn_about_row_order(X, audit=audit)
     return _that_count(labelling_of(model), checked, codes)
 
 
@@ -230,7 +230,7 @@ def _that_count(said: Labelling, checked: CheckedLooks, audit: Codes) -> ReadLoo
 # --- the models of several looks
 
 
-def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[Looks, Columns, Columns]:
+def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[LookModels, Columns, Columns]:
     """Return what looks are like, with the models of each, and the columns of classifier and propensity."""
     said, n_looks = labelling_of(model), read.checked.labels.shape[1]
     check_flag(said.shared, "shared")
@@ -263,7 +263,7 @@ def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[Looks, Columns, C
     added = tuple(int(column) for column in offsets[: 1 if one_kind else n_looks]) or None
     objective = LooksLikelihood(f, models, rates, added, check_bounds(said.bounds))
     n_audited = int(np.count_nonzero(read.audit >= 0))
-    return Looks(n_looks, read.checked.names, kinds, visits, objective, n_audited), f.indices, e_columns
+    return LookModels(n_looks, read.checked.names, kinds, visits, objective, n_audited), f.indices, e_columns
 
 
 def _visit_columns(model: Any, said: Labelling, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
@@ -312,7 +312,7 @@ def _offset_columns(model: Any, said: Labelling, X: Any, n_looks: int) -> NDArra
     return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
 
 
-def _refuse_units(units: Units | None, looks: Looks) -> None:
+def _refuse_units(units: Units | None, looks: LookModels) -> None:
     """Raise where columns of one visit attribute would be centred and scaled apart: they share a coefficient."""
     offsets = list(looks.objective.offsets or ())
     if units is not None and (units.shift[offsets].any() or (units.scale[offsets] != 1).any()):
@@ -386,8 +386,8 @@ def each_rate(rate: Any) -> list[Any]:
 # --- what is known from elsewhere
 
 
-def facts_of(
-    model: Any, engine: Engine, X: Any, looks: Looks, with_group: WithGroup | None = None
+def constraints_of(
+    model: Any, engine: Engine, X: Any, looks: LookModels, with_group: WithGroup | None = None
 ) -> tuple[Engine, tuple[Fact, ...]]:
     """Return rows that know their groups, and what is known from elsewhere as parts of the objective.
 
@@ -489,7 +489,7 @@ def _two_values(coding: LabelCoding, pos_label: Any) -> tuple[Any, Any]:
 
 
 def with_observed(
-    rows: Engine, X: Any, s: Any, audit: Any, *, coding: LabelCoding, looks: Looks | None, name: str = "s"
+    rows: Engine, X: Any, s: Any, audit: Any, *, coding: LabelCoding, looks: LookModels | None, name: str = "s"
 ) -> Engine:
     """Return rows with all that was observed of them."""
     if looks is None:
@@ -499,7 +499,7 @@ def with_observed(
     return attach(rows, labels=counts, looks=seen, audit=codes, w=np.ones(rows.n_rows))
 
 
-def open_observed(model: Any, X: Any, s: Any, audit: Any, looks: Looks | None, name: str = "s") -> Engine:
+def open_observed(model: Any, X: Any, s: Any, audit: Any, looks: LookModels | None, name: str = "s") -> Engine:
     """Return the rows of a table, wherever they live, with all that was observed of them."""
     if looks is not None:
         X, s, audit = by_name(X, s, audit)
@@ -512,11 +512,11 @@ def open_observed(model: Any, X: Any, s: Any, audit: Any, looks: Looks | None, n
 def one_label(X: Any, s: Any, coding: LabelCoding, n_rows: int, name: str = "s") -> Array:
     """Return one label of each row as 0 and 1."""
     labels = check_vector(coding.encode(named_values(X, s, labels=True), name), name, n_rows=n_rows)
-    warn_of_row_order(X, **{name: s})
+    warn_about_row_order(X, **{name: s})
     return labels
 
 
-def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: LabelCoding, looks: Looks) -> Engine:
+def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: LabelCoding, looks: LookModels) -> Engine:
     if len(columns.looks) != looks.n_looks:
         raise ValueError(
             f"{name} names {len(columns.looks)} columns; the model was fitted to {looks.n_looks} looks: name one "
@@ -530,7 +530,7 @@ def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: Lab
 
 
 def codes_again(
-    X: Any, s: Any, audit: Any, n_rows: int, *, coding: LabelCoding, looks: Looks, name: str = "s"
+    X: Any, s: Any, audit: Any, n_rows: int, *, coding: LabelCoding, looks: LookModels, name: str = "s"
 ) -> tuple[Codes, Codes]:
     """Return labels at looks, and audits, of rows as codes, for a fitted model."""
     if names_several(X, s):
@@ -542,7 +542,7 @@ def codes_again(
             f"has {n_rows} rows: give one line for each row, one column for each look."
         )
     refuse_other_order(checked.names, looks.names, name)
-    warn_of_row_order(X, **{name: s})
+    warn_about_row_order(X, **{name: s})
     codes = check_audit(named_values(X, audit, labels=True, gaps=True), n_rows=n_rows, coding=coding)
     if looks.objective.false_positives is None:
         refuse_contradictions(checked.labels, codes)
@@ -550,7 +550,7 @@ def codes_again(
 
 
 def fitted_rows(
-    model: Any, X: Any, s: Any, sample_weight: Any, audit: Any, looks: Looks
+    model: Any, X: Any, s: Any, sample_weight: Any, audit: Any, looks: LookModels
 ) -> tuple[Engine, tuple[Fact, ...]]:
     """Return the rows of a fit with all that was observed of them, and what is known, for a second look."""
     engine, said = check_rows(model, X), labelling_of(model)
@@ -566,7 +566,7 @@ def fitted_rows(
     counts, seen = looks.counts(labels)
     any_found, w = (labels == 1).any(axis=1).astype(np.float64), check_counts(sample_weight, n_rows=len(labels))
     rows = {"s": any_found, "labels": counts, "looks": seen, "audit": codes, "codes": labels, "w": w}
-    return facts_of(model, attach(engine.read_as(exact), **rows), X, looks)
+    return constraints_of(model, attach(engine.read_as(exact), **rows), X, looks)
 
 
 def refuse_other_order(names: tuple[str, ...], known: tuple[str, ...], name: str) -> None:

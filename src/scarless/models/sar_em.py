@@ -10,14 +10,15 @@ from scarless.checks.options import check_jobs, check_positive, check_random_str
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import refuse_device
 from scarless.models.base import check_solver_options
+from scarless.models.messages import warn_if_all_labelled, warn_if_all_positive
 from scarless.models.pair import PairClassifier, means_all
 from scarless.models.published_em import check_two_estimators
 from scarless.models.reading import Given, read_rows, read_table, tells_more, without_columns
 from scarless.models.summary import crossed_summary
-from scarless.models.telling import warn_if_all_labelled, warn_if_all_positive
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.progress import progress_bar
+from scarless.pair.constraints import check_known
 from scarless.pair.cross_fit import CrossFit, Tell
 from scarless.pair.crossed import (
     Crossed,
@@ -27,20 +28,19 @@ from scarless.pair.crossed import (
     importances_of,
     model_of,
     problem_on_table,
-    warn_of_collapse,
+    warn_about_collapse,
     warn_unless_settled,
 )
-from scarless.pair.facts import check_known
 from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
-from scarless.pair.groups import BY_MEAN, GROUPS_NEED, as_shares, check_groups, warn_of_heavy_rows
+from scarless.pair.groups import BY_MEAN, GROUPS_NEED, as_shares, check_groups, warn_about_heavy_rows
 from scarless.pair.logistic import Training
-from scarless.pair.optima import Step, warn_if_exchangeable
+from scarless.pair.optima import Step, warn_if_swappable
 from scarless.pair.problem import PairProblem
 from scarless.pair.solving import narrow_alone
 from scarless.pair.starts import check_starts
 
-CROSS_FIT_AUDITS = 4.0  # imaginary, where nobody says how many
+CROSS_FIT_PSEUDO_OBSERVATIONS = 4.0  # imaginary, where nobody says how many
 
 
 class SAREMClassifier(PairClassifier):
@@ -79,7 +79,7 @@ class SAREMClassifier(PairClassifier):
         coefficients of their own, false positives, what labels of audited rows mean.
     known : list, optional
         What is known from elsewhere: `ClassPrior` and `LabelFrequency`, each with a standard error. There is a warning
-        where it and the rows disagree. Also `ImaginaryAudits`, which keep the label frequency off 0 and 1 where the
+        where it and the rows disagree. Also `PseudoObservations`, which keep the label frequency off 0 and 1 where the
         labels hardly care: 4 of them where an `estimator` is cross-fitted, and none for two logistic models, which is
         the paper's likelihood, unless you say otherwise.
     C, propensity_C : float, default=1.0
@@ -143,8 +143,8 @@ class SAREMClassifier(PairClassifier):
         Estimated, or as it was given.
     estimators_ : list
         Of a cross-fit: one fitted model for each fold.
-    relaxation_ : Relaxation
-        Of a cross-fit: `slope` and `shift` of the classifier's logit, and `levels`, how likely each class prior
+    recalibration_ : Recalibration
+        Of a cross-fit: `slope` and `shift` of the classifier's logit, and `grid`, how likely each class prior
         is.
     feature_importances_ : array
         Of a cross-fit whose models have them: their mean over folds, with sum 1.
@@ -163,15 +163,15 @@ class SAREMClassifier(PairClassifier):
         "log_likelihood" (total, observed) and, for EM, "slope" (of the propensities): one entry for the start and one
         per iteration. For Newton, "gain" (predicted by the step) and "step" (share of it taken): one per iteration. Of
         several looks, audits or facts: "objective" (minus the penalised log-likelihood).
-    basins_ : list of Basin
+    optima_ : list of Optimum
         Newton only, and like the next two of one label of each row without more (several looks, audits and facts climb
         from a few starts, and the highest end is taken): the distinct optima found, best penalised objective first,
         each with `objective`, `log_likelihood`, `class_prior`, `mean_propensity`, `label_frequency`, the `starts` that
         led to it, `converged`. Where both models see the same attributes under different penalties, optima with
-        classifier and propensity model exchanged are among them, with `exchanged` True, and are never taken.
+        classifier and propensity model swapped are among them, with `swapped` True, and are never taken.
     selection_ : Selection
         Newton only: which of them was taken (`index`) and why (`reason`).
-    higher_basin_ : Basin or None
+    higher_optimum_ : Optimum or None
         Newton only: what another start was seen to lead to, where the paper's is the only one and led clearly lower.
     form_test_ : FormTest or None
         Newton only: a score test of the form of both models, on up to 5,000 rows in memory with at least 20 labels:
@@ -326,7 +326,7 @@ class SAREMClassifier(PairClassifier):
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         if type(self.estimator) is type(self.propensity_estimator) and not means_all(self.propensity_attributes):
             f, e, penalties = Design.of(f_columns), Design.of(e_columns), (self.C, self.propensity_C)
-            warn_if_exchangeable(f, e, type(self).__name__, penalties=penalties)
+            warn_if_swappable(f, e, type(self).__name__, penalties=penalties)
         return Given(rows, f_columns, e_columns)
 
     def _lives_in_engine(self) -> bool:
@@ -360,14 +360,14 @@ class SAREMClassifier(PairClassifier):
             )
         if check_known(self.known, audits=-1.0).audits >= 0:
             raise ValueError(
-                "ImaginaryAudits are for one label of each row; with several looks, audits, false positives or known "
+                "PseudoObservations are for one label of each row; with several looks, audits, false positives or known "
                 "shares leave them out."
             )
 
     # --- classifiers of the user's, fitted in folds
 
     def _fit_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any, *, more: bool) -> None:
-        """Fit the user's classifier in folds, with propensities, and relax both."""
+        """Fit the user's classifier in folds, with propensities, and recalibrate both."""
         if more:
             everything, training, given = read_table(self, X, y, sample_weight, audit)
         else:
@@ -377,7 +377,7 @@ class SAREMClassifier(PairClassifier):
         audited = given.audit if given.audit.size else None
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv", audit=audited)
         problem = given.problem(self.C, self.propensity_C)
-        with self._told_of_steps() as tell:
+        with self._message_about_steps() as tell:
             crossed = cross_fit(
                 self.estimator,
                 training,
@@ -391,9 +391,9 @@ class SAREMClassifier(PairClassifier):
         self._store_crossed(crossed, training, given, problem)
 
     def _store_crossed(self, crossed: Crossed, training: Training, given: Given, problem: PairProblem) -> None:
-        fit, relaxation, name = crossed.fit, crossed.relaxation, type(self).__name__
+        fit, recalibration, name = crossed.fit, crossed.recalibration, type(self).__name__
         self._store_folds(fit)
-        warn_of_collapse(fit, name)
+        warn_about_collapse(fit, name)
         warn_unless_settled(fit, name, max_iter=self.max_iter)
         pair = FittedPair(
             objective=crossed.objective,
@@ -403,25 +403,25 @@ class SAREMClassifier(PairClassifier):
             labelled=float(problem.totals.labelled),
             looks=given.looks,
             source=crossed,
-            relaxation=relaxation,
-            levels=crossed.levels,
+            recalibration=recalibration,
+            grids=crossed.grids,
             judged=float(fit.weight.sum()),
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)
         if crossed.learned is not None:
             del self.propensity_coef_, self.propensity_intercept_
-        self.relaxation_ = relaxation
-        self.log_likelihood_, self.label_frequency_ = relaxation.log_likelihood, relaxation.label_frequency
-        self.class_prior_ = relaxation.class_prior
+        self.recalibration_ = recalibration
+        self.log_likelihood_, self.label_frequency_ = recalibration.log_likelihood, recalibration.label_frequency
+        self.class_prior_ = recalibration.class_prior
         if given.looks is None:
             warn_if_all_labelled(self.label_frequency_, name)
             warn_if_all_positive(self.class_prior_, problem.labelled_share, name)
-            self._warn_of_driver(training, [fit.u], fit.weight, given.e_columns)
+            self._warn_about_driver(training, [fit.u], fit.weight, given.e_columns)
         else:
-            relaxed, parameters = problem_on_table(crossed, training, problem)
-            self._doubt_looks_of(given, relaxed, parameters)
-            warn_of_heavy_rows(float(relaxed.totals.n_rows), relaxed.weight, name, BY_MEAN)
+            recalibrated, parameters = problem_on_table(crossed, training, problem)
+            self._doubt_looks_of(given, recalibrated, parameters)
+            warn_about_heavy_rows(float(recalibrated.totals.n_rows), recalibrated.weight, name, BY_MEAN)
         self._warn_if_level_is_unknown()
 
     def _store_folds(self, fit: CrossFit) -> None:
@@ -437,14 +437,14 @@ class SAREMClassifier(PairClassifier):
         return CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
-            audits=check_known(self.known, audits=CROSS_FIT_AUDITS).audits,
+            audits=check_known(self.known, audits=CROSS_FIT_PSEUDO_OBSERVATIONS).audits,
             tol=1e-4 if self.tol is None else self.tol,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
         )
 
     @contextmanager
-    def _told_of_steps(self) -> Iterator[Tell]:
+    def _message_about_steps(self) -> Iterator[Tell]:
         """Yield what a cross-fit tells its steps to."""
         with progress_bar("cross-fitting", 0, False if self.verbose else None) as advance:
 

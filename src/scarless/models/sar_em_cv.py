@@ -13,37 +13,37 @@ from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep
 from scarless.models.base import check_attribute_sets
+from scarless.models.messages import (
+    warn_about_units,
+    warn_if_all_labelled,
+    warn_if_all_positive,
+    warn_unless_converged,
+)
 from scarless.models.pair import PairClassifier, means_all
 from scarless.models.reading import Given, read_rows, tells_more
 from scarless.models.summary import attribute_names
-from scarless.models.telling import (
-    warn_if_all_labelled,
-    warn_if_all_positive,
-    warn_of_units,
-    warn_unless_converged,
-)
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
-from scarless.pair.facts import check_known
+from scarless.pair.constraints import check_known
 from scarless.pair.fit import PairFit
 from scarless.pair.fitted import FittedPair
 from scarless.pair.folds import FoldedRows, fold_rows, refuse_folds_in_memory
 from scarless.pair.groups import as_shares, check_groups, means_rows
 from scarless.pair.inference import pair_inference
-from scarless.pair.optima import warn_if_exchangeable
-from scarless.pair.problem import imagine_audits
+from scarless.pair.optima import warn_if_swappable
+from scarless.pair.problem import add_pseudo_observations
 from scarless.pair.search import (
     FoldFits,
     Grid,
     Path,
-    RelaxedPairFit,
+    RecalibratedPairFit,
     combine,
     fits_without,
     held_out_sums,
-    relax_candidates,
-    relax_choice,
+    recalibrate_candidates,
+    recalibrate_choice,
     results_of,
     select,
     walk_to,
@@ -51,7 +51,7 @@ from scarless.pair.search import (
 
 # Along the path a fit need not be exact: its held-out log-likelihood has a standard error of about 1e-3 per row.
 _PATH_TOL = 1e-8
-SEARCH_AUDITS = 8.0  # imaginary, where nobody says how many
+SEARCH_PSEUDO_OBSERVATIONS = 8.0  # imaginary, where nobody says how many
 
 
 class SAREMClassifierCV(PairClassifier):
@@ -62,14 +62,14 @@ class SAREMClassifierCV(PairClassifier):
 
     * A penalty that finds the *direction* of the classifier shrinks the *scale* of its logit, and what `f` does not
       reach goes into `e`. So scale and level of each candidate's held-out logits are estimated anew, together with the
-      propensity: the fit is *relaxed*. Candidates are scored by the observed log-likelihood of held-out labels after
+      propensity: the fit is *recalibrated*. Candidates are scored by the observed log-likelihood of held-out labels after
       that, which needs no true class.
     * Labels tell little of the level: often a lower class prior with a higher propensity does as well. So all levels
       are walked through, and the mean class prior, weighted by likelihood, is believed; the spread is the class prior's
       interval.
     * Labels often cannot tell whether the classifier should see the propensity attributes. Of each set that is tied
       with the best, the penalty nearest to 1 among the tied ones is taken, and the mean of these models' logits,
-      relaxed once more, is the answer: again a pair of logistic models.
+      recalibrated once more, is the answer: again a pair of logistic models.
 
     With several looks of a row, audits, false positives or known facts, the level is no matter of belief any more.
     Candidates are then the penalised fits themselves, scored by the likelihood of *all* that held-out rows showed:
@@ -78,7 +78,7 @@ class SAREMClassifierCV(PairClassifier):
     scale and level of the choice, and the propensity, are estimated anew from its held-out logits: with 2,000 rows, 30
     attributes and two looks that lowers the class prior's error from .0238 to .0196 (difference .0042, standard error
     .0015, 24 runs). With one look and 200 audits it does not pay (.0010, .0024), and facts hold for the fit to all
-    rows: there `relax` has no effect.
+    rows: there `recalibrate` has no effect.
 
     ``selection_`` says what was tied and which class priors it has; there is a warning where they differ by more than
     0.25. If you know which attributes bear on the class, give them to `SAREMClassifier`, or give sets of which each
@@ -99,19 +99,19 @@ class SAREMClassifierCV(PairClassifier):
         the sets.
     known : list, optional
         What is known from elsewhere, as in `SAREMClassifier`. Shares hold in every training part. Unless it says
-        otherwise there are ``ImaginaryAudits(8)``; with several looks or audits none.
+        otherwise there are ``PseudoObservations(8)``; with several looks or audits none.
     Cs : int or sequence of float, default=10
         Inverse penalties of the classifier; a number: that many, two for each factor of 10, from 0.01 upwards; 10
         of them end at 316 and have the 1 of `SAREMClassifier` among them.
     propensity_Cs : int or sequence of float, default=(1.0,)
-        Inverse penalties of the propensity model, which the relaxed step fits anew.
+        Inverse penalties of the propensity model, which the recalibrated step fits anew.
     cv : int, splitter or list of pairs, default=5
         Folds. A number: each fold has the same share of labelled rows, and equal rows are in one fold. Pairs are rows
         to fit and rows to score; for groups, ``list(GroupKFold().split(X, s, groups))``.
     n_standard_errors : float, default=2.0
         How far behind the best a set of attributes counts as tied, in standard errors of the difference, paired over
         rows; penalties, half of that. 0: the best score is taken.
-    relax : bool, default=True
+    recalibrate : bool, default=True
         Whether scale, level and propensity are estimated anew from held-out logits. Without that the candidates are the
         penalised fits themselves, and of tied sets the one with the lowest label frequency is taken, by the paper's
         principle.
@@ -136,8 +136,8 @@ class SAREMClassifierCV(PairClassifier):
         Inverse penalties of the best chosen candidate.
     classification_attributes_ : array of int
         Columns that the classifier sees.
-    relaxation_ : Relaxation
-        Where `relax`, with one label of each row: `slope` and `shift` of the classifier's logit, and `levels`, how
+    recalibration_ : Recalibration
+        Where `recalibrate`, with one label of each row: `slope` and `shift` of the classifier's logit, and `grid`, how
         likely each class prior is.
     cv_results_ : dict of arrays
         One entry per candidate, with the keys of scikit-learn's searches (``params``, ``param_C``,
@@ -155,7 +155,7 @@ class SAREMClassifierCV(PairClassifier):
         Which rows of ``cv_results_`` were chosen, and why: ``selection_.reason``; ``selection_.class_priors`` are the
         lowest and highest of what was chosen.
     class_prior_, label_frequency_ : float
-        Where `relax`: from logits of rows that the models had not seen, and the mean over all levels.
+        Where `recalibrate`: from logits of rows that the models had not seen, and the mean over all levels.
     coef_, intercept_, propensity_coef_, propensity_intercept_, log_likelihood_, n_iter_, converged_, history_
         Of the choice fitted to all rows, as in `SAREMClassifier`.
     n_looks_, n_audited_, label_frequencies_, false_positive_rate_, visit_coef_
@@ -171,7 +171,7 @@ class SAREMClassifierCV(PairClassifier):
     Notes
     -----
     ``class_prior_interval()`` knows of the choice and of the level; measured coverage is in its docstring.
-    Standard errors of coefficients do not know of the choice: they are those of two logistic models at the relaxed
+    Standard errors of coefficients do not know of the choice: they are those of two logistic models at the recalibrated
     coefficients, with the penalty that these bear (`C` times the square of the slope), direction included.
     `scarless.diagnostics.bootstrap_intervals` repeats everything on every resample, which takes as many searches.
 
@@ -184,8 +184,8 @@ class SAREMClassifierCV(PairClassifier):
     References
     ----------
     Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from Positive
-    and Unlabeled Data", ECML-PKDD 2019, for the likelihood. Meinshausen, "Relaxed Lasso", Computational Statistics and
-    Data Analysis 2007, for relaxing.
+    and Unlabeled Data", ECML-PKDD 2019, for the likelihood. Meinshausen, "Recalibrated Lasso", Computational Statistics and
+    Data Analysis 2007, for recalibrating.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class SAREMClassifierCV(PairClassifier):
         propensity_Cs: Any = (1.0,),
         cv: Any = 5,
         n_standard_errors: float = 2.0,
-        relax: bool = True,
+        recalibrate: bool = True,
         tol: float | None = None,
         max_iter: int = 500,
         pos_label: Any = None,
@@ -229,7 +229,7 @@ class SAREMClassifierCV(PairClassifier):
         self.propensity_Cs = propensity_Cs
         self.cv = cv
         self.n_standard_errors = n_standard_errors
-        self.relax = relax
+        self.recalibrate = recalibrate
         self.tol = tol
         self.max_iter = max_iter
         self.pos_label = pos_label
@@ -298,13 +298,13 @@ class SAREMClassifierCV(PairClassifier):
         looks, sets = given.looks, self._sets(X, given)
         if looks is None and not means_all(self.propensity_attributes):
             for columns in sets.values():
-                warn_if_exchangeable(Design.of(columns), Design.of(given.e_columns), type(self).__name__)
+                warn_if_swappable(Design.of(columns), Design.of(given.e_columns), type(self).__name__)
         audited = given.audit if looks is not None and looks.n_audited else None
         folded = fold_rows(self.cv, given.rows, self.random_state, name="cv", groups=groups, audit=audited)
         whole = given.problem(1.0, 1.0)
         if looks is None:
-            exchangeable = given.e_columns.size == given.rows.engine.n_columns
-            audits = imagine_audits(given.rows.engine, whole.e, self._audits, exchangeable=exchangeable)
+            swappable = given.e_columns.size == given.rows.engine.n_columns
+            audits = add_pseudo_observations(given.rows.engine, whole.e, self._audits, swappable=swappable)
             whole = whole._replace(audits=audits)
         paths = [Path(i, whole.seeing(Design.of(columns))) for i, columns in enumerate(sets.values())]
         with BLAS.on_one_thread():  # once for all fits: setting it takes as long as a pass over few rows
@@ -333,18 +333,18 @@ class SAREMClassifierCV(PairClassifier):
         """
         fits = judged = self._fold_fits(paths, grid, folded)
         by_score = paths[0].problem.told_by_height
-        if self.relax and not by_score:
-            self._tell("relaxing the candidates")
-            judged = relax_candidates(fits, folded, paths[0].problem, self._audits)
+        if self.recalibrate and not by_score:
+            self._tell("recalibrating the candidates")
+            judged = recalibrate_candidates(fits, folded, paths[0].problem, self._audits)
         sums, tested = held_out_sums(judged, folded), folded.tested_weight()
         self.cv_results_ = results_of(paths, grid, sums, sets, tested=tested, n_standard_errors=self.n_standard_errors)
         self.cv_results_["converged"] = np.all([fit.converged for fit in fits], axis=0)
-        self.selection_ = select(self.cv_results_, combine=self.relax and not by_score, by_score=by_score)
+        self.selection_ = select(self.cv_results_, combine=self.recalibrate and not by_score, by_score=by_score)
         self._store_chosen(paths, grid, fits, folded, given)
 
     def _check_parameters(self) -> Grid:
         check_whole(self.max_iter, "max_iter", at_least=1)
-        check_flag(self.relax, "relax")
+        check_flag(self.recalibrate, "recalibrate")
         check_jobs(self.n_jobs)
         if self.tol is not None:
             check_positive(self.tol, "tol")
@@ -354,7 +354,7 @@ class SAREMClassifierCV(PairClassifier):
 
     @property
     def _audits(self) -> float:
-        return check_known(self.known, audits=SEARCH_AUDITS).audits
+        return check_known(self.known, audits=SEARCH_PSEUDO_OBSERVATIONS).audits
 
     def _fold_fits(self, paths: list[Path], grid: Grid, folded: FoldedRows) -> list[FoldFits]:
         """Walk every path in every fold, from nothing: the rows held out are not known there."""
@@ -387,29 +387,29 @@ class SAREMClassifierCV(PairClassifier):
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.C_, self.propensity_C_ = self.best_params_["C"], self.best_params_["propensity_C"]
-        if self.relax and given.looks is None:
+        if self.recalibrate and given.looks is None:
             chosen = combine(members, fits, folded, self._audits, self.selection_.possible)
             self.classification_attributes_ = chosen.problem.f.indices
-            self._store_relaxed(given, chosen, [fit for _, fit, _ in members])
+            self._store_recalibrated(given, chosen, [fit for _, fit, _ in members])
             self._warn_if_wide()
             return
         ((problem, fit, _),) = members
         # With one look and audits it does not pay; what is known holds for the fit to all rows.
-        if self.relax and given.looks is not None and given.looks.n_looks > 1 and not problem.facts:
+        if self.recalibrate and given.looks is not None and given.looks.n_looks > 1 and not problem.facts:
             models = [each.models[self.best_index_] for each in fits]
-            problem, fit = relax_choice(problem, fit, models, folded)
+            problem, fit = recalibrate_choice(problem, fit, models, folded)
         self.classification_attributes_ = problem.f.indices
         if given.looks is not None:
             given = given._replace(looks=given.looks._replace(objective=problem.objective))
         self._store_fit(given, problem, fit)
         self._warn_if_wide()
 
-    def _store_relaxed(self, given: Given, chosen: RelaxedPairFit, fits: list[PairFit]) -> None:
-        """Store a relaxed pair, found from fits by Newton."""
-        problem, relaxation, name = chosen.problem, chosen.relaxation, type(self).__name__
+    def _store_recalibrated(self, given: Given, chosen: RecalibratedPairFit, fits: list[PairFit]) -> None:
+        """Store a recalibrated pair, found from fits by Newton."""
+        problem, recalibration, name = chosen.problem, chosen.recalibration, type(self).__name__
         self._store_history(fits[0])
         self.n_iter_ = max(fit.solution.n_iter for fit in fits)
-        self.converged_ = all(fit.converged for fit in fits) and relaxation.converged
+        self.converged_ = all(fit.converged for fit in fits) and recalibration.converged
         parameters = np.concatenate([chosen.f, chosen.e])
         inference = pair_inference(problem._replace(audits=None), parameters)
         self._hold(
@@ -420,13 +420,13 @@ class SAREMClassifierCV(PairClassifier):
                 weight=problem.weight,
                 labelled=float(problem.totals.labelled),
                 inference=inference,
-                relaxation=relaxation,
-                levels=(relaxation.levels, *(each.levels for each in chosen.possible)),
+                recalibration=recalibration,
+                grids=(recalibration.grid, *(each.grid for each in chosen.possible)),
             )
         )
-        warn_of_units(problem.engine.units, attribute_names(self), name)
-        self.relaxation_, self.log_likelihood_ = relaxation, inference.log_likelihood
-        self.label_frequency_, self.class_prior_ = relaxation.label_frequency, relaxation.class_prior
+        warn_about_units(problem.engine.units, attribute_names(self), name)
+        self.recalibration_, self.log_likelihood_ = recalibration, inference.log_likelihood
+        self.label_frequency_, self.class_prior_ = recalibration.label_frequency, recalibration.class_prior
         warn_if_all_labelled(self.label_frequency_, name)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, name)
         self._doubt_pair(problem, chosen.f, chosen.e)

@@ -11,6 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.options import check_flag, check_jobs, check_positive, check_share, check_whole, shown
 from scarless.engines import attach
 from scarless.models.base import check_attribute_sets
+from scarless.models.messages import (
+    CLAIM_DISAGREES,
+    message_about_drivers,
+    remarks_on_looks,
+    warn_if_all_labelled,
+    warn_if_all_positive,
+)
 from scarless.models.pair import PairClassifier
 from scarless.models.reading import Given, read_table, tells_more, without_columns
 from scarless.models.summary import (
@@ -18,23 +25,16 @@ from scarless.models.summary import (
     StackSummary,
     attribute_names,
     few_labels_remarks,
+    message_about_shares,
     propensity_parameters,
-    told_of_shares,
-)
-from scarless.models.telling import (
-    CLAIM_DISAGREES,
-    remarks_on_looks,
-    told_of_drivers,
-    warn_if_all_labelled,
-    warn_if_all_positive,
 )
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
+from scarless.pair.constraints import check_known
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, dense, numeric_columns, on_rows, row_values
-from scarless.pair.facts import check_known
 from scarless.pair.fitted import FittedPair, StackSource, digest_of
 from scarless.pair.folds import Fold, check_folds
 from scarless.pair.groups import (
@@ -42,14 +42,14 @@ from scarless.pair.groups import (
     check_groups,
     design_effect,
     means_rows,
-    warn_of_heavy_rows,
+    warn_about_heavy_rows,
     widened,
-    widened_relaxation,
+    widened_recalibration,
 )
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, levels_interval
+from scarless.pair.recalibrated import FOLLOW, ClassPriorGrid, Recalibration, grid_beside, grid_interval
 from scarless.pair.stack import (
     MOST_COLUMNS,
     NAIVE,
@@ -62,15 +62,17 @@ from scarless.pair.stack import (
     naive_member,
     nameless_logistic_member,
     needs_dense,
+    recalibrated_logits,
     refuse_sparse,
-    relaxed_logits,
     weighted_variance,
 )
 
 MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below naive (benchmarks/README.md)
 # Where nobody named a propensity attribute (benchmarks/README.md, "Few labels, nothing named"):
-NAMELESS_AUDITS = 1.0  # imaginary audits; with more, few labels leave the class prior near the share of labelled rows
-NAMED_AUDITS = 4.0
+NAMELESS_PSEUDO_OBSERVATIONS = (
+    1.0  # pseudo-observations; with more, few labels leave the class prior near the share of labelled rows
+)
+NAMED_PSEUDO_OBSERVATIONS = 4.0
 LEAST_GAIN = 7.0  # of held-out log-likelihood, for each column that was found to drive the labelling
 
 
@@ -125,9 +127,9 @@ class SARStackingClassifier(PairClassifier):
         offset, bounds, looks with coefficients of their own, false positives, what labels of audited rows mean.
     known : list, optional
         What is known from elsewhere: `ClassPrior` and `LabelFrequency`, each with a standard error. There
-        is a warning where it and the labels disagree. Unless it says otherwise there are ``ImaginaryAudits(4)`` with
+        is a warning where it and the labels disagree. Unless it says otherwise there are ``PseudoObservations(4)`` with
         named attributes, and 1 without: before labels are seen, the label frequency has a Beta distribution around one
-        half. Unlike what is known, imaginary audits do not count for intervals.
+        half. Unlike what is known, pseudo-observations do not count for intervals.
     tol : float, default=1e-4
         A fit by EM ends when it gains less than this in log-likelihood per row: where ten steps together did, on
         held-out rows. Logistic members are fitted by Newton's method, to 1e-7.
@@ -147,12 +149,12 @@ class SARStackingClassifier(PairClassifier):
     ----------
     classes_ : array of shape (2,)
     members_ : list of Member
-        Each with `name`, `attributes`, `relaxation` (what its held-out labels say of scale and level), `model` and
+        Each with `name`, `attributes`, `recalibration` (what its held-out labels say of scale and level), `model` and
         `weight`: 1, or 0 where it ranks held-out labels worse than the naive model.
-    relaxation_ : Relaxation
+    recalibration_ : Recalibration
         Of the mean.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
-        Without names, and where no column was found, the coefficients are 0: ``relaxation_.follow`` is the slope in the
+        Without names, and where no column was found, the coefficients are 0: ``recalibration_.follow`` is the slope in the
         class logit.
     class_prior_, label_frequency_ : float
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from held-out logits.
@@ -167,13 +169,13 @@ class SARStackingClassifier(PairClassifier):
     Notes
     -----
     ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV`` and ``scoring="roc_auc"`` take labels for classes and
-    undo the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The relaxed step is the
+    undo the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The recalibrated step is the
     calibration.
 
     References
     ----------
     Bekker, Robberechts and Davis (2019), for the likelihood. Wolpert, "Stacked Generalization", Neural Networks 1992.
-    Meinshausen, "Relaxed Lasso", Computational Statistics and Data Analysis 2007, for relaxing.
+    Meinshausen, "Recalibrated Lasso", Computational Statistics and Data Analysis 2007, for recalibrating.
 
     Examples
     --------
@@ -236,7 +238,7 @@ class SARStackingClassifier(PairClassifier):
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit every member in folds, relax each, and relax their mean.
+        """Fit every member in folds, recalibrate each, and recalibrate their mean.
 
         Parameters
         ----------
@@ -285,10 +287,10 @@ class SARStackingClassifier(PairClassifier):
             stack = self._better(stack, found, rows)
         if not more:
             logits = [each.u for each in stack.members if each.weight]
-            self._warn_of_driver(training, logits, rows.held, named)
+            self._warn_about_driver(training, logits, rows.held, named)
         self._store(stack, rows)
         if group is None:
-            warn_of_heavy_rows(training.s.size, float(training.weight.sum()), type(self).__name__)
+            warn_about_heavy_rows(training.s.size, float(training.weight.sum()), type(self).__name__)
             return self
         of_rows = group[everything.weight > 0]
         f, e = self.fitted_pair_.chances(attach(self.fitted_pair_.rows(training.X), **row_values(rows.problem)))
@@ -309,14 +311,14 @@ class SARStackingClassifier(PairClassifier):
 
     def _widen(self, times: float, n_groups: int) -> None:
         """Have intervals of shares and of rows account for groups, which raise variances so many times."""
-        pair, self.relaxation_ = self.fitted_pair_, widened_relaxation(self.relaxation_, times)
+        pair, self.recalibration_ = self.fitted_pair_, widened_recalibration(self.recalibration_, times)
         for place, each in enumerate(self.members_):
-            self.members_[place] = replace(each, relaxation=widened_relaxation(each.relaxation, times))
+            self.members_[place] = replace(each, recalibration=widened_recalibration(each.recalibration, times))
         self._pair = replace(
             pair,
-            source=replace(self._source, stacked=tuple(self.members_), relaxation=self.relaxation_),
-            relaxation=self.relaxation_,
-            levels=widened(pair.levels, times),
+            source=replace(self._source, stacked=tuple(self.members_), recalibration=self.recalibration_),
+            recalibration=self.recalibration_,
+            grids=widened(pair.grids, times),
             n_groups=n_groups,
         )
 
@@ -364,7 +366,7 @@ class SARStackingClassifier(PairClassifier):
         return tags
 
     def _options(self, rows: "_Rows", *, nameless: bool) -> CrossOptions:
-        known = check_known(self.known, audits=NAMELESS_AUDITS if nameless else NAMED_AUDITS)
+        known = check_known(self.known, audits=NAMELESS_PSEUDO_OBSERVATIONS if nameless else NAMED_PSEUDO_OBSERVATIONS)
         return CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
@@ -379,7 +381,7 @@ class SARStackingClassifier(PairClassifier):
     def _fit_stack(
         self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], rows: "_Rows", e_columns: Columns
     ) -> "_Stack":
-        """Fit every member with a propensity of these columns, of the class logit where there are none; relax all."""
+        """Fit every member with a propensity of these columns, of the class logit where there are none; recalibrate all."""
         nameless, training, folds = not e_columns.size, rows.training, rows.folds
         problem, options, members = rows.labelled_by(e_columns), self._options(rows, nameless=nameless), []
         with progress_bar("stacking", len(estimators) * len(sets), False if self.verbose else None) as advance:
@@ -396,25 +398,25 @@ class SARStackingClassifier(PairClassifier):
                     advance()
         if nameless:
             members = self._judged_by_naive(members, problem, rows, options)
-        return _Stack(members, self._relaxed_mean(members, rows, e_columns), e_columns)
+        return _Stack(members, self._recalibrated_mean(members, rows, e_columns), e_columns)
 
-    def _relaxed_mean(
+    def _recalibrated_mean(
         self, members: list[Member], rows: "_Rows", e_columns: Columns, follow: float | None = None
-    ) -> Relaxation:
+    ) -> Recalibration:
         """Return scale and level of the members' mean, with a propensity of these columns."""
         options = self._options(rows, nameless=not e_columns.size)
         options = options if follow is None else replace(options, follow=follow)
         problem = rows.labelled_by(e_columns)
-        return relaxed_logits(rows.training, problem, mean_logits(members), rows.folds, options)
+        return recalibrated_logits(rows.training, problem, mean_logits(members), rows.folds, options)
 
-    def _beside(self, stack: "_Stack", rows: "_Rows") -> tuple[Levels, ...]:
+    def _beside(self, stack: "_Stack", rows: "_Rows") -> tuple[ClassPriorGrid, ...]:
         """Return the levels of a propensity that follows the class too, as where an attribute was not named."""
         self._missing = 0.0
-        if not stack.e_columns.size or rows.problem.level_is_told:
+        if not stack.e_columns.size or rows.problem.class_prior_is_identified:
             return ()
-        other = self._relaxed_mean(stack.members, rows, stack.e_columns, FOLLOW)
-        self._missing = other.log_likelihood - stack.relaxation.log_likelihood
-        return (levels_beside(stack.relaxation, other, 1 + len(stack.members)),)
+        other = self._recalibrated_mean(stack.members, rows, stack.e_columns, FOLLOW)
+        self._missing = other.log_likelihood - stack.recalibration.log_likelihood
+        return (grid_beside(stack.recalibration, other, 1 + len(stack.members)),)
 
     def _search(self, stack: "_Stack", rows: "_Rows") -> Columns:
         """Return the columns that the labels say drive the labelling."""
@@ -435,13 +437,13 @@ class SARStackingClassifier(PairClassifier):
         follows the class.
         """
         without = [
-            self._relaxed_mean(stack.members, rows, nameless.e_columns, follow).log_likelihood
+            self._recalibrated_mean(stack.members, rows, nameless.e_columns, follow).log_likelihood
             for stack in (nameless, found)
             for follow in (0.0, FOLLOW)
         ]
-        gain, held, n = found.relaxation.log_likelihood - max(without), rows.held, found.e_columns.size
-        u = found.relaxation(mean_logits(found.members))
-        v = np.asarray(numeric_columns(rows.training.X, found.e_columns) @ found.relaxation.e[:n])
+        gain, held, n = found.recalibration.log_likelihood - max(without), rows.held, found.e_columns.size
+        u = found.recalibration(mean_logits(found.members))
+        v = np.asarray(numeric_columns(rows.training.X, found.e_columns) @ found.recalibration.e[:n])
         if gain < LEAST_GAIN * found.e_columns.size or weighted_variance(v, held) > weighted_variance(u, held):
             return nameless
         self._found, self._gain = found.e_columns, gain
@@ -468,10 +470,10 @@ class SARStackingClassifier(PairClassifier):
 
     def _store(self, stack: "_Stack", rows: "_Rows") -> None:
         training, looks = rows.training, rows.given.looks
-        self.members_, self.relaxation_, e_columns = stack
-        found, problem = self.relaxation_, rows.labelled_by(e_columns)
+        self.members_, self.recalibration_, e_columns = stack
+        found, problem = self.recalibration_, rows.labelled_by(e_columns)
         source = StackSource.of(self.members_, found, problem.objective)
-        own = [member.relaxation.levels for member in self.members_ if member.weight]
+        own = [member.recalibration.grid for member in self.members_ if member.weight]
         pair = FittedPair(
             objective=source.objective,
             parameters=source.parameters,
@@ -480,22 +482,22 @@ class SARStackingClassifier(PairClassifier):
             labelled=float(problem.totals.labelled),
             looks=None if looks is None else looks._replace(objective=problem.objective),
             source=source,
-            relaxation=found,
-            levels=(found.levels, *own, *self._beside(stack, rows)),
+            recalibration=found,
+            grids=(found.grid, *own, *self._beside(stack, rows)),
             judged=float(rows.held.sum()),
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)
-        # Beside a slope in the relaxed logit of the class; the pair's own is in the logit before that.
+        # Beside a slope in the recalibrated logit of the class; the pair's own is in the logit before that.
         self.propensity_intercept_ -= found.follow * found(np.zeros(1))
         self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
         self.n_iter_ = max(member.n_iter for member in self.members_)
-        self.converged_ = all(each.converged for each in (found, *(member.relaxation for member in self.members_)))
+        self.converged_ = all(each.converged for each in (found, *(member.recalibration for member in self.members_)))
         self.class_prior_ = found.class_prior
         if looks is None:
             warn_if_all_labelled(self.label_frequency_, type(self).__name__)
             warn_if_all_positive(found.class_prior, problem.labelled_share, type(self).__name__)
-            self._warn_of_facts()
+            self._warn_about_facts()
         else:
             seen = dense(numeric_columns(training.X, source.e_columns))
             table = np.column_stack([mean_logits(self.members_), seen])
@@ -523,11 +525,11 @@ class SARStackingClassifier(PairClassifier):
         check_is_fitted(self)
         level = check_share(level, "level")
         rows = [
-            self._row(member.name, member.attributes, member.relaxation, _interval(member.relaxation, level))
+            self._row(member.name, member.attributes, member.recalibration, _interval(member.recalibration, level))
             for member in self.members_
         ]
-        together = self._row("all together", "", self.relaxation_, self.class_prior_interval(level=level))
-        follow = [("class logit", self.relaxation_.follow)] if self.relaxation_.follow else []
+        together = self._row("all together", "", self.recalibration_, self.class_prior_interval(level=level))
+        follow = [("class logit", self.recalibration_.follow)] if self.recalibration_.follow else []
         return StackSummary(
             title=type(self).__name__,
             level=level,
@@ -538,13 +540,13 @@ class SARStackingClassifier(PairClassifier):
             remarks=tuple(self._remarks()),
         )
 
-    def _row(self, name: str, attributes: str, found: Relaxation, interval: Interval) -> MemberSummary:
+    def _row(self, name: str, attributes: str, found: Recalibration, interval: Interval) -> MemberSummary:
         value = found.log_likelihood / self.fitted_pair_.judged
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
-    def _warn_of_facts(self) -> None:
+    def _warn_about_facts(self) -> None:
         """Warn where labels and what is known from elsewhere disagree."""
-        apart = self.relaxation_.levels.apart
+        apart = self.recalibration_.grid.apart
         if apart > CLAIM_DISAGREES:
             told = " and the ".join(claim.told for claim in check_known(self.known).shares)
             warn_user(
@@ -556,14 +558,14 @@ class SARStackingClassifier(PairClassifier):
 
     def _remarks(self) -> list[str]:
         pair = self.fitted_pair_
-        remarks = [*self.relaxation_.levels.remarks(), *few_labels_remarks(pair.labelled)]
+        remarks = [*self.recalibration_.grid.remarks(), *few_labels_remarks(pair.labelled)]
         if pair.n_groups:
             remarks.append(
                 f"Rows belong to {pair.n_groups:,} groups: intervals of shares and of rows are wider, by the factor "
                 "by which groups raise a variance."
             )
         if pair.looks is not None:
-            remarks = [told_of_shares(self, pair.looks), *remarks_on_looks(self, pair, pair.looks)]
+            remarks = [message_about_shares(self, pair.looks), *remarks_on_looks(self, pair, pair.looks)]
         if self._left_out is not None:
             remarks.append(self._left_out)
         worse = [f"{member.name}, {member.attributes}" for member in self.members_ if not member.weight]
@@ -573,7 +575,7 @@ class SARStackingClassifier(PairClassifier):
                 "beyond chance."
             )
         remarks += self._attribute_remarks()
-        priors = [member.relaxation.class_prior for member in self.members_ if member.weight]
+        priors = [member.recalibration.class_prior for member in self.members_ if member.weight]
         if max(priors) - min(priors) > 0.25:
             remarks.append(
                 f"The members' class priors go from {min(priors):.2f} to {max(priors):.2f}. What would help: fewer "
@@ -602,7 +604,7 @@ class SARStackingClassifier(PairClassifier):
                 "class logit. No member's ranking of rows depends on this assumption; that of their mean hardly does. "
                 f"The class prior and the propensities do.{untried}"
             ]
-        if told := told_of_drivers(self):
+        if told := message_about_drivers(self):
             return [told]
         if self._missing > LEAST_GAIN:
             return [
@@ -643,10 +645,10 @@ class _Rows(NamedTuple):
 
 
 class _Stack(NamedTuple):
-    """Members, their mean relaxed, and the columns of their propensity."""
+    """Members, their mean recalibrated, and the columns of their propensity."""
 
     members: list[Member]
-    relaxation: Relaxation
+    recalibration: Recalibration
     e_columns: Columns
 
 
@@ -654,8 +656,8 @@ def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(map(repr, names[:-1])), *map(repr, names[-1:])]))
 
 
-def _interval(found: Relaxation, level: float) -> Interval:
-    return levels_interval([found.levels], "class_prior", level)
+def _interval(found: Recalibration, level: float) -> Interval:
+    return grid_interval([found.grid], "class_prior", level)
 
 
 def _check_facts(known: Any, training: Training) -> None:

@@ -62,7 +62,7 @@ class SCARClassifier(PairClassifier):
         Where `estimator` is None.
     estimator_ : fitted estimator
         Where `estimator` is given.
-    propensity_coef_, propensity_intercept_, log_likelihood_, converged_, history_, basins_, selection_, higher_basin_
+    propensity_coef_, propensity_intercept_, log_likelihood_, converged_, history_, optima_, selection_, higher_optimum_
         Where `label_frequency` is None: as in `SAREMClassifier`; the coefficients of the propensity are 0.
     label_frequency_ : float
         The `c` used.

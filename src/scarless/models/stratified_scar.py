@@ -337,9 +337,9 @@ class StratifiedSCARClassifier(PUClassifier):
             n_rows, n_labelled = n_rows.astype(np.int64), n_labelled.astype(np.int64)
         columns = (n_rows.tolist(), n_labelled.tolist(), c.tolist(), fell_back.tolist())
         self.strata_ = [Stratum(*row) for row in zip(combinations, *columns, strict=True)]
-        self._warn_of_estimates(estimates, chosen.size)
-        self._warn_of_fallback(n_rows, fell_back)
-        self._warn_of_no_labels(n_rows, n_labelled)
+        self._warn_about_estimates(estimates, chosen.size)
+        self._warn_about_fallback(n_rows, fell_back)
+        self._warn_about_no_labels(n_rows, n_labelled)
 
     def _compare_with_likelihood(self, training: Training, code: NDArray[np.int64]) -> None:
         """Warn where the likelihood of the labels contradicts the strata's label frequencies, or that they are SCAR."""
@@ -473,7 +473,7 @@ class StratifiedSCARClassifier(PUClassifier):
         pairs = zip(self._columns, self.strata_[stratum].values, strict=True)
         return "the rows where " + ", ".join(f"{self._name(j)} = {value!r}" for j, value in pairs)
 
-    def _warn_of_estimates(self, estimates: Estimates, n_strata: int) -> None:
+    def _warn_about_estimates(self, estimates: Estimates, n_strata: int) -> None:
         """Tell in a line or two what the estimator said in all of its fits."""
         kind = type(final_step(estimates.estimator)).__name__
         if estimates.failures:
@@ -491,7 +491,7 @@ class StratifiedSCARClassifier(PUClassifier):
                 category,
             )
 
-    def _warn_of_fallback(self, n_rows: Array, fell_back: NDArray[np.bool_]) -> None:
+    def _warn_about_fallback(self, n_rows: Array, fell_back: NDArray[np.bool_]) -> None:
         share = n_rows[fell_back].sum() / n_rows.sum()
         if share > 0.5:
             warn_user(
@@ -503,7 +503,7 @@ class StratifiedSCARClassifier(PUClassifier):
                 UserWarning,
             )
 
-    def _warn_of_no_labels(self, n_rows: Array, n_labelled: Array) -> None:
+    def _warn_about_no_labels(self, n_rows: Array, n_labelled: Array) -> None:
         bare = np.flatnonzero((n_rows >= self.min_rows) & (n_labelled == 0))
         if bare.size:
             warn_user(

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scarless.numerics.arrays import Array, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.extras import need
-from scarless.pair.facts import labelling_of
+from scarless.pair.constraints import labelling_of
 
 _LONGEST_NAME = 40
 _SETS_SHOWN, _NAMES_SHOWN = 5, 12  # in a remark
@@ -32,7 +32,7 @@ REACHES_ONE = (
 )
 INTERCEPT = "intercept"
 NOT_CONVERGED = "The solver did not converge: neither estimates nor standard errors are those of the optimum."
-EXCHANGEABLE = (
+SWAPPABLE = (
     "Both models see the same attributes: the labels alone do not say which model is the classifier, and an "
     "attribute's place in one or the other is a matter of form. Name what drives the labelling, or audit."
 )
@@ -105,7 +105,7 @@ class Summary:
         for each.
     remarks : tuple of str
         What to know of this very fit.
-    relaxed : bool
+    recalibrated : bool
         Whether scale, level and propensity were estimated anew from held-out logits.
     extra : tuple of pairs of str
         More that stands above the table: of several looks, audits and false positives.
@@ -126,7 +126,7 @@ class Summary:
     label_frequency_interval: Interval
     blocks: tuple[Block, ...]
     remarks: tuple[str, ...] = ()
-    relaxed: bool = False
+    recalibrated: bool = False
     extra: tuple[tuple[str, str], ...] = ()
 
     def to_frame(self) -> Any:
@@ -175,9 +175,9 @@ class Summary:
         """Return what a reader of the table should know."""
         by_model = f"{self.level:.6g} intervals by the delta method, as if both models were of the right form"
         notes = [f"Brackets: {by_model}; those of class prior and label frequency are for the population of the rows."]
-        if self.relaxed:
+        if self.recalibrated:
             notes = [
-                f"Relaxed: scale and level of the classifier and the propensity are estimated from held-out logits. "
+                f"Recalibrated: scale and level of the classifier and the propensity are estimated from held-out logits. "
                 f"Brackets of class prior and label frequency: {self.level:.6g} intervals from the likelihood of every "
                 f"level, for the population of the rows. Of coefficients: {by_model}."
             ]
@@ -397,7 +397,7 @@ class StackSummary:
             "held-out: log-likelihood of labels that a member had not seen, per row. slope: by how much its logits "
         )
         return [
-            slopes + "were too flat (above 1) or too steep before they were relaxed.",
+            slopes + "were too flat (above 1) or too steep before they were recalibrated.",
             f"Brackets: {self.level:.6g} intervals {self.intervals}.",
             *self.remarks,
         ]
@@ -466,7 +466,7 @@ def pair_summary(model: Any, level: float, remarks: Sequence[str]) -> Summary:
         label_frequency_interval=model.label_frequency_interval(level=level),
         blocks=tuple(blocks),
         remarks=(*_remarks_on_columns(inference, names), *remarks),
-        relaxed=bool(pair.levels),
+        recalibrated=bool(pair.grids),
         extra=() if looks is None else tuple(_facts_of_looks(model, pair, looks, level)),
     )
 
@@ -542,7 +542,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
         type(model.estimator).__name__,
         "",
         model.log_likelihood_ / pair.judged,
-        pair.relaxation.slope,
+        pair.recalibration.slope,
         model.class_prior_,
         model.class_prior_interval(level=level),
         model.label_frequency_,
@@ -555,7 +555,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
         labelled=pair.labelled,
         members=(row,),
         propensity=tuple(propensity_parameters(model)),
-        remarks=(first, *(() if pair.looks is None else [told_of_shares(model, pair.looks)]), *remarks),
+        remarks=(first, *(() if pair.looks is None else [message_about_shares(model, pair.looks)]), *remarks),
     )
 
 
@@ -575,7 +575,7 @@ def propensity_parameters(model: Any) -> list[tuple[str, float]]:
     return found
 
 
-def told_of_shares(model: Any, looks: Any) -> str:
+def message_about_shares(model: Any, looks: Any) -> str:
     """Return the numbers of looks and audits, label frequencies and rates in a sentence."""
     frequencies = ", ".join(f"{share:.3f}" for share in np.unique(model.label_frequencies_.round(3)))
     rates = ", ".join(f"{rate:.3f}" for rate in np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)))

@@ -261,7 +261,7 @@ def second_factor_test(
     with two factors is fitted: the test does not depend on a penalty, nor on how flat the likelihood of such a pair is,
     which makes Wald's test lose its power.
 
-    Which of both factors is the class does not matter: exchange them.
+    Which of both factors is the class does not matter: swap them.
     """
     p = np.minimum(f * c, 1.0 - _MIN_LABEL_PROBABILITY)
     residual, variance = (s - p) / (1.0 - p), np.maximum(p, _MIN_LABEL_PROBABILITY) / (1.0 - p)

@@ -152,7 +152,7 @@ class NewtonOptions:
     max_iter: int = 100
     rounding: float = 1e-14  # relative noise of the objective; about 1e-7 for float32 products
     observed_below: float = 1e-3  # predicted gain per row at which the exact Hessian takes over
-    longest: float = 1.0  # step, in logits, root mean square over rows: larger ones change basins
+    longest: float = 1.0  # step, in logits, root mean square over rows: larger ones change optima
     damp_indefinite: bool = False  # an exact Hessian that is indefinite: damp it, instead of going back to the expected
     matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
     may_diverge: bool = False  # no penalty: an optimum at infinity is possible

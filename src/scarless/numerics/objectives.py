@@ -41,7 +41,7 @@ class Sums(NamedTuple):
 class Objective(Protocol):
     """A block function with derivatives."""
 
-    convex: ClassVar[bool]  # one basin only: a solver may take steps of any length
+    convex: ClassVar[bool]  # one optimum only: a solver may take steps of any length
 
     @property
     def designs(self) -> tuple[Design, ...]:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
-_PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|tol|random_state|relax|propensity_attributes"
+_PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|tol|random_state|recalibrate|propensity_attributes"
 # Python's names in sentences of models and diagnostics, and what a reader of a page or a terminal knows instead. The
 # first that fits counts. A name in quotes may be a column's, and stays.
 _GONE = re.compile(

@@ -21,13 +21,13 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.looks import LookTerms, detected, look_terms
 from scarless.numerics.objectives import KnownPropensity, PairObjective
-from scarless.numerics.relaxed import LEVEL, SLOPE, RelaxedPair
+from scarless.numerics.recalibrated import LEVEL, SLOPE, RecalibratedPair
 from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
 from scarless.pair.logistic import in_memory, propensity_start
-from scarless.pair.problem import IMAGINED_FALSE_LABEL, PairProblem
-from scarless.pair.relaxed import standard_scales
+from scarless.pair.problem import PSEUDO_FALSE_LABEL_WEIGHT, PairProblem
+from scarless.pair.recalibrated import standard_scales
 from scarless.pair.solving import PenalisedProblem, Pull
 
 Tell = Callable[[str], None]
@@ -79,11 +79,11 @@ class LogisticPropensity:
         self.v: Any = np.zeros(problem.engine.n_rows)
 
     @cached_property
-    def _pair(self) -> RelaxedPair:
+    def _pair(self) -> RecalibratedPair:
         """The likelihood of propensities and rates alone, for looks: slope and level of the class are held."""
         objective = self.problem.objective
         scales = standard_scales(self.problem.engine, objective, self.problem.weight)
-        return RelaxedPair.of(objective, 0.0, *scales, held=(SLOPE, LEVEL))
+        return RecalibratedPair.of(objective, 0.0, *scales, held=(SLOPE, LEVEL))
 
     def start(self, f: Vector) -> None:
         """Fit labels, unlabelled rows weighted by their probability of being positive.
@@ -111,7 +111,7 @@ class LogisticPropensity:
             return
         pair, nothing = self._pair, np.zeros(2)
         rates = problem.objective.n_rates
-        false = tuple(Pull(IMAGINED_FALSE_LABEL, np.eye(pair.n_parameters)[-1 - i]) for i in range(rates))
+        false = tuple(Pull(PSEUDO_FALSE_LABEL_WEIGHT, np.eye(pair.n_parameters)[-1 - i]) for i in range(rates))
         ridge = np.append(nothing, ridge / pair.parameter_units**2)
         found = PenalisedProblem(attach(problem.engine, u=u), pair, ridge, false).solve(
             np.append(nothing, pair.standardised(self.others)),

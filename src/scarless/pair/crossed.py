@@ -1,4 +1,4 @@
-r"""A classifier of the user's, cross-fitted and relaxed: from checked rows to what a fit stores.
+r"""A classifier of the user's, cross-fitted and recalibrated: from checked rows to what a fit stores.
 
 The class's logit is :math:`m + a + b (u + g'z - m)`, with `u` from models that have not seen the row and `z`
 propensity attributes that the classifier may see too: the tilt. Measured with boosting and 4,000 rows, 10 runs each,
@@ -19,9 +19,10 @@ from scarless.engines import Engine, attach
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import PairObjective
-from scarless.numerics.relaxed import RelaxedPair, columns_of_propensities, moved_to_logits
+from scarless.numerics.recalibrated import RecalibratedPair, columns_of_propensities, moved_to_logits
 from scarless.outside.notices import warn_user
 from scarless.pair.boosting import booster_kind, boosters_of, most_rounds
+from scarless.pair.constraints import KnownShare
 from scarless.pair.cross_fit import (
     Boosted,
     CrossFit,
@@ -37,13 +38,12 @@ from scarless.pair.cross_fit import (
     evidence_of,
     held_out,
 )
-from scarless.pair.facts import KnownShare
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import Training, engine_of, fit_known_propensity, in_memory
-from scarless.pair.problem import PairProblem, changed, imagine_audits
-from scarless.pair.relaxed import FOLLOW, Levels, Relaxation, levels_beside, relax, standard_scales
+from scarless.pair.problem import PairProblem, add_pseudo_observations, changed
+from scarless.pair.recalibrated import FOLLOW, ClassPriorGrid, Recalibration, grid_beside, recalibrate, standard_scales
 
 NO_COLUMNS = np.arange(0)
 _FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
@@ -69,28 +69,28 @@ class CrossOptions:
 
 @dataclass(frozen=True)
 class Crossed:
-    """A cross-fitted classifier with its propensities, relaxed. Holds no table.
+    """A cross-fitted classifier with its propensities, recalibrated. Holds no table.
 
     `objective` is a likelihood of the table that `table` makes of any rows, and `parameters` are those of the fit.
     """
 
     fit: CrossFit
     learned: LearnedPropensity | None  # the propensity, where it is a model of the user's
-    relaxation: Relaxation
+    recalibration: Recalibration
     f_columns: Columns
     e_columns: Columns  # what propensities see
     objective: PairObjective
     parameters: Vector
-    beside: Levels | None = None  # of a propensity that follows the class too, for intervals
+    beside: ClassPriorGrid | None = None  # of a propensity that follows the class too, for intervals
     tilt: Vector | None = None  # of the class's logit, by each of `e_columns`, then a constant; see `_tilt`
 
     @property
-    def levels(self) -> tuple[Levels, ...]:
+    def grids(self) -> tuple[ClassPriorGrid, ...]:
         """How likely each class prior is, for intervals."""
-        return (self.relaxation.levels,) if self.beside is None else (self.relaxation.levels, self.beside)
+        return (self.recalibration.grid,) if self.beside is None else (self.recalibration.grid, self.beside)
 
     def table(self, X: Any) -> Matrix:
-        """Return what the likelihood reads of rows: the class's logit before it is relaxed, then what propensities see.
+        """Return what the likelihood reads of rows: the class's logit before it is recalibrated, then what propensities see.
 
         A propensity that is a model of the user's has its own logit there.
         """
@@ -99,13 +99,13 @@ class Crossed:
             return np.column_stack([u, self.learned.logits(take_columns(X, self.e_columns))])
         return np.column_stack([u, dense(numeric_columns(X, self.e_columns))])
 
-    def members(self, table: Matrix) -> list[tuple[Vector, Relaxation]]:
-        """Return the class's logits in a table, and how they are relaxed."""
-        return [(table[:, 0], self.relaxation)]
+    def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
+        """Return the class's logits in a table, and how they are recalibrated."""
+        return [(table[:, 0], self.recalibration)]
 
     def held_out(self) -> Vector:
-        """Return the class's logit of each training row, relaxed, by models that have not seen its label."""
-        return self.relaxation(self.fit.u)
+        """Return the class's logit of each training row, recalibrated, by models that have not seen its label."""
+        return self.recalibration(self.fit.u)
 
     def plain_logits(self, X: Any) -> Vector:
         """Return the class's logits of other rows as the models have them."""
@@ -124,7 +124,7 @@ def cross_fit(
     *,
     propensity_model: Any = None,
 ) -> Crossed:
-    """Fit a classifier in folds, together with propensities, and relax both.
+    """Fit a classifier in folds, together with propensities, and recalibrate both.
 
     The `problem` says what was observed: its rows have all values of the rows of `training`, its likelihood and facts
     are in the columns of that table. What its class model sees, and what its own table holds, does not matter.
@@ -140,8 +140,8 @@ def cross_fit(
         judged = judged_problem(training, problem, NO_COLUMNS, folds)
     else:
         judged = judged_problem(training, problem, e_columns, folds)
-        audits = 0.0 if problem.level_is_told else options.audits
-        judged = judged._replace(audits=imagine_audits(judged.engine, judged.e, audits, exchangeable=guard))
+        audits = 0.0 if problem.class_prior_is_identified else options.audits
+        judged = judged._replace(audits=add_pseudo_observations(judged.engine, judged.e, audits, swappable=guard))
         propensity = LogisticPropensity(judged, held=guard)
     seen, f_table = evidence_of(judged), take_columns(X, f_columns)
     fit = fit_classifier(classifier, f_table, seen, training.weight, folds, propensity, options, tell)
@@ -149,7 +149,7 @@ def cross_fit(
     propensity.update(fit.u)
     if isinstance(propensity, LearnedPropensity):
         fit = fit._replace(v=propensity.v)
-        found = relax(with_values(judged, u=fit.u, v=fit.v), audits=options.audits, given=True)
+        found = recalibrate(with_values(judged, u=fit.u, v=fit.v), audits=options.audits, given=True)
         propensity.forget()
         objective, parameters = found.on_table_of_logits(judged.objective, given=True)
         return Crossed(fit, propensity, found, f_columns, e_columns, objective, parameters)
@@ -162,10 +162,10 @@ def cross_fit(
     fit, rows = fit._replace(v=propensity.v), with_values(judged, u=fit.u)
     settings: dict[str, Any] = {"audits": options.audits, "known": options.known, "merge": True}
     settings |= {"start": propensity.others} if problem.told_by_height else {}
-    found = relax(rows, hold=propensity.others if guard else None, follow=options.follow, **settings)
+    found = recalibrate(rows, hold=propensity.others if guard else None, follow=options.follow, **settings)
     beside = None
-    if e_columns.size and not (guard or options.follow or problem.level_is_told):
-        beside = levels_beside(found, relax(rows, follow=FOLLOW, **settings))
+    if e_columns.size and not (guard or options.follow or problem.class_prior_is_identified):
+        beside = grid_beside(found, recalibrate(rows, follow=FOLLOW, **settings))
     objective, parameters = found.on_table_of_logits(judged.objective)
     return Crossed(fit, None, found, f_columns, e_columns, objective, parameters, beside, tilt)
 
@@ -230,7 +230,7 @@ def _tilt(problem: PairProblem, others: Vector, u: Vector, shared: Any) -> Vecto
     """
     Z, rows = problem.engine.collect(_attributes), row_values(problem) | {"w": in_memory(problem.engine, "w")}
     shift, unit = standard_scales(engine_of(Z, **rows), problem.objective, problem.weight)
-    pair = RelaxedPair.of(problem.objective, 0.0, shift, unit)
+    pair = RecalibratedPair.of(problem.objective, 0.0, shift, unit)
     table = pair.table(Z, {"u": u}, np.zeros(1))
     objective = changed(pair.inner, f=_logit_and(shared))
     tilted = on_rows(problem, engine_of(table, **rows), objective)._replace(C=SLOPE_C, audits=None)
@@ -338,7 +338,7 @@ def importances_of(model: Any) -> Vector | None:
     return None if found is None else np.asarray(found, dtype=np.float64)
 
 
-def warn_of_collapse(fit: CrossFit, name: str) -> None:
+def warn_about_collapse(fit: CrossFit, name: str) -> None:
     """Warn where a classifier was about to explain the labels by itself."""
     fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
     rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]

@@ -9,7 +9,7 @@ import numpy as np
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.newton import WIDEST_MATRIX, Solution, Status, Trace, solve_positive
 from scarless.numerics.objectives import Curvature
-from scarless.pair.facts import Fact
+from scarless.pair.constraints import Fact
 from scarless.pair.logistic import balanced_start, propensity_start, with_probability
 from scarless.pair.problem import PairProblem
 from scarless.pair.solving import PenalisedProblem
@@ -17,9 +17,9 @@ from scarless.pair.solving import PenalisedProblem
 MAX_MULTIPLIER_ROUNDS = 50  # of the method of multipliers; 3 to 10 are usual
 #: Least variance of a fact within a fit, as a part of the variance that a share of so many rows has: a stiffer penalty
 #: stalls Newton's method, and the method of multipliers does the rest. By judgement.
-MIN_VARIANCE_OF_FACT = 0.05
-FACT_IS_MET = 1e-7  # how near a share is to where it should be
-GAIN_WITH_FACTS = 1e-15  # predicted per row, where shares are to be met: more would be felt in them
+MIN_CONSTRAINT_VARIANCE = 0.05
+CONSTRAINT_TOLERANCE = 1e-7  # how near a share is to where it should be
+GAIN_WITH_CONSTRAINTS = 1e-15  # predicted per row, where shares are to be met: more would be felt in them
 ROUGH_GAIN = 1e-5  # per row, of climbs that are only compared: they need no last step
 LARGEST_LAST_GAIN = 1e-9  # of the objective: more is no last step
 
@@ -77,7 +77,7 @@ def fit_pair(
         return _climb(problem, problem.penalised(facts), at, options, next(curvatures, None), exactly=exactly)
 
     if problem.facts:
-        solution, facts, met = keep_to_facts(problem.facts, problem.weight, beta, climb)
+        solution, facts, met = fit_with_constraints(problem.facts, problem.weight, beta, climb)
     else:
         solution, facts, met = _climb(problem, problem.penalised(), beta, options, curvature), (), True
     penalised = problem.penalised(facts)
@@ -96,7 +96,7 @@ class Kept(NamedTuple):
     met: bool
 
 
-def keep_to_facts(
+def fit_with_constraints(
     facts: tuple[Fact, ...],
     weight: float,
     beta: Vector,
@@ -116,7 +116,7 @@ def keep_to_facts(
             break
         moved = tuple(fact.moved(fact.share(beta, bend=False).value) if fact.widened else fact for fact in facts)
         away = [fact.widened * abs(new.multiplier - fact.multiplier) for fact, new in zip(facts, moved, strict=True)]
-        facts, met = moved, max(away) < FACT_IS_MET
+        facts, met = moved, max(away) < CONSTRAINT_TOLERANCE
         if met or solution.status is not Status.CONVERGED:
             break
     assert solution is not None
@@ -135,7 +135,7 @@ def _climb(
     """Climb, and go on beside a saddle."""
     rules: dict[str, Any] = {
         "total_weight": problem.weight,
-        "tol": min(options.tol, GAIN_WITH_FACTS) if exactly else options.tol,
+        "tol": min(options.tol, GAIN_WITH_CONSTRAINTS) if exactly else options.tol,
         "may_diverge": problem.free,
         "damp_indefinite": options.damp_indefinite or problem.objective.false_positives is not None,
         "progress": options.progress,
@@ -143,7 +143,7 @@ def _climb(
     solution = penalised.solve(start, max_iter=options.max_iter, curvature=curvature, **rules)
     # Without a penalty what bends down may lead to infinity: followed only where equal models make a true saddle.
     nothing_seen = problem.f.n_columns + problem.e.n_columns == 0
-    follow = not problem.told_by_height and (not problem.free or problem.exchangeable or nothing_seen)
+    follow = not problem.told_by_height and (not problem.free or problem.swappable or nothing_seen)
     while follow and solution.n_iter < options.max_iter and (beside := penalised.beside_saddle(solution)) is not None:
         solution = solution.followed_by(penalised.solve(beside, max_iter=options.max_iter - solution.n_iter, **rules))
     return solution
@@ -158,7 +158,7 @@ def paper_start(problem: PairProblem) -> Vector:
 
 
 def _widened(fact: Fact, weight: float) -> Fact:
-    least = MIN_VARIANCE_OF_FACT * fact.value * (1.0 - fact.value) / weight
+    least = MIN_CONSTRAINT_VARIANCE * fact.value * (1.0 - fact.value) / weight
     return replace(fact, widened=least if fact.variance < least else 0.0, multiplier=0.0)
 
 

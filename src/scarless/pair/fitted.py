@@ -24,16 +24,16 @@ from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.looks_objective import detection_curve
 from scarless.numerics.objectives import PairObjective
 from scarless.numerics.order import exact_keys
-from scarless.numerics.relaxed import columns_of_propensities, moved_to_logits
+from scarless.numerics.recalibrated import columns_of_propensities, moved_to_logits
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.crossed import dense, numeric_columns
-from scarless.pair.groups import clustered, variance_ratio, widened, widened_relaxation
+from scarless.pair.groups import clustered, variance_ratio, widened, widened_recalibration
 from scarless.pair.inference import PairInference
-from scarless.pair.relaxed import Levels, Relaxation, draw_class_priors, levels_interval
+from scarless.pair.recalibrated import ClassPriorGrid, Recalibration, draw_class_priors, grid_interval
 from scarless.pair.stack import Member, draw_posteriors, mean_logits, row_intervals
 
 
-class NoLeftOutLogits(ValueError):
+class NoOutOfFoldLogits(ValueError):
     """There are no logits of rows by models that have not seen their labels."""
 
 
@@ -54,7 +54,7 @@ class StandardErrors(NamedTuple):
     false_positive_rate: Any = None  # where it is estimated
 
 
-class Looks(NamedTuple):
+class LookModels(NamedTuple):
     """What a fit remembers of looks, audits and facts: more than one label of each row."""
 
     n_looks: int
@@ -98,8 +98,8 @@ class Source(Protocol):
         """Return what the likelihood reads of checked rows: the class's logit first."""
         ...
 
-    def members(self, table: Matrix) -> list[tuple[Vector, Relaxation]]:
-        """Return the logits of each classifier, not relaxed, and how it was relaxed; none where none was."""
+    def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
+        """Return the logits of each classifier, not recalibrated, and how it was recalibrated; none where none was."""
         ...
 
     def held_out(self) -> Vector | None:
@@ -116,11 +116,11 @@ class FittedPair:
     e_columns: Columns  # the attributes of rows that the propensity sees
     weight: float  # of all rows
     labelled: float  # of the rows with a label
-    looks: Looks | None = None  # None: one label of each row and nothing more
+    looks: LookModels | None = None  # None: one label of each row and nothing more
     source: Source | None = None  # None: both models are linear in the columns of the table
     inference: PairInference | None = None  # of two logistic models
-    relaxation: Relaxation | None = None
-    levels: tuple[Levels, ...] = ()  # of relaxed fits: how likely each class prior is
+    recalibration: Recalibration | None = None
+    grids: tuple[ClassPriorGrid, ...] = ()  # of recalibrated fits: how likely each class prior is
     judged: float = 0.0  # weight of the rows that some fold held out
     digest: int = 0  # of the rows of a fit in folds
     n_groups: int = 0  # of rows that belong together, where the fit was told
@@ -157,9 +157,9 @@ class FittedPair:
         return np.asarray(found / float(positives))
 
     def share_interval(self, share: str, level: float, kind: str) -> Interval:
-        """Return an interval of the "class_prior" or the "label_frequency", by "levels" or by the "model"."""
-        if kind == "levels":
-            return levels_interval(self.levels, share, level)
+        """Return an interval of the "class_prior" or the "label_frequency", by "grids" or by the "model"."""
+        if kind == "grids":
+            return grid_interval(self.grids, share, level)
         inference = self.inference if self.shares is None else self.shares
         assert inference is not None
         if share == "class_prior":
@@ -169,51 +169,53 @@ class FittedPair:
     def row_intervals(self, rows: Engine, level: float, *, of: str, kind: int = 0) -> Matrix:
         """Return the ends of each row's interval for the "class", the "propensity", or the "posterior"."""
         if self.inference is not None:
-            return self.inference.row_intervals(rows, level, of=of, kind=kind, relaxation=self.relaxation)
+            return self.inference.row_intervals(rows, level, of=of, kind=kind, recalibration=self.recalibration)
         members = self._members(rows)
         if not members or of == "propensity" or (of == "posterior" and self.looks is not None):
             raise NoRowIntervals
-        u, relaxations = zip(*members, strict=True)
+        u, recalibrations = zip(*members, strict=True)
         if of == "class":
-            return row_intervals(list(u), list(relaxations), level)
-        ends = row_intervals(list(u), list(relaxations), level, v=self._propensity_logits(rows))
+            return row_intervals(list(u), list(recalibrations), level)
+        ends = row_intervals(list(u), list(recalibrations), level, v=self._propensity_logits(rows))
         ends[rows.collect(_labelled) == 1] = 1.0
         return ends
 
     def draw_posteriors(self, rows: Engine, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Draw each row's chance to be positive, given all that was observed of it, from what the rows leave possible.
 
-        A line for each row. Where classifiers of any kind were relaxed, the noise of their directions is not in it.
+        A line for each row. Where classifiers of any kind were recalibrated, the noise of their directions is not in it.
         """
-        priors = draw_class_priors(self.levels, n_draws, rng) if self.levels else None
+        priors = draw_class_priors(self.grids, n_draws, rng) if self.grids else None
         if self.inference is not None:
-            return self.inference.draw_posteriors(rows, n_draws, rng, self.relaxation, priors)
+            return self.inference.draw_posteriors(rows, n_draws, rng, self.recalibration, priors)
         members = self._members(rows)
         if not members or priors is None or self.looks is not None:
             raise NoRowIntervals
-        u, relaxations = zip(*members, strict=True)
-        drawn = draw_posteriors(list(u), list(relaxations), self._propensity_logits(rows), priors, rng)
+        u, recalibrations = zip(*members, strict=True)
+        drawn = draw_posteriors(list(u), list(recalibrations), self._propensity_logits(rows), priors, rng)
         drawn[rows.collect(_labelled) == 1] = 1.0
         return drawn
 
-    def left_out_logits(self, rows: Engine, X: Any, s: Vector) -> tuple[Vector, Vector]:
+    def out_of_fold_logits(self, rows: Engine, X: Any, s: Vector) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
 
         Of two logistic models to first order, from rows with labels and weights; else by the folds of the fit, whose
         rows `X` with labels `s` are compared with these.
         """
         if self.looks is not None:
-            raise NoLeftOutLogits("left_out_logits is for fits to one label of each row, without audits and facts.")
+            raise NoOutOfFoldLogits(
+                "out_of_fold_logits is for fits to one label of each row, without audits and facts."
+            )
         if self.inference is not None:
-            u, v = self.inference.left_out_logits(rows).T
+            u, v = self.inference.out_of_fold_logits(rows).T
             return u, v
         held = None if self.source is None else self.source.held_out()
         if held is None:
-            raise NoLeftOutLogits(
-                "left_out_logits is for two logistic models, and for models that were fitted in folds."
+            raise NoOutOfFoldLogits(
+                "out_of_fold_logits is for two logistic models, and for models that were fitted in folds."
             )
         if held.size != s.size or self.digest != digest_of(X, s):
-            raise NoLeftOutLogits(
+            raise NoOutOfFoldLogits(
                 f"X has {s.size} rows, and the fit has held-out logits of {held.size} rows of its own: give the rows "
                 "of the fit with their labels, in their order."
             )
@@ -224,11 +226,13 @@ class FittedPair:
         if self.inference is None:
             return self
         by_groups = clustered(self.inference, rows, groups)
-        grown = variance_ratio(self.inference, by_groups) if self.levels else 1.0
+        grown = variance_ratio(self.inference, by_groups) if self.grids else 1.0
         found = replace(self, inference=by_groups, n_groups=int(groups.max()) + 1)
-        if not self.levels or self.relaxation is None:
+        if not self.grids or self.recalibration is None:
             return found
-        return replace(found, levels=widened(self.levels, grown), relaxation=widened_relaxation(self.relaxation, grown))
+        return replace(
+            found, grids=widened(self.grids, grown), recalibration=widened_recalibration(self.recalibration, grown)
+        )
 
     def standard_errors(self, n_columns: int) -> StandardErrors:
         """Return the standard errors of all that two logistic models estimate, for a table of so many columns."""
@@ -264,7 +268,7 @@ class FittedPair:
             found.append((float(expit(centre)), Interval(float(low), float(high))))
         return found
 
-    def _members(self, rows: Engine) -> list[tuple[Vector, Relaxation]]:
+    def _members(self, rows: Engine) -> list[tuple[Vector, Recalibration]]:
         return [] if self.source is None else self.source.members(np.asarray(rows.collect(_table)))
 
     def _propensity_logits(self, rows: Engine) -> Vector:
@@ -331,30 +335,30 @@ class StackSource:
     """The mean of a stack's members; what its propensities see; and behind that the members' own logits."""
 
     stacked: tuple[Member, ...]
-    relaxation: Relaxation  # of the mean
+    recalibration: Recalibration  # of the mean
     e_columns: Columns  # what propensities see
     objective: PairObjective  # of the table
     parameters: Vector
 
     @classmethod
-    def of(cls, stacked: Sequence[Member], relaxation: Relaxation, template: PairObjective) -> "StackSource":
+    def of(cls, stacked: Sequence[Member], recalibration: Recalibration, template: PairObjective) -> "StackSource":
         """Build it for propensities as in a likelihood of the table's own columns."""
         columns = columns_of_propensities(template)
-        objective, parameters = relaxation.on_table_of_logits(moved_to_logits(template, columns, 0))
-        return cls(tuple(stacked), relaxation, columns, objective, parameters)
+        objective, parameters = recalibration.on_table_of_logits(moved_to_logits(template, columns, 0))
+        return cls(tuple(stacked), recalibration, columns, objective, parameters)
 
     def table(self, X: Any) -> Matrix:
-        """Return the class's logit before it is relaxed, then what propensities see, then each member's logit."""
+        """Return the class's logit before it is recalibrated, then what propensities see, then each member's logit."""
         logits = [member.logits(X) for member in self.stacked]
         seen = dense(numeric_columns(X, self.e_columns))
         return np.column_stack([mean_logits(self.stacked, logits), seen, *logits])
 
-    def members(self, table: Matrix) -> list[tuple[Vector, Relaxation]]:
+    def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
         """Return the logits of each member that counts, and of all together."""
         logits = table[:, 1 + self.e_columns.size :].T
-        parts = [(u, each.relaxation) for u, each in zip(logits, self.stacked, strict=True) if each.weight]
-        return [*parts, (table[:, 0], self.relaxation)]
+        parts = [(u, each.recalibration) for u, each in zip(logits, self.stacked, strict=True) if each.weight]
+        return [*parts, (table[:, 0], self.recalibration)]
 
     def held_out(self) -> Vector:
-        """Return the class's logits of the rows of the fit, relaxed."""
-        return self.relaxation(mean_logits(self.stacked))
+        """Return the class's logits of the rows of the fit, recalibrated."""
+        return self.recalibration(mean_logits(self.stacked))

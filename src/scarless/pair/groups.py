@@ -43,7 +43,7 @@ from scarless.numerics.uncertainty import quantile
 from scarless.outside.notices import warn_user
 from scarless.pair.inference import PairInference, with_ones
 from scarless.pair.logistic import in_memory
-from scarless.pair.relaxed import Levels, Relaxation
+from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 
 GROUPS_NEED = (
     "groups go with two logistic models or a stack: SAREMClassifierCV, SARStackingClassifier, or SAREMClassifier "
@@ -84,7 +84,7 @@ BY_GROUPS = "pass groups='rows': standard errors (robust, by the sandwich formul
 BY_MEAN = "divide the weights by their mean: standard errors then count about as many rows as there are."
 
 
-def warn_of_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
+def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
     """Warn where weights make intervals as narrow as those of many more rows than there are."""
     if weight > HEAVY * n_rows:
         warn_user(
@@ -179,7 +179,7 @@ def clustered(inference: PairInference, engine: Engine, group: Integers) -> Pair
     scores, w, f, fd = scores[:, :-3], scores[:, -3], scores[:, -2], scores[:, -1]
     n_groups = int(np.unique(group[w > 0]).size)
     many = n_groups / max(n_groups - 1, 1)
-    scores -= np.outer(w, scores.sum(axis=0) / w.sum())  # at the optimum of relaxed fits it is not 0
+    scores -= np.outer(w, scores.sum(axis=0) / w.sum())  # at the optimum of recalibrated fits it is not 0
     by_group = sums_by_group(scores, group)
     if n_groups <= MAX_JACKKNIFED_GROUPS and n_groups * by_group.shape[1] ** 3 <= MAX_JACKKNIFE_WORK:
         by_group = _adjusted(by_group, inference, engine, group) / np.sqrt(many)
@@ -257,14 +257,14 @@ def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -
     return float(np.max(grown[squares > 0] / squares[squares > 0], initial=1.0))
 
 
-def widened_relaxation(relaxation: Relaxation, times: float) -> Relaxation:
-    """Return a relaxation whose levels count less, by how many times variances grow."""
-    return replace(relaxation, levels=widened((relaxation.levels,), times)[0])
+def widened_recalibration(recalibration: Recalibration, times: float) -> Recalibration:
+    """Return a recalibration whose grids count less, by how many times variances grow."""
+    return replace(recalibration, grid=widened((recalibration.grid,), times)[0])
 
 
-def widened(levels: tuple[Levels, ...], times: float) -> tuple[Levels, ...]:
-    """Return levels whose likelihood counts less, by how many times variances grow."""
-    return tuple(each._replace(inflation=each.inflation * times) for each in levels)
+def widened(grids: tuple[ClassPriorGrid, ...], times: float) -> tuple[ClassPriorGrid, ...]:
+    """Return grids whose likelihood counts less, by how many times variances grow."""
+    return tuple(each._replace(inflation=each.inflation * times) for each in grids)
 
 
 def times_too_sure(weight: float, squares: float, n_rows: float, *, counts: bool) -> float:

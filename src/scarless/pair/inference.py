@@ -19,8 +19,8 @@ from scarless.numerics.objectives import Curvature, LogisticPair, PairObjective
 from scarless.numerics.uncertainty import Functional, Interval, PairSums, Precision, quantile
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.logistic import all_labelled
-from scarless.pair.problem import Audits, PairProblem, exchange
-from scarless.pair.relaxed import Relaxation
+from scarless.pair.problem import Audits, PairProblem, swap
+from scarless.pair.recalibrated import Recalibration
 from scarless.pair.solving import Pull
 
 # Relative error of the sums over rows that make the information matrix.
@@ -45,12 +45,12 @@ class PairInference:
     n_rows: int  # that count at all
     sums: PairSums
     information: Matrix | None  # of the likelihood alone
-    added: Matrix | None  # what penalties and facts add to it; not imaginary audits, which rule nothing out
+    added: Matrix | None  # what penalties and facts add to it; not pseudo-observations, which rule nothing out
     expected: bool  # whether that is the expected information, the observed one being of no use here
     noise: float
-    exchangeable: bool  # whether nothing but the start says which model is the classifier
+    swappable: bool  # whether nothing but the start says which model is the classifier
     ridge: Vector  # the penalty's weight on the square of each parameter
-    pulls: tuple[Pull, ...] = ()  # what imaginary audits and false labels add to the penalty
+    pulls: tuple[Pull, ...] = ()  # what pseudo-observations and false labels add to the penalty
     audits: Audits | None = None  # imaginary ones
     meat: Matrix | None = None  # where rows belong to groups: cross product of the groups' scores
     row_variances: tuple[float, ...] = ()  # of class prior and label frequency, from drawing the groups
@@ -125,9 +125,9 @@ class PairInference:
         return float(self.sums.propensities / self.sums.weight)
 
     @property
-    def exchanged(self) -> Vector:
-        """The parameters of exchangeable models with each in the other's place: the same likelihood."""
-        return exchange(self.beta_f, self.beta_e, self.f, self.e)
+    def swapped(self) -> Vector:
+        """The parameters of swappable models with each in the other's place: the same likelihood."""
+        return swap(self.beta_f, self.beta_e, self.f, self.e)
 
     def needed_information(self) -> Matrix:
         """Return the information matrix, or say why there is none."""
@@ -188,17 +188,17 @@ class PairInference:
         return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), self.quantile(level))))
 
     def row_intervals(
-        self, engine: Engine, level: float, *, of: str, kind: int = 0, relaxation: Relaxation | None = None
+        self, engine: Engine, level: float, *, of: str, kind: int = 0, recalibration: Recalibration | None = None
     ) -> Matrix:
         r"""Return the ends of each row's interval for the "class", the "propensity" of a kind of look, or the
         "posterior".
 
         From checked rows, of which the posterior needs what was observed. Symmetric in the logit, by its gradient in
-        the parameters; both ends are the same where the class is known. What a relaxed fit does not know of its level
+        the parameters; both ends are the same where the class is known. What a recalibrated fit does not know of its level
         is added.
         """
         place = (self.objective, self.parameters, self.precision, self.quantile(level))
-        return np.asarray(engine.collect(_block_intervals, *place, of, kind, relaxation))
+        return np.asarray(engine.collect(_block_intervals, *place, of, kind, recalibration))
 
     def parameter_draws(self, n_draws: int, rng: np.random.Generator) -> Matrix:
         """Draw how far the parameters may be off, one line for each draw; what nothing tells is left out."""
@@ -209,32 +209,32 @@ class PairInference:
             draws *= np.sqrt(freedom / rng.chisquare(freedom, size=(n_draws, 1)))
         return draws
 
-    def left_out_logits(self, engine: Engine) -> Matrix:
+    def out_of_fold_logits(self, engine: Engine) -> Matrix:
         r"""Return all logits of each row as the fit without that row has them, to first order, a column for each.
 
         The fit without a row moves by :math:`-A^{-1} g`, with `g` the row's score and `A` the penalised information.
         The rows have what was observed of them, and ``w``.
         """
         root = replace(self, meat=None).precision.root
-        return np.asarray(engine.collect(_block_left_out, self.objective, self.parameters, root))
+        return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))
 
     def draw_posteriors(
-        self, engine: Engine, n_draws: int, rng: np.random.Generator, relaxation: Any = None, priors: Any = None
+        self, engine: Engine, n_draws: int, rng: np.random.Generator, recalibration: Any = None, priors: Any = None
     ) -> Matrix:
         """Draw each row's chance to be positive, given all that was observed of it, from what the rows leave possible.
 
-        Rows of the result are those of the table. With class priors drawn for a relaxed fit, the parameters' noise
+        Rows of the result are those of the table. With class priors drawn for a recalibrated fit, the parameters' noise
         keeps class prior and label frequency to first order, since both are drawn already.
         """
         noise = self.parameter_draws(n_draws, rng)
         place = (self.objective, self.parameters)
-        if relaxation is None or priors is None:
+        if recalibration is None or priors is None:
             return np.asarray(engine.collect(_block_draws, *place, self.parameters + noise))
         first, second = self.objective.places[:2]
         for functional, at in ((self.class_prior, first.stop - 1), (self.label_frequency, second.stop - 1)):
             if functional.gradient[at]:
                 noise[:, at] -= noise @ functional.gradient / functional.gradient[at]
-        return np.asarray(engine.collect(_block_relaxed_draws, *place, noise, relaxation, priors))
+        return np.asarray(engine.collect(_block_recalibrated_draws, *place, noise, recalibration, priors))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what was given, not what was computed from it."""
@@ -258,8 +258,8 @@ def pair_inference(
     if problem.n_parameters > WIDEST_MATRIX:
         information = None
     else:
-        imagined = problem._replace(audits=None).pulls
-        added = np.diag(ridge) + sum(pull.sums(beta).curvature for pull in imagined)
+        pseudo = problem._replace(audits=None).pulls
+        added = np.diag(ridge) + sum(pull.sums(beta).curvature for pull in pseudo)
         added = added + sum(fact.information(beta) for fact in facts)
         # Solvers take the expected information in place of an observed one that is singular: not to be mixed up here.
         if information is None or not uncertainty.is_definite(information + added, noise=noise):
@@ -277,7 +277,7 @@ def pair_inference(
         added,
         expected,
         noise,
-        problem.exchangeable,
+        problem.swappable,
         ridge,
         problem.pulls,
         problem.audits,
@@ -314,7 +314,7 @@ def _block_intervals(
     z: float,
     of: str,
     kind: int,
-    relaxation: Relaxation | None,
+    recalibration: Recalibration | None,
 ) -> Matrix:
     X, rows, sure = _in_double(X), at_home(rows), None
     place, (low, high) = {"class": 0, "propensity": 1 + kind}.get(of), (0.0, 1.0)
@@ -326,9 +326,9 @@ def _block_intervals(
         centre = np.asarray(objective.row_posterior_logit(X, rows, beta))
         error = precision_errors(X, objective, np.asarray(objective.posterior_slopes(X, rows, beta)), precision)
         sure = ~np.isfinite(centre)
-    if relaxation is not None:
+    if recalibration is not None:
         u, v = objective.logit_values(X, beta)[:2]
-        error = np.hypot(error, relaxation.level_errors(u, v, of))
+        error = np.hypot(error, recalibration.level_errors(u, v, of))
     ends = low + (high - low) * np.column_stack(uncertainty.logit_interval(centre, error, z))
     if sure is not None:
         ends[sure] = expit(centre[sure])[:, None]
@@ -347,7 +347,7 @@ def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision:
     return errors
 
 
-def _block_left_out(X: Any, rows: Rows, objective: PairObjective, beta: Vector, root: Matrix) -> Matrix:
+def _block_out_of_fold(X: Any, rows: Rows, objective: PairObjective, beta: Vector, root: Matrix) -> Matrix:
     X, rows = _in_double(X), at_home(rows)
     scores, w = np.asarray(objective.row_scores(X, rows, beta)), rows["w"]
     along = []
@@ -364,17 +364,23 @@ def _block_draws(X: Any, rows: Rows, objective: PairObjective, beta: Vector, dra
     return np.column_stack([objective.row_posterior(X, rows, each) for each in draws])
 
 
-def _block_relaxed_draws(
-    X: Any, rows: Rows, objective: PairObjective, beta: Vector, noise: Matrix, relaxation: Relaxation, priors: Vector
+def _block_recalibrated_draws(
+    X: Any,
+    rows: Rows,
+    objective: PairObjective,
+    beta: Vector,
+    noise: Matrix,
+    recalibration: Recalibration,
+    priors: Vector,
 ) -> Matrix:
-    """Return draws of a relaxed fit to one label of each row, each at its own level."""
+    """Return draws of a recalibrated fit to one label of each row, each at its own level."""
     X = _in_double(X)
     u, v = objective.logit_values(X, beta)[:2]
     u_noise, v_noise = (
         np.asarray(at.design.take(X) @ noise[:, at.place][:, :-1].T) + noise[:, at.place][:, -1]
         for at in objective.logits[:2]
     )
-    at_level = relaxation.posterior_logits(relaxation.undone(u), v, priors)
+    at_level = recalibration.posterior_logits(recalibration.undone(u), v, priors)
     moved = softplus(v[:, None] + v_noise) - softplus(v)[:, None]
     drawn = np.asarray(expit(at_level + u_noise - moved))
     drawn[in_numpy(rows["s"]) == 1] = 1.0

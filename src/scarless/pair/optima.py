@@ -30,9 +30,9 @@ from scarless.pair.starts import (
     Start,
     all_positive_start,
     asks_for_papers_start,
-    exchanged_start,
     make_starts,
     starts_by_evidence,
+    swapped_start,
     the_papers_start,
 )
 
@@ -64,7 +64,7 @@ WARN_HIGHER_BY, WARN_CLASS_PRIOR_GAP = 2.0, 0.02
 class Selection:
     """Which candidates were chosen, and why; prints as the reason.
 
-    Candidates are the optima in ``basins_``, or the rows of ``cv_results_``; all numbers below are places there.
+    Candidates are the optima in ``optima_``, or the rows of ``cv_results_``; all numbers below are places there.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Basin:
+class Optimum:
     """A local optimum of the penalised likelihood, and the starts that led to it."""
 
     objective: float  # minus the penalised log-likelihood: lower is better
@@ -114,12 +114,12 @@ class Basin:
     label_frequency: float  # mean of e over positives
     starts: tuple[str, ...]
     converged: bool
-    exchanged: bool = False  # the other way round than the paper's start leads to, where both models see the same
+    swapped: bool = False  # the other way round than the paper's start leads to, where both models see the same
     parameters: Vector = field(
         repr=False, compare=False, kw_only=True
     )  # of the classifier, then of the propensity model
 
-    def same_as(self, other: "Basin", slack: float = 0.0) -> bool:
+    def same_as(self, other: "Optimum", slack: float = 0.0) -> bool:
         """Whether two fits agree in height and in what they say of the population."""
         return self._as_high(other, slack) and all(
             abs(a - b) <= SAME_MEAN
@@ -130,14 +130,14 @@ class Basin:
             )
         )
 
-    def _as_high(self, other: "Basin", slack: float) -> bool:
+    def _as_high(self, other: "Optimum", slack: float) -> bool:
         return abs(self.objective - other.objective) <= SAME_OBJECTIVE * (1.0 + abs(self.objective)) + slack
 
 
 class Climb(NamedTuple):
-    """A basin, the fit that found it, and what it says of all rows together."""
+    """A optimum, the fit that found it, and what it says of all rows together."""
 
-    basin: Basin
+    optimum: Optimum
     fit: PairFit
     sums: PairSums
 
@@ -210,17 +210,17 @@ def _highest(problem: PairProblem, asked: Any, rules: "_Rules") -> list[Climb]:
     climbs = _compared(problem, part, asked, rough)
     climbs = [climb for climb in climbs if _finds_positives(part, climb)] or climbs
     # Ends that such climbs cannot tell apart are one optimum: the earlier start is believed.
-    lowest = min(climb.basin.objective for climb in climbs) + near * part.weight
-    best = next(climb for climb in climbs if climb.basin.objective <= lowest)
+    lowest = min(climb.optimum.objective for climb in climbs) + near * part.weight
+    best = next(climb for climb in climbs if climb.optimum.objective <= lowest)
     curvature = None if part is problem else best.fit.solution.curvature  # leads close by gradients alone
-    highest = _climb(problem, Start(best.basin.starts[0], best.fit.parameters, curvature), rules)
+    highest = _climb(problem, Start(best.optimum.starts[0], best.fit.parameters, curvature), rules)
     if part is not problem or not highest.fit.converged:
         return [highest]
     others = [climb for climb in climbs if climb is not best and climb.fit.met]
-    if not problem.exchangeable and see_the_same(problem.f, problem.e):
-        image = problem.spread(problem.exchanged(highest.fit.parameters))
-        others.append(_climb(problem, Start("exchanged", image), rough))
-    return _distinct([highest, *sorted(others, key=lambda climb: climb.basin.objective)], slack=near * problem.weight)
+    if not problem.swappable and see_the_same(problem.f, problem.e):
+        image = problem.spread(problem.swapped(highest.fit.parameters))
+        others.append(_climb(problem, Start("swapped", image), rough))
+    return _distinct([highest, *sorted(others, key=lambda climb: climb.optimum.objective)], slack=near * problem.weight)
 
 
 def _compared(problem: PairProblem, part: PairProblem, asked: int, rough: "_Rules") -> list[Climb]:
@@ -231,7 +231,7 @@ def _compared(problem: PairProblem, part: PairProblem, asked: int, rough: "_Rule
     if few is part or not all(climb.fit.converged for climb in climbs):
         return climbs if few is part else [_climb(part, start, rough) for start in starts_by_evidence(part, asked)]
     ends = _distinct(climbs, slack=rough.tol * few.weight)
-    starts = [Start(end.basin.starts[0], end.fit.parameters, end.fit.solution.curvature) for end in ends]
+    starts = [Start(end.optimum.starts[0], end.fit.parameters, end.fit.solution.curvature) for end in ends]
     return [_climb(part, start, rough) for start in starts]
 
 
@@ -255,7 +255,7 @@ def climb_all(
 ) -> list[Climb]:
     """Climb from every start; return the distinct summits, best first.
 
-    Models that see the same attributes can be exchanged, and every summit has a mirror image. Which of the two models
+    Models that see the same attributes can be swapped, and every summit has a mirror image. Which of the two models
     is the classifier is then decided by the paper's start alone, and never by height:
 
     - Under one penalty both images are as high. Those that are the other way round than the paper's start leads to are
@@ -273,15 +273,15 @@ def climb_all(
     else:
         for start in starts:
             climbs.append(_climb(problem, start, rules))
-    if problem.exchangeable:
+    if problem.swappable:
         climbs = _one_way_round(problem, climbs, rules)
-    return sorted(_distinct(climbs), key=lambda climb: climb.basin.objective)
+    return sorted(_distinct(climbs), key=lambda climb: climb.optimum.objective)
 
 
 def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     r"""Choose the highest summit, unless others are as high within noise; of these the lowest label frequency.
 
-    Of exchangeable models only summits of the paper's way round are considered. Where looks, audits or facts tell
+    Of swappable models only summits of the paper's way round are considered. Where looks, audits or facts tell
     summits apart, the highest is taken.
 
     Two summits are two models of the same rows, neither inside the other. With the per-row differences
@@ -289,41 +289,41 @@ def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
     :math:`\sqrt{\sum_i w_i (d_i - \bar d)^2}` (Vuong 1989). Summits whose penalised log-likelihoods differ by no more
     than that are tied.
     """
-    basins = [climb.basin for climb in climbs]
-    allowed = [i for i, basin in enumerate(basins) if not basin.exchanged]
+    optima = [climb.optimum for climb in climbs]
+    allowed = [i for i, optimum in enumerate(optima) if not optimum.swapped]
     if len(climbs) == 1:
-        return _selection(basins, 0, [0], _only_one(basins[0]), [0.0], [0.0])
+        return _selection(optima, 0, [0], _only_one(optima[0]), [0.0], [0.0])
     best = allowed[0]
-    behind = [basin.objective - basins[best].objective for basin in basins]
+    behind = [optimum.objective - optima[best].objective for optimum in optima]
     errors = _standard_errors(problem, [climb.fit for climb in climbs], best)
-    noise = SAME_OBJECTIVE * (1 + abs(basins[best].objective))
+    noise = SAME_OBJECTIVE * (1 + abs(optima[best].objective))
     if problem.told_by_height:
         tied = [i for i in allowed if behind[i] <= HARDLY_LOWER]
-        return _selection(basins, best, tied, _told_by_height(basins, tied), behind, errors)
+        return _selection(optima, best, tied, _told_by_height(optima, tied), behind, errors)
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
-    chosen = min(tied, key=lambda i: basins[i].label_frequency)
-    reason = _reason(basins, chosen, tied, behind, errors) if len(allowed) > 1 else _only_one(basins[best])
-    return _selection(basins, chosen, tied, reason + _other_way(basins, allowed), behind, errors)
+    chosen = min(tied, key=lambda i: optima[i].label_frequency)
+    reason = _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _only_one(optima[best])
+    return _selection(optima, chosen, tied, reason + _other_way(optima, allowed), behind, errors)
 
 
 def _selection(
-    basins: list[Basin], chosen: int, tied: list[int], reason: str, behind: list[float], errors: list[float]
+    optima: list[Optimum], chosen: int, tied: list[int], reason: str, behind: list[float], errors: list[float]
 ) -> Selection:
-    priors = [basins[i].class_prior for i in tied]
+    priors = [optima[i].class_prior for i in tied]
     spread = Interval(min(priors), max(priors))
     return Selection(chosen, (chosen,), tuple(tied), len(tied), spread, reason, tuple(behind), tuple(errors))
 
 
-def _told_by_height(basins: list[Basin], tied: list[int]) -> str:
+def _told_by_height(optima: list[Optimum], tied: list[int]) -> str:
     if len(tied) == 1:
-        return f"{len(basins)} optima. The highest is taken: what was observed tells it from the rest."
+        return f"{len(optima)} optima. The highest is taken: what was observed tells it from the rest."
     return (
-        f"{len(basins)} optima, of which {len(tied)} are within {HARDLY_LOWER:g} of the highest in penalised "
+        f"{len(optima)} optima, of which {len(tied)} are within {HARDLY_LOWER:g} of the highest in penalised "
         "log-likelihood; the highest is taken."
     )
 
 
-def warn_if_exchangeable(
+def warn_if_swappable(
     f: Design,
     e: Design,
     name: str,
@@ -341,7 +341,7 @@ def warn_if_exchangeable(
             )
         warn_user(
             f"{name}: classifier and propensity model see the same {f.n_columns} attributes, so the two can be "
-            f"exchanged {unchanged}. The way round that the "
+            f"swapped {unchanged}. The way round that the "
             "paper's start leads to is kept: its classifier begins as labelled against unlabelled. Name in "
             "propensity_attributes only what drives the labelling, or leave some of it out of "
             "classification_attributes.",
@@ -354,7 +354,7 @@ def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
     options = FitOptions(rules.tol, rules.max_iter, progress=rules.reporter(start.name, total))
     fit = fit_pair(problem, start.parameters, options, curvature=start.curvature)
     sums = problem.sums(fit.parameters)
-    basin = Basin(
+    optimum = Optimum(
         objective=fit.solution.value,
         log_likelihood=float(sums.log_likelihood),
         class_prior=float(sums.positives) / total,
@@ -364,42 +364,42 @@ def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
         converged=fit.converged,
         parameters=fit.parameters,
     )
-    return Climb(basin, fit, sums)
+    return Climb(optimum, fit, sums)
 
 
 def _one_way_round(problem: PairProblem, climbs: list[Climb], rules: _Rules) -> list[Climb]:
     """Return the summits the way round of the paper's, and under two penalties the others too, marked."""
-    by_paper = next((climb for climb in climbs if climb.basin.starts == ("paper",)), None)
+    by_paper = next((climb for climb in climbs if climb.optimum.starts == ("paper",)), None)
     if by_paper is None:
         by_paper = _climb(problem, the_papers_start(problem), rules)
 
     def wrong(climb: Climb) -> bool:
-        return _is_exchanged(problem, climb.fit, by_paper.fit)
+        return _is_swapped(problem, climb.fit, by_paper.fit)
 
     if problem.propensity_C == problem.C:
         right = [climb for climb in climbs if not wrong(climb)]
         turned = [_turned(problem, climb, rules) for climb in climbs if wrong(climb)]
         return right + [climb for climb in turned if not wrong(climb)] or [by_paper]
     climbs = climbs + [_turned(problem, climb, rules) for climb in climbs]
-    marked = [climb._replace(basin=replace(climb.basin, exchanged=wrong(climb))) for climb in climbs]
-    return marked if any(not climb.basin.exchanged for climb in marked) else [*marked, by_paper]
+    marked = [climb._replace(optimum=replace(climb.optimum, swapped=wrong(climb))) for climb in climbs]
+    return marked if any(not climb.optimum.swapped for climb in marked) else [*marked, by_paper]
 
 
 def _turned(problem: PairProblem, climb: Climb, rules: _Rules) -> Climb:
-    """Climb again from a summit with both models exchanged."""
-    (name,) = climb.basin.starts
-    start = exchanged_start(problem, Start(name, climb.fit.solution.parameters))
+    """Climb again from a summit with both models swapped."""
+    (name,) = climb.optimum.starts
+    start = swapped_start(problem, Start(name, climb.fit.solution.parameters))
     return _climb(problem, start._replace(name=name), rules)
 
 
-def _is_exchanged(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
-    """Whether a fit is closer to another with its models exchanged: by their probabilities for the rows."""
+def _is_swapped(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
+    """Whether a fit is closer to another with its models swapped: by their probabilities for the rows."""
     as_it_is, turned = problem.engine.total(_block_distances, problem.f, problem.e, (fit.f, fit.e), (other.f, other.e))
     return bool(turned < as_it_is)
 
 
 def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: Any) -> tuple[Any, Any]:
-    """Return how far two pairs' probabilities are apart, as they are and with those of one exchanged."""
+    """Return how far two pairs' probabilities are apart, as they are and with those of one swapped."""
     (p_f, p_e), (q_f, q_e) = (
         [sigmoid(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other)
     )
@@ -411,13 +411,13 @@ def _distinct(climbs: list[Climb], slack: float = 0.0) -> list[Climb]:
     """Return one climb to each summit, with the names of all starts that led there; heights may differ by `slack`."""
     found: list[Climb] = []
     for climb in climbs:
-        known = next((i for i, other in enumerate(found) if climb.basin.same_as(other.basin, slack)), None)
+        known = next((i for i, other in enumerate(found) if climb.optimum.same_as(other.optimum, slack)), None)
         if known is None:
             found.append(climb)
         else:
-            basin = found[known].basin
-            starts = tuple(dict.fromkeys((*basin.starts, *climb.basin.starts)))
-            found[known] = found[known]._replace(basin=replace(basin, starts=starts))
+            optimum = found[known].optimum
+            starts = tuple(dict.fromkeys((*optimum.starts, *climb.optimum.starts)))
+            found[known] = found[known]._replace(optimum=replace(optimum, starts=starts))
     return found
 
 
@@ -447,41 +447,41 @@ def _differences(X: Any, rows: Any, objective: PairObjective, points: list[Vecto
     return namespace_of(values[0]).stack([values[best] - value for value in values], axis=1)
 
 
-def _only_one(basin: Basin) -> str:
-    if len(basin.starts) == 1:
-        return f"One start ({basin.starts[0]}), so nothing to choose from; n_starts=5 looks for other optima."
-    return f"All {len(basin.starts)} starts led to the same optimum; that there is no other is not shown by that."
+def _only_one(optimum: Optimum) -> str:
+    if len(optimum.starts) == 1:
+        return f"One start ({optimum.starts[0]}), so nothing to choose from; n_starts=5 looks for other optima."
+    return f"All {len(optimum.starts)} starts led to the same optimum; that there is no other is not shown by that."
 
 
-def _other_way(basins: list[Basin], allowed: list[int]) -> str:
+def _other_way(optima: list[Optimum], allowed: list[int]) -> str:
     """Say that a higher summit was passed over because its models are the other way round."""
-    ahead = basins[allowed[0]].objective - basins[0].objective
+    ahead = optima[allowed[0]].objective - optima[0].objective
     if allowed[0] == 0:
         return ""
     return (
-        f" With classifier and propensity model exchanged there is an optimum whose penalised log-likelihood is higher "
+        f" With classifier and propensity model swapped there is an optimum whose penalised log-likelihood is higher "
         f"by {ahead:.2f}, by the penalties; the way round that the paper's start leads to is kept."
     )
 
 
-def _reason(basins: list[Basin], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:
-    told = f"{sum(not basin.exchanged for basin in basins)} optima. "
+def _reason(optima: list[Optimum], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:
+    told = f"{sum(not optimum.swapped for optimum in optima)} optima. "
     if len(tied) == 1:
         return told + "The best penalised likelihood is ahead of the rest by more than the difference's standard error."
     if chosen == tied[0]:
         return told + (
             f"{len(tied)} cannot be told apart by the labels; the one with the best penalised likelihood also has the "
-            f"lowest label frequency ({basins[tied[0]].label_frequency:.2f})."
+            f"lowest label frequency ({optima[tied[0]].label_frequency:.2f})."
         )
     return told + (
         f"This one's penalised log-likelihood is behind the best by {behind[chosen]:.2f}, within its standard error of "
         f"{errors[chosen]:.2f}: the labels cannot tell them apart. It has the lowest label frequency "
-        f"({basins[chosen].label_frequency:.2f}; the best has {basins[tied[0]].label_frequency:.2f}), which puts as "
+        f"({optima[chosen].label_frequency:.2f}; the best has {optima[tied[0]].label_frequency:.2f}), which puts as "
         "many missing labels as possible down to the labelling."
     )
 
 
-def seen_higher(problem: PairProblem, found: Basin, *, thoroughly: bool = False) -> Basin | None:
+def seen_higher(problem: PairProblem, found: Optimum, *, thoroughly: bool = False) -> Optimum | None:
     """Return what another start leads to where that is clearly higher than what was found from the paper's; else None.
 
     The look begins where all rows are positive, so that the labelling alone explains the labels: of all starts but
@@ -508,7 +508,7 @@ def seen_higher(problem: PairProblem, found: Basin, *, thoroughly: bool = False)
         if rival is None:
             return None
         climbs = climb_all(problem, [paper, rival], tol=ROUGH_GAIN, max_iter=STEPS_ON_ALL_ROWS)
-    taken = climbs[choose(problem, climbs).index].basin
+    taken = climbs[choose(problem, climbs).index].optimum
     return taken if taken.objective < found.objective - WARN_HIGHER_BY and _are_apart(taken, found) else None
 
 
@@ -518,22 +518,22 @@ def _rival(part: PairProblem, climbs: list[Climb], times: float) -> Start | None
     Each row of the part stands for `times` rows, so sums over it are less sure than the standard error of
     as many single rows.
     """
-    own = next((climb.basin for climb in climbs if PAPER in climb.basin.starts), None)
+    own = next((climb.optimum for climb in climbs if PAPER in climb.optimum.starts), None)
     selection = choose(part, climbs)
     for i, climb in enumerate(climbs):
-        other = climb.basin
-        if other.exchanged or other is own or (own is not None and not _are_apart(other, own)):
+        other = climb.optimum
+        if other.swapped or other is own or (own is not None and not _are_apart(other, own)):
             continue
         if selection.behind[i] <= np.sqrt(times) * selection.standard_error[i]:
             return Start(other.starts[0], other.parameters)
     return None
 
 
-def _are_apart(basin: Basin, other: Basin) -> bool:
-    return abs(basin.class_prior - other.class_prior) > WARN_CLASS_PRIOR_GAP
+def _are_apart(optimum: Optimum, other: Optimum) -> bool:
+    return abs(optimum.class_prior - other.class_prior) > WARN_CLASS_PRIOR_GAP
 
 
-def told_of(higher: Basin, own: Basin) -> str:
+def message_about_optima(higher: Optimum, own: Optimum) -> str:
     """Say what was seen, and what to do."""
     farther = "" if higher.converged else ", and on from there"
     return (
@@ -544,6 +544,6 @@ def told_of(higher: Basin, own: Basin) -> str:
     )
 
 
-def warn_of_higher(higher: Basin, own: Basin, name: str) -> None:
+def warn_about_higher(higher: Optimum, own: Optimum, name: str) -> None:
     """Warn that the fit that was asked for is not the best one."""
-    warn_user(f"{name}: {told_of(higher, own)} This fit is still that of the paper's start.", UserWarning)
+    warn_user(f"{name}: {message_about_optima(higher, own)} This fit is still that of the paper's start.", UserWarning)

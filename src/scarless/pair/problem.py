@@ -17,13 +17,13 @@ from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design, transposed_product
 from scarless.numerics.objectives import LogisticPair, PairObjective
 from scarless.numerics.uncertainty import PairSums
-from scarless.pair.facts import Fact
+from scarless.pair.constraints import Fact
 from scarless.pair.logistic import ridge_of
 from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
 RATE_AT_START = 0.01  # of false positives, where a climb begins
 # Of a negative that is labelled, and of one that is not: keeps an estimated rate off 0, and weighs as good as nothing.
-IMAGINED_FALSE_LABEL = 1e-4
+PSEUDO_FALSE_LABEL_WEIGHT = 1e-4
 
 
 class Audits(NamedTuple):
@@ -116,9 +116,11 @@ class PairProblem(NamedTuple):
 
     @property
     def pulls(self) -> tuple[Pull, ...]:
-        """What imaginary audits, and imaginary labels of negatives, add to the penalty."""
+        """What pseudo-observations, and imaginary labels of negatives, add to the penalty."""
         n, n_models = self.n_parameters, 1 + len(self.objective.models)
-        rates = tuple(Pull(IMAGINED_FALSE_LABEL, np.eye(n)[place.start]) for place in self.objective.places[n_models:])
+        rates = tuple(
+            Pull(PSEUDO_FALSE_LABEL_WEIGHT, np.eye(n)[place.start]) for place in self.objective.places[n_models:]
+        )
         if self.audits is None:
             return rates
         places = self.objective.places[1:n_models]
@@ -134,7 +136,7 @@ class PairProblem(NamedTuple):
         return self.engine.total(self.objective.totals, parameters)
 
     @property
-    def exchangeable(self) -> bool:
+    def swappable(self) -> bool:
         """Whether nothing but the paper's start says which of two models is the classifier.
 
         Both see the same attributes, no row has two looks, and none was checked. What is known of a share holds for
@@ -148,7 +150,7 @@ class PairProblem(NamedTuple):
         return not isinstance(self.objective, LogisticPair)
 
     @property
-    def level_is_told(self) -> bool:
+    def class_prior_is_identified(self) -> bool:
         """Whether second looks, audits or facts tell how many rows are positive, and not only the form of models."""
         return self.told_by_height and (self.seen.twice or self.seen.n_audited > 0 or bool(self.facts))
 
@@ -157,10 +159,10 @@ class PairProblem(NamedTuple):
         """The problem with each model's penalty on the other."""
         return self._replace(C=self.propensity_C, propensity_C=self.C)
 
-    def exchanged(self, parameters: Vector) -> Vector:
+    def swapped(self, parameters: Vector) -> Vector:
         """Return parameters of models that see the same columns with each in the other's place."""
         first, second = self.objective.places[:2]
-        return exchange(parameters[first], parameters[second], self.f, self.e)
+        return swap(parameters[first], parameters[second], self.f, self.e)
 
     @property
     def one_look(self) -> "PairProblem":
@@ -199,11 +201,11 @@ class PairProblem(NamedTuple):
         return self._replace(objective=objective, facts=facts)
 
     def with_audits(self, weight: float) -> "PairProblem":
-        """Return the problem with that many imaginary audits."""
-        return self._replace(audits=imagine_audits(self.engine, self.e, weight))
+        """Return the problem with that many pseudo-observations."""
+        return self._replace(audits=add_pseudo_observations(self.engine, self.e, weight))
 
     def on(self, engine: Engine) -> "PairProblem":
-        """Return the problem on other rows, with as many imaginary audits at their mean."""
+        """Return the problem on other rows, with as many pseudo-observations at their mean."""
         other = self._moved(engine, row_totals(engine))
         return other if self.audits is None else other.with_audits(self.audits.weight)
 
@@ -239,11 +241,11 @@ def changed(objective: PairObjective, **fields: Any) -> PairObjective:
 
 
 def see_the_same(f: Design, e: Design) -> bool:
-    """Whether two models see the same columns, so that they can be exchanged."""
+    """Whether two models see the same columns, so that they can be swapped."""
     return f.n_columns > 0 and np.array_equal(np.sort(f.indices), np.sort(e.indices))
 
 
-def exchange(beta_f: Vector, beta_e: Vector, f: Design, e: Design) -> Vector:
+def swap(beta_f: Vector, beta_e: Vector, f: Design, e: Design) -> Vector:
     """Return the parameters of two models that see the same columns with each model in the other's place."""
     of_f, of_e = np.argsort(f.indices), np.argsort(e.indices)
     coef_f, coef_e = np.empty(of_f.size), np.empty(of_e.size)
@@ -251,12 +253,12 @@ def exchange(beta_f: Vector, beta_e: Vector, f: Design, e: Design) -> Vector:
     return np.concatenate([coef_f, beta_e[-1:], coef_e, beta_f[-1:]])
 
 
-def imagine_audits(engine: Engine, e: Design, weight: float, *, exchangeable: bool = False) -> Audits | None:
-    """Return that many imaginary audits for the rows of an engine; None for none.
+def add_pseudo_observations(engine: Engine, e: Design, weight: float, *, swappable: bool = False) -> Audits | None:
+    """Return that many pseudo-observations for the rows of an engine; None for none.
 
-    Models that can be exchanged get none: where all positives are labelled, audits would have them change places.
+    Models that can be swapped get none: where all positives are labelled, audits would have them change places.
     """
-    if weight == 0 or exchangeable:
+    if weight == 0 or swappable:
         return None
     (sums,) = engine.total(_block_sums, e)
     return Audits(weight, sums / sums[-1])

@@ -25,7 +25,7 @@ from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored
 from scarless.pair.optima import Selection, best_fit
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import FAR, Relaxation, relax, relax_roughly
+from scarless.pair.recalibrated import FAR, Recalibration, recalibrate, recalibrate_roughly
 from scarless.pair.starts import Start, the_papers_start
 
 MIN_ROWS_FOR_CURVATURE = 10_000  # from so many on, a neighbour's Hessian is worth knowing
@@ -179,15 +179,15 @@ def _fit_near(problem: PairProblem, beside: PairFit, options: FitOptions) -> Pai
 
 
 def _fit_from(problem: PairProblem, start: Start, options: FitOptions) -> PairFit:
-    """Fit from a start; once more from the other way round where models that can be exchanged seem to have been.
+    """Fit from a start; once more from the other way round where models that can be swapped seem to have been.
 
     Where both models see the same columns, the weaker penalty draws the direction of the labels. With that in the
     propensity, the class would be the same for all rows.
     """
     fit = fit_pair(problem, start.parameters, options, curvature=start.curvature)
-    if not problem.exchangeable or _class_tells_rows_apart(problem, fit):
+    if not problem.swappable or _class_tells_rows_apart(problem, fit):
         return fit
-    turned = fit_pair(problem, problem.spread(problem.exchanged(fit.parameters)), options)
+    turned = fit_pair(problem, problem.spread(problem.swapped(fit.parameters)), options)
     return turned if _class_tells_rows_apart(problem, turned) else fit
 
 
@@ -449,14 +449,14 @@ def _reason(
     return told
 
 
-class RelaxedPairFit(NamedTuple):
-    """Two logistic models, relaxed, and how that came about."""
+class RecalibratedPairFit(NamedTuple):
+    """Two logistic models, recalibrated, and how that came about."""
 
-    problem: PairProblem  # with the columns of all members, and the penalty that the relaxed coefficients bear
+    problem: PairProblem  # with the columns of all members, and the penalty that the recalibrated coefficients bear
     f: Vector
     e: Vector
-    relaxation: Relaxation
-    possible: list[Relaxation]  # of every set of attributes that the labels leave possible
+    recalibration: Recalibration
+    possible: list[Recalibration]  # of every set of attributes that the labels leave possible
 
 
 def held_out_rows(fits: list[FoldFits], folded: FoldedRows, candidate: int) -> Engine:
@@ -464,19 +464,21 @@ def held_out_rows(fits: list[FoldFits], folded: FoldedRows, candidate: int) -> E
     return folded.judged_by([fit.models[candidate].linear(folded.engine.n_columns) for fit in fits])
 
 
-def relax_candidates(fits: list[FoldFits], folded: FoldedRows, problem: PairProblem, audits: float) -> list[FoldFits]:
+def recalibrate_candidates(
+    fits: list[FoldFits], folded: FoldedRows, problem: PairProblem, audits: float
+) -> list[FoldFits]:
     """Return the folds' fits with scale, level and propensity of each candidate as its held-out labels like them."""
-    relaxed = [FoldFits(list(fit.models), fit.converged) for fit in fits]
+    recalibrated = [FoldFits(list(fit.models), fit.converged) for fit in fits]
     sees_all = problem.e.indices.size == problem.engine.n_columns
     for candidate in range(len(fits[0].models)):
         of_folds = [fit.models[candidate] for fit in fits]
         hold = np.mean([each.objective.split(each.parameters)[1] for each in of_folds], axis=0) if sees_all else None
         judged = problem._replace(engine=held_out_rows(fits, folded, candidate))
-        found = relax_roughly(judged, audits=audits, hold=hold)
-        for fit, each in zip(relaxed, of_folds, strict=True):
+        found = recalibrate_roughly(judged, audits=audits, hold=hold)
+        for fit, each in zip(recalibrated, of_folds, strict=True):
             f = found.of_linear(each.objective.split(each.parameters)[0])
             fit.models[candidate] = each._replace(parameters=np.concatenate([f, found.e]))
-    return relaxed
+    return recalibrated
 
 
 def combine(
@@ -485,44 +487,44 @@ def combine(
     folded: FoldedRows,
     audits: float,
     possible: tuple[int, ...],
-) -> RelaxedPairFit:
-    """Relax each member, take the mean of their logits, and relax that once more; one member alone is relaxed once.
+) -> RecalibratedPairFit:
+    """Recalibrate each member, take the mean of their logits, and recalibrate that once more; one member alone is recalibrated once.
 
     Each member comes with its fit to all rows and its number among the candidates. `possible` are candidates that are
-    relaxed for the sake of intervals, the members among them.
+    recalibrated for the sake of intervals, the members among them.
     """
     problem, n_columns = members[0][0], folded.engine.n_columns
     hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e.indices.size == n_columns else None
 
-    def relaxed(rows: Engine) -> Relaxation:
-        return relax(problem._replace(engine=rows), audits=audits, hold=hold)
+    def recalibrated(rows: Engine) -> Recalibration:
+        return recalibrate(problem._replace(engine=rows), audits=audits, hold=hold)
 
     beta = np.zeros(n_columns + 1)
-    found: list[Relaxation] = []
+    found: list[Recalibration] = []
     for own, fit, candidate in members:
-        found.append(relaxed(held_out_rows(fits, folded, candidate)))
+        found.append(recalibrated(held_out_rows(fits, folded, candidate)))
         beta[np.append(own.f.indices, n_columns)] += found[-1].of_linear(fit.f) / len(members)
     last = found[0]
     if len(members) > 1:
         judges = [[fit.models[candidate].linear(n_columns) for fit in fits] for *_, candidate in members]
-        last = relaxed(folded.engine.derive(_mean_logits, judges, found, keep=True))
+        last = recalibrated(folded.engine.derive(_mean_logits, judges, found, keep=True))
         beta = last.of_linear(beta)
     columns = np.unique(np.concatenate([own.f.indices for own, *_ in members]))
     bears = float(np.mean([own.C * each.slope**2 for (own, *_), each in zip(members, found, strict=True)]))
     whole = problem.seeing(Design.of(columns))._replace(C=bears * (last.slope**2 if len(members) > 1 else 1.0))
     chosen = {candidate for *_, candidate in members}
-    others = [relaxed(held_out_rows(fits, folded, other)) for other in possible if other not in chosen]
-    return RelaxedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, [*found, *others])
+    others = [recalibrated(held_out_rows(fits, folded, other)) for other in possible if other not in chosen]
+    return RecalibratedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, [*found, *others])
 
 
-def _mean_logits(X: Any, rows: Rows, judges: list[list[Vector]], found: list[Relaxation]) -> dict[str, Any]:
-    """Return the mean of some candidates' held-out logits, each relaxed."""
+def _mean_logits(X: Any, rows: Rows, judges: list[list[Vector]], found: list[Recalibration]) -> dict[str, Any]:
+    """Return the mean of some candidates' held-out logits, each recalibrated."""
     judged = [held_out_logits(X, rows, models) for models in judges]
-    relaxed = [relaxation(each["u"]) for each, relaxation in zip(judged, found, strict=True)]
-    return {"u": sum(relaxed) / len(relaxed), "w": judged[0]["w"]}
+    recalibrated = [recalibration(each["u"]) for each, recalibration in zip(judged, found, strict=True)]
+    return {"u": sum(recalibrated) / len(recalibrated), "w": judged[0]["w"]}
 
 
-def relax_choice(
+def recalibrate_choice(
     problem: PairProblem, fit: PairFit, models: list[Candidate], folded: FoldedRows
 ) -> tuple[PairProblem, PairFit]:
     """Estimate scale and level of a choice anew from logits of rows that its folds' models have not seen.
@@ -531,8 +533,8 @@ def relax_choice(
     were where that does not converge.
     """
     judged = folded.judged_by([each.linear(folded.engine.n_columns) for each in models])
-    relaxed = relax_roughly(problem._replace(engine=judged), start=fit.e)
-    if not relaxed.converged:
+    recalibrated = recalibrate_roughly(problem._replace(engine=judged), start=fit.e)
+    if not recalibrated.converged:
         return problem, fit
-    moved = np.concatenate([relaxed.of_linear(fit.f), relaxed.e])
-    return problem._replace(C=problem.C * relaxed.slope**2), fit.at(moved)
+    moved = np.concatenate([recalibrated.of_linear(fit.f), recalibrated.e])
+    return problem._replace(C=problem.C * recalibrated.slope**2), fit.at(moved)

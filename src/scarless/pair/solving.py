@@ -258,7 +258,7 @@ class PenalisedProblem:
             tol=tol,
             max_iter=max_iter,
             rounding=self._rounding,
-            # A convex objective has one basin, and with a penalty no plateau: nothing to be careful of.
+            # A convex objective has one optimum, and with a penalty no plateau: nothing to be careful of.
             longest=np.inf if self.objective.convex and not may_diverge else 1.0,
             matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
             may_diverge=may_diverge,

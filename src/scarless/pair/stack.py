@@ -1,4 +1,4 @@
-"""What a stack is made of: classifiers that have not seen the labels that they are judged by, each relaxed.
+"""What a stack is made of: classifiers that have not seen the labels that they are judged by, each recalibrated.
 
 Beside them, the spread of what they think of a row, and the search for columns that drive the labelling where nobody
 named any.
@@ -22,7 +22,7 @@ from scarless.numerics.likelihood import log_likelihood_of_probabilities, softpl
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, LogisticPair
-from scarless.numerics.relaxed import columns_of_propensities
+from scarless.numerics.recalibrated import columns_of_propensities
 from scarless.numerics.scores import RankingGap, ranking_gap
 from scarless.pair.cross_fit import Tell, held_out, judged, logit_of
 from scarless.pair.crossed import (
@@ -36,15 +36,15 @@ from scarless.pair.crossed import (
 )
 from scarless.pair.folds import Fold, FoldedRows
 from scarless.pair.logistic import Training, as_targets, block_logits, constant_model, engine_of, fit_targets, ridge_of
-from scarless.pair.problem import PairProblem, changed, imagine_audits
-from scarless.pair.relaxed import FAR, Relaxation, relax
+from scarless.pair.problem import PairProblem, add_pseudo_observations, changed
+from scarless.pair.recalibrated import FAR, Recalibration, recalibrate
 from scarless.pair.search import (
     Grid,
     Path,
     fits_without,
     held_out_rows,
     held_out_sums,
-    relax_candidates,
+    recalibrate_candidates,
     results_of,
     select,
     walk_to,
@@ -73,16 +73,16 @@ class Member:
     name: str
     attributes: str
     u: Vector  # logits of the training rows, by fits that have not seen them
-    relaxation: Relaxation
-    logits: Callable[[Any], Vector]  # of other rows, not relaxed
+    recalibration: Recalibration
+    logits: Callable[[Any], Vector]  # of other rows, not recalibrated
     model: Any
     n_iter: int
     weight: float = 1.0  # in the mean of the members; 0 where it ranks held-out labels worse than the naive model
 
     @property
     def f(self) -> Vector:
-        """Relaxed probabilities of the training rows."""
-        return np.asarray(expit(self.relaxation(self.u)))
+        """Recalibrated probabilities of the training rows."""
+        return np.asarray(expit(self.recalibration(self.u)))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Linear:
 def mean_logits(members: Sequence[Member], logits: list[Vector] | None = None) -> Vector:
     """Return the logit of the members' mean probability: of training rows, or of rows with these logits."""
     logits = [member.u for member in members] if logits is None else logits
-    f = [expit(member.relaxation(u)) for member, u in zip(members, logits, strict=True)]
+    f = [expit(member.recalibration(u)) for member, u in zip(members, logits, strict=True)]
     return logit_of(np.average(f, axis=0, weights=[member.weight for member in members]))
 
 
@@ -139,26 +139,26 @@ def logistic_member(
     engine = engine_of(training.X, **row_values(problem), w=training.weight)
     folded, grid = FoldedRows.of(engine, folds), Grid(_CS, np.array([options.propensity_C]))
     by_height = problem.told_by_height
-    exchangeable = not by_height and bool(np.isin(f_columns, problem.e.indices).all())
+    swappable = not by_height and bool(np.isin(f_columns, problem.e.indices).all())
     problem = on_rows(problem, engine, changed(problem.objective, f=Design.of(f_columns)))
     if not by_height:
-        audits = imagine_audits(engine, problem.e, options.audits, exchangeable=exchangeable)
+        audits = add_pseudo_observations(engine, problem.e, options.audits, swappable=swappable)
         problem = problem._replace(audits=audits)
     path = Path(0, problem)
     settings: dict[str, Any] = {"tol": _PATH_TOL, "max_iter": options.max_iter}
     fits = fits_without([path], grid, [folded.to_fit(fold) for fold in range(folded.n_folds)], **settings)
-    candidates = fits if by_height else relax_candidates(fits, folded, problem, options.audits)
+    candidates = fits if by_height else recalibrate_candidates(fits, folded, problem, options.audits)
     sums = held_out_sums(candidates, folded)
     results = results_of([path], grid, sums, [attributes], tested=problem.weight, n_standard_errors=2.0)
     chosen = select(results, combine=not by_height, by_score=by_height).index
     C, propensity_C = grid.pairs()[chosen]
     fit = walk_to(path, grid, C, propensity_C, **settings)
     judged = held_out_rows(fits, folded, chosen)
-    hold, start = fit.e if exchangeable else None, fit.e if by_height else None
+    hold, start = fit.e if swappable else None, fit.e if by_height else None
     settings = {"audits": options.audits, "known": options.known}
-    relaxation = relax(problem._replace(engine=judged), hold=hold, start=start, **settings)
+    recalibration = recalibrate(problem._replace(engine=judged), hold=hold, start=start, **settings)
     linear, u = Linear(f_columns, fit.f, C), judged.collect(_logits)
-    return Member(name, attributes, u, relaxation, linear, linear, max(fit.solution.n_iter, 1))
+    return Member(name, attributes, u, recalibration, linear, linear, max(fit.solution.n_iter, 1))
 
 
 def _logits(X: Any, rows: Rows) -> Vector:
@@ -171,8 +171,8 @@ def naive_member(training: Training, problem: PairProblem, folds: list[Fold], op
     rows = _FoldedTraining.of(training, columns, folds)
     (fit,) = _linear_path(rows, 1.0, (options.C,), np.ones(columns.size), options)
     linear = Linear(columns, fit.beta, options.C)
-    relaxation = relaxed_logits(training, problem, fit.held_out, folds, options)
-    return Member(NAIVE, "all", fit.held_out, relaxation, linear, linear, 1)
+    recalibration = recalibrated_logits(training, problem, fit.held_out, folds, options)
+    return Member(NAIVE, "all", fit.held_out, recalibration, linear, linear, 1)
 
 
 def nameless_logistic_member(
@@ -204,7 +204,7 @@ def nameless_logistic_member(
     beta = np.sum([part * each.beta for part, each in zip(parts, candidates, strict=True)], axis=0)
     best = candidates[int(np.argmax(values))]
     linear = Linear(columns, beta, best.C)
-    return Member(name, attributes, u, relaxed_logits(training, problem, u, folds, options), linear, linear, 1)
+    return Member(name, attributes, u, recalibrated_logits(training, problem, u, folds, options), linear, linear, 1)
 
 
 def judge_by_naive(members: list[Member], naive: Member, training: Training, folds: list[Fold]) -> list[Member]:
@@ -310,9 +310,9 @@ def _linear(X: Any, beta: Vector) -> Vector:
     return np.asarray(X @ beta[:-1], dtype=np.float64) + beta[-1]
 
 
-def relaxed_logits(
+def recalibrated_logits(
     training: Training, problem: PairProblem, u: Vector, folds: list[Fold], options: CrossOptions
-) -> Relaxation:
+) -> Recalibration:
     """Return scale and level of held-out logits, with the problem's propensities, as all that was observed likes them.
 
     Where nobody named a propensity attribute, the propensity follows the class's logit. One label of each row does not
@@ -321,9 +321,9 @@ def relaxed_logits(
     columns = columns_of_propensities(problem.objective)
     judged = with_values(judged_problem(training, problem, columns, folds), u=u)
     settings: dict[str, Any] = {"audits": options.audits, "known": options.known, "merge": True}
-    if not (options.follow and problem.level_is_told):
-        return relax(judged, follow=options.follow, **settings)
-    found = [relax(judged, follow=follow, **settings) for follow in FOLLOWS_TRIED]
+    if not (options.follow and problem.class_prior_is_identified):
+        return recalibrate(judged, follow=options.follow, **settings)
+    found = [recalibrate(judged, follow=follow, **settings) for follow in FOLLOWS_TRIED]
     return max(found, key=lambda each: each.log_likelihood)
 
 
@@ -349,20 +349,20 @@ def cross_fit_member(
     tell: Tell,
 ) -> Member:
     """Cross-fit any classifier together with logistic propensities."""
-    following = bool(options.follow) and problem.level_is_told
+    following = bool(options.follow) and problem.class_prior_is_identified
     plain = replace(options, follow=0.0) if following else options
     crossed = cross_fit(classifier, training, problem, f_columns, folds, plain, tell)
-    fit, steps, relaxation = crossed.fit, len(crossed.fit.log_likelihood), crossed.relaxation
+    fit, steps, recalibration = crossed.fit, len(crossed.fit.log_likelihood), crossed.recalibration
     if following:
-        relaxation = relaxed_logits(training, problem, fit.u, folds, options)
-    return Member(name, attributes, fit.u, relaxation, crossed.plain_logits, crossed, steps)
+        recalibration = recalibrated_logits(training, problem, fit.u, folds, options)
+    return Member(name, attributes, fit.u, recalibration, crossed.plain_logits, crossed, steps)
 
 
 _ROWS = 1024  # whose mixtures are sorted at a time
 
 
 def row_intervals(
-    logits: list[Vector], relaxations: list[Relaxation], level: float, *, v: Vector | None = None
+    logits: list[Vector], recalibrations: list[Recalibration], level: float, *, v: Vector | None = None
 ) -> Matrix:
     """Return the ends of each row's interval for `f`: models in equal shares, each at all its levels.
 
@@ -371,30 +371,30 @@ def row_intervals(
     What the labels cannot tell of the level, and what the models differ in, is in it; the noise of each model's
     direction is not.
     """
-    weight = np.concatenate([each.levels.doubtful_weight for each in relaxations]) / len(relaxations)
+    weight = np.concatenate([each.grid.doubtful_weight for each in recalibrations]) / len(recalibrations)
     tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
     out = np.empty((logits[0].size, 2))
     for start in range(0, out.shape[0], _ROWS):
         rows = slice(start, start + _ROWS)
-        values = np.hstack([_at_levels(each, u, v, rows) for each, u in zip(relaxations, logits, strict=True)])
+        values = np.hstack([_at_levels(each, u, v, rows) for each, u in zip(recalibrations, logits, strict=True)])
         out[rows] = expit(_weighted_quantiles(values, weight, tails))
     return out
 
 
 def draw_posteriors(
-    logits: list[Vector], relaxations: list[Relaxation], v: Vector, priors: Vector, rng: np.random.Generator
+    logits: list[Vector], recalibrations: list[Recalibration], v: Vector, priors: Vector, rng: np.random.Generator
 ) -> Matrix:
     """Draw each row's chance to be positive without a label, at each of these class priors by one of the models."""
-    model, out = rng.integers(len(relaxations), size=priors.size), np.empty((v.size, priors.size))
-    for j, (u, relaxation) in enumerate(zip(logits, relaxations, strict=True)):
+    model, out = rng.integers(len(recalibrations), size=priors.size), np.empty((v.size, priors.size))
+    for j, (u, recalibration) in enumerate(zip(logits, recalibrations, strict=True)):
         mine = model == j
-        out[:, mine] = expit(relaxation.posterior_logits(u, v, priors[mine]))
+        out[:, mine] = expit(recalibration.posterior_logits(u, v, priors[mine]))
     return out
 
 
-def _at_levels(relaxation: Relaxation, u: Vector, v: Vector | None, rows: slice) -> Matrix:
-    at = relaxation.at_levels(u[rows])
-    return at if v is None else at - softplus(relaxation.propensity_at_levels(v[rows]))
+def _at_levels(recalibration: Recalibration, u: Vector, v: Vector | None, rows: slice) -> Matrix:
+    at = recalibration.at_levels(u[rows])
+    return at if v is None else at - softplus(recalibration.propensity_at_levels(v[rows]))
 
 
 def _weighted_quantiles(values: Matrix, weight: Vector, shares: Vector) -> Matrix:

@@ -69,13 +69,13 @@ def make_starts(problem: PairProblem, asked: Any, rng: np.random.Generator) -> l
     """Return the starts that were asked for: a number of them, or a list of names and class priors.
 
     Models that see the same attributes under different penalties make one problem with that whose penalties are
-    swapped: what is an optimum of one is, with both models exchanged, one of the other. So that both problems find the
-    same, the starts of the other, exchanged, are added.
+    swapped: what is an optimum of one is, with both models swapped, one of the other. So that both problems find the
+    same, the starts of the other, swapped, are added.
     """
-    if not problem.exchangeable or problem.propensity_C == problem.C:
+    if not problem.swappable or problem.propensity_C == problem.C:
         return _asked_for(problem, asked, rng)
     others = _asked_for(problem.mirrored, asked, deepcopy(rng))
-    return _asked_for(problem, asked, rng) + [exchanged_start(problem, start) for start in others]
+    return _asked_for(problem, asked, rng) + [swapped_start(problem, start) for start in others]
 
 
 def starts_by_evidence(problem: PairProblem, asked: int) -> list[Start]:
@@ -86,10 +86,10 @@ def starts_by_evidence(problem: PairProblem, asked: int) -> list[Start]:
     be higher.
     """
     one, named = problem.one_look, [the_papers_start, all_labelled_start, all_positive_start]
-    starts = [make(one) for make in (named[:1] if problem.exchangeable else named)]
+    starts = [make(one) for make in (named[:1] if problem.swappable else named)]
     if problem.seen.n_audited > 0 and (audited := _audited_start(one)) is not None:
         starts.insert(0, audited)
-    if not problem.exchangeable and asked > 1:
+    if not problem.swappable and asked > 1:
         alone = all_positive_start(one).parameters[one.f.n_parameters :]
         for share in _between(one, np.arange(1, asked) / asked):
             parameters = np.concatenate([constant_model(one.f, float(share)), alone])
@@ -115,9 +115,9 @@ def _audited_start(problem: PairProblem) -> Start | None:
     return Start("audits", np.concatenate([f, propensity_start(engine, problem.e, C=problem.propensity_C)]))
 
 
-def exchanged_start(problem: PairProblem, start: Start) -> Start:
+def swapped_start(problem: PairProblem, start: Start) -> Start:
     """Return a start with each model in the other's place."""
-    return Start(f"{start.name}, exchanged", problem.exchanged(start.parameters))
+    return Start(f"{start.name}, swapped", problem.swapped(start.parameters))
 
 
 def _asked_for(problem: PairProblem, asked: Any, rng: np.random.Generator) -> list[Start]:

@@ -18,14 +18,14 @@ from scarless.checks.options import shown
 from scarless.checks.tables import in_files
 from scarless.models import PUClassifier
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
-from scarless.models.predict_to import predict_to, propensity_is_fact
+from scarless.models.predict_to import predict_to, propensity_is_known
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
 from scarless.models.summary import Summary, attribute_names
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import warn_user
-from scarless.pair.facts import labelling_of
+from scarless.pair.constraints import labelling_of
 from scarless.raw.origins import Origin, in_raw_units, trace_origins
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import arranged, as_frame, numbers_again, read_numbers, refuse_huge, refuse_twins, scales_of
@@ -297,7 +297,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def _propensity_is_fact(self) -> bool:
-        return propensity_is_fact(self.estimator_)
+        return propensity_is_known(self.estimator_)
 
     def columns_of(self, column: str) -> NDArray[np.intp]:
         """Return the positions of the prepared columns that come from a raw one."""
@@ -379,10 +379,12 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self._refuse_gaps(X, s)
         return np.asarray(self.estimator_fitted.draw_posteriors(self.prepare(X), s, **given))
 
-    @_has("left_out_logits")
-    def left_out_logits(self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None) -> tuple[Vector, Vector]:
+    @_has("out_of_fold_logits")
+    def out_of_fold_logits(
+        self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> tuple[Vector, Vector]:
         """Return the logits of class and propensity of the rows of the fit, as models without each row have them."""
-        u, v = self.estimator_fitted.left_out_logits(self.prepare(X), s, sample_weight=sample_weight)
+        u, v = self.estimator_fitted.out_of_fold_logits(self.prepare(X), s, sample_weight=sample_weight)
         return u, v
 
     @_has("detection_curve")

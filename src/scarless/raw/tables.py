@@ -295,12 +295,12 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
                 raise ValueError(f"Column {str(name)!r} holds no number, though --number names it. Leave that out.")
             if found.verdict == "number" or name in number:
                 changed[name] = found.values
-                notes.append(told_of_numbers(str(name), found) if found.odd else _told_of_commas(str(name)))
+                notes.append(message_about_numbers(str(name), found) if found.odd else _message_about_commas(str(name)))
             elif found.verdict == "ask":
                 questions.append(question_of(str(name), found))
             elif found.verdict == "text":
                 changed[name] = _as_categories(X[name])
-                notes.append(_told_of_text(str(name), found))
+                notes.append(_message_about_text(str(name), found))
     return replaced(X, changed), notes, questions
 
 
@@ -324,7 +324,7 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
         changed[name] = found.values
         odd = [each for each in found.odd if read_cell(each[1]).form != "missing"]  # words for that need no warning
         if odd:
-            warn_user(told_of_numbers(str(name), found._replace(odd=odd), again=True), UserWarning)
+            warn_user(message_about_numbers(str(name), found._replace(odd=odd), again=True), UserWarning)
     return replaced(X, changed)
 
 
@@ -382,7 +382,7 @@ def holds_no_numbers(column: Any) -> bool:
     return not str(column.dtype).lower().startswith(("int", "uint", "float", "double", "bool", "sparse", "halffloat"))
 
 
-def told_of_numbers(name: str, found: ColumnRead, *, again: bool = False) -> str:
+def message_about_numbers(name: str, found: ColumnRead, *, again: bool = False) -> str:
     """Say which cells of a column of numbers are no plain numbers, and what they are taken for."""
     read = [(row, cell, value) for row, cell, value in found.odd if not np.isnan(value)]
     gone = _gone(found)
@@ -399,7 +399,7 @@ def told_of_numbers(name: str, found: ColumnRead, *, again: bool = False) -> str
     return f"Column {name!r} is read as numbers. {cells}; {'; '.join(parts)} (rows are counted from 1).{change}"
 
 
-def _told_of_commas(name: str) -> str:
+def _message_about_commas(name: str) -> str:
     return f"Column {name!r} is read as numbers with a decimal comma."
 
 
@@ -414,7 +414,7 @@ def question_of(name: str, found: ColumnRead) -> str:
     )
 
 
-def _told_of_text(name: str, found: ColumnRead) -> str:
+def _message_about_text(name: str, found: ColumnRead) -> str:
     return (
         f"Column {name!r} is read as text: most of its cells are numbers, but {found.n_unreadable:,} of "
         f"{found.n_cells:,} are classes or codes: {_shown(_gone(found))} (rows are counted from 1). If it is a number, "

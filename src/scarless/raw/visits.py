@@ -14,7 +14,7 @@ from scarless.checks.looks import check_looks, is_names
 from scarless.checks.options import shown
 from scarless.engines.base import Several
 from scarless.numerics.arrays import Mask, Matrix
-from scarless.pair.facts import labelling_of
+from scarless.pair.constraints import labelling_of
 from scarless.raw.origins import Origin
 
 

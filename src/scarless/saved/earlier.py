@@ -17,12 +17,14 @@ from scarless.models.scar import SCARClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import LogisticPair
+from scarless.pair.constraints import Labelling, PseudoObservations
 from scarless.pair.crossed import Crossed
-from scarless.pair.facts import ImaginaryAudits, Labelling
 from scarless.pair.fitted import FittedPair, StackSource
 from scarless.pair.inference import PairInference
+from scarless.pair.optima import Optimum
 from scarless.pair.problem import PairProblem, see_the_same
-from scarless.pair.relaxed import Levels, Relaxation
+from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
+from scarless.pair.stack import Member
 
 _CLASSES: dict[str, type] = {
     model.__name__: model
@@ -71,6 +73,26 @@ _FOLDS = ("cross_fit", "n_folds")  # earlier names of `cv`
 _GONE = ("solver", "relax", "refit", "slope_tol", "window", "start", "_f_learner", "_e_learner")
 
 
+# Attributes that have another name today, by class and earlier name.
+_RENAMED: dict[type, dict[str, str]] = {
+    Crossed: {"relaxation": "recalibration"},
+    FittedPair: {"levels": "grids", "relaxation": "recalibration"},
+    Member: {"relaxation": "recalibration"},
+    Optimum: {"exchanged": "swapped"},
+    PairInference: {"exchangeable": "swappable"},
+    Recalibration: {"levels": "grid"},
+    SAREMClassifier: {"basins_": "optima_", "higher_basin_": "higher_optimum_", "relaxation_": "recalibration_"},
+    SAREMClassifierCV: {
+        "basins_": "optima_",
+        "higher_basin_": "higher_optimum_",
+        "relax": "recalibrate",
+        "relaxation_": "recalibration_",
+    },
+    SARStackingClassifier: {"relaxation_": "recalibration_"},
+    StackSource: {"relaxation": "recalibration"},
+}
+
+
 class NoLongerFitted(ValueError):
     """A model of an earlier version whose predictions today's classes cannot compute."""
 
@@ -80,6 +102,7 @@ def renew(value: Any) -> None:
     held = getattr(value, "__dict__", None)
     if type(held) is not dict:
         return
+    _rename(value, held)
     if isinstance(value, LooksLikelihood) and "e" in held:
         held["models"] = held.pop("e")
     elif isinstance(value, PairInference) and "beta_f" in held:
@@ -94,6 +117,15 @@ def renew(value: Any) -> None:
         name, state = state_of_today(type(value).__name__, held)
         if type(value) is not _CLASSES[name]:
             value.__class__ = _CLASSES[name]
+        held.clear()
+        held.update(state)
+
+
+def _rename(value: Any, held: dict[str, Any]) -> None:
+    """Give attributes of an earlier version the names that they have today, in place and in their order."""
+    names = _RENAMED.get(type(value), {})
+    if names.keys() & held.keys():
+        state = {names.get(name, name): item for name, item in held.items()}
         held.clear()
         held.update(state)
 
@@ -139,7 +171,7 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
     if "imaginary_audits" in state:
         audits = state.pop("imaginary_audits")
         if audits != _AUDITS[name]:
-            state["known"] = [*(state.get("known") or ()), ImaginaryAudits(audits)]
+            state["known"] = [*(state.get("known") or ()), PseudoObservations(audits)]
     state = _with_coefficients(state) if name == "PublishedEMClassifier" else _with_pair(name, state)
     return name, _with_defaults(_CLASSES[name], state)
 
@@ -154,8 +186,8 @@ def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
     inference, crossed, looks = (held.get(key) for key in ("_inference", "_crossed", "_looks"))
     for part in (inference, crossed, held.get("_looks_found")):
         renew(part)
-    common: dict[str, Any] = {"levels": held.get("_levels", ()), "n_groups": held.get("_n_groups", 0), "looks": looks}
-    common["relaxation"] = state.get("relaxation_")
+    common: dict[str, Any] = {"grids": held.get("_levels", ()), "n_groups": held.get("_n_groups", 0), "looks": looks}
+    common["recalibration"] = state.get("recalibration_")
     if inference is not None:
         e_columns = held.get("_e_columns", inference.e.indices)
         sums = inference.sums
@@ -172,10 +204,10 @@ def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
     source: Any = crossed
     if crossed is not None:
         objective, parameters = crossed.objective, crossed.parameters
-        common["relaxation"] = crossed.relaxation
+        common["recalibration"] = crossed.recalibration
     elif "members_" in state:
         template = LogisticPair(Design.of(np.arange(0)), Design.of(held["_e_columns"]))
-        source = StackSource.of(state["members_"], state["relaxation_"], template)
+        source = StackSource.of(state["members_"], state["recalibration_"], template)
         objective, parameters = source.objective, source.parameters
     if source is not None:
         names = ("_weight", "weight"), ("_labelled", "labelled"), ("_judged", "judged"), ("_digest", "digest")
@@ -200,7 +232,7 @@ def _inference(held: dict[str, Any]) -> dict[str, Any]:
         **{name: held[name] for name in ("C", "propensity_C", "n_rows", "information", "expected", "noise")},
         "sums": sums.of_one_look() if isinstance(objective, LogisticPair) else sums,
         "added": np.diag(problem.ridge) if added is None and held["information"] is not None else added,
-        "exchangeable": bool(held.get("either_way", same)),
+        "swappable": bool(held.get("either_way", same)),
         "ridge": problem.ridge,
         "pulls": problem.pulls,
         **{name: held.get(name, default) for name, default in _GROUPS.items()},
@@ -219,7 +251,7 @@ def _crossed(held: dict[str, Any]) -> dict[str, Any]:
     if "objective" not in state:
         seen = Design.of(np.arange(0 if state["learned"] is not None else np.size(state["e_columns"])))
         template, given = LogisticPair(Design.of(np.arange(0)), seen), state["learned"] is not None
-        state["objective"], state["parameters"] = state["relaxation"].on_table_of_logits(template, given=given)
+        state["objective"], state["parameters"] = state["recalibration"].on_table_of_logits(template, given=given)
     return state
 
 
@@ -234,12 +266,12 @@ def _crossed_to_looks(held: dict[str, Any]) -> dict[str, Any]:
     tilt[np.searchsorted(held["columns"], held["shared"])] = held["added"] / slope
     prior = np.array([np.average(expit(shift + slope * fit.u), weights=fit.weight)])
     none = np.zeros(1)
-    levels = Levels(prior, none, none, none, np.array([shift]), np.array([slope]), np.zeros(1, dtype=bool))
+    grid = ClassPriorGrid(prior, none, none, none, np.array([shift]), np.array([slope]), np.zeros(1, dtype=bool))
     value = fit.log_likelihood[fit.best] * float(fit.weight.sum())
     return {
         "fit": fit,
         "learned": None,
-        "relaxation": Relaxation(0.0, shift, slope, others, float(prior[0]), 0.0, value, levels, True),
+        "recalibration": Recalibration(0.0, shift, slope, others, float(prior[0]), 0.0, value, grid, True),
         "f_columns": held["f_columns"],
         "e_columns": held["columns"],
         "objective": held["objective"],

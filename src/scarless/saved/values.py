@@ -107,8 +107,8 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         yield "beta", np.shape(value.beta), (np.size(value.columns) + 1,)
     if isinstance(value, Crossed):
         yield "parameters", np.shape(value.parameters), (value.objective.n_parameters,)
-        constants = len(value.objective.models) * (int(value.relaxation.follow != 0) + (value.learned is not None))
-        yield "relaxation.e", np.shape(value.relaxation.e), (value.objective.n_parameters - 2 - constants,)
+        constants = len(value.objective.models) * (int(value.recalibration.follow != 0) + (value.learned is not None))
+        yield "recalibration.e", np.shape(value.recalibration.e), (value.objective.n_parameters - 2 - constants,)
         if value.tilt is not None:
             yield "tilt", np.shape(value.tilt), (np.size(value.e_columns) + 1,)
 

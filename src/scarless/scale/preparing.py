@@ -42,7 +42,7 @@ class FilePreparation(BaseEstimator):
 
     - Numbers (and truth values, as 0 and 1) are standardised. A gap becomes the mean, with a column beside that says
       so: without a penalty, the median would change nothing but that column's coefficient.
-    - Text and categories with up to `most_levels` values: a column for each, of two only one. Missing is a value of its
+    - Text and categories with up to `max_categories` values: a column for each, of two only one. Missing is a value of its
       own; a value that was not seen in the fit is none of them. Text in dictionaries is read as such.
     - Beside numbers with a long tail, as incomes have, their logarithm: a second pass over these columns measures it.
       Of a column with zeros it is :math:`\log(1 + x/m)`, `m` the geometric mean of what is above 0.
@@ -53,7 +53,7 @@ class FilePreparation(BaseEstimator):
 
     Parameters
     ----------
-    most_levels : int, default=40
+    max_categories : int, default=40
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class FilePreparation(BaseEstimator):
         Each raw column, and what is made of it.
     """
 
-    def __init__(self, *, most_levels: int = MOST_LEVELS) -> None:
-        self.most_levels = most_levels
+    def __init__(self, *, max_categories: int = MOST_LEVELS) -> None:
+        self.max_categories = max_categories
 
     def fit(self, X: ParquetRows, label: str | Several | None = None, weight: str | None = None) -> Self:
         """Look at all rows once.
@@ -84,8 +84,8 @@ class FilePreparation(BaseEstimator):
             )
         plan = X.plan(label, weight, raw=True)
         program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
-        lanes = find_executor(X.scheduler).map(facts_of_lane, program, plan.lanes, (self.most_levels,))
-        facts = reduce(lambda one, other: _joined(one, other, self.most_levels), lanes)
+        lanes = find_executor(X.scheduler).map(facts_of_lane, program, plan.lanes, (self.max_categories,))
+        facts = reduce(lambda one, other: _joined(one, other, self.max_categories), lanes)
         self._refuse_many(facts)
         tails = _tails(X, facts)
         columns = _with_names_of_their_own([recipe_of(name, each, tails.get(name)) for name, each in facts.items()])
@@ -98,7 +98,7 @@ class FilePreparation(BaseEstimator):
         many = [name for name, each in facts.items() if each.many]
         if many:
             raise ValueError(
-                f"{', '.join(map(repr, many))}: text with more than {self.most_levels} different values, of which no "
+                f"{', '.join(map(repr, many))}: text with more than {self.max_categories} different values, of which no "
                 "columns are made. Leave it out with ParquetRows(folder, columns=[...]); or put its values into groups "
                 "(a region for a postcode, a chapter for a code), or write it as a number where it has an order."
             )
@@ -296,15 +296,15 @@ def _open_prepared(X: PreparedRows, y: Any = None, sample_weight: Any = None) ->
     return PartitionedEngine(X.plan(y, sample_weight), find_executor(X.scheduler), X.cache, passes)
 
 
-def facts_of_lane(program: Program, lane: tuple[Part, ...], most_levels: int) -> dict[str, Facts]:
+def facts_of_lane(program: Program, lane: tuple[Part, ...], max_categories: int) -> dict[str, Facts]:
     """Return what a run of partitions tells of each column; nothing of them is kept."""
-    found = [_facts_of(part.source, most_levels) for part in lane]
-    return reduce(lambda one, other: _joined(one, other, most_levels), found)
+    found = [_facts_of(part.source, max_categories) for part in lane]
+    return reduce(lambda one, other: _joined(one, other, max_categories), found)
 
 
-def _facts_of(source: RowGroups, most_levels: int) -> dict[str, Facts]:
+def _facts_of(source: RowGroups, max_categories: int) -> dict[str, Facts]:
     table, where = source.read(dictionaries=True), f"{source.path}, {source.place}"
-    return {name: facts_of_column(table.column(name), name, where, most_levels) for name in source.names}
+    return {name: facts_of_column(table.column(name), name, where, max_categories) for name in source.names}
 
 
 def _tails(X: ParquetRows, facts: dict[str, Facts]) -> dict[str, Moments]:
@@ -329,8 +329,8 @@ def tails_of_lane(program: Program, lane: tuple[Part, ...], tails: dict[str, Tai
     return found
 
 
-def _joined(one: dict[str, Facts], other: dict[str, Facts], most_levels: int) -> dict[str, Facts]:
-    return {name: facts.and_those(other[name], name, most_levels) for name, facts in one.items()}
+def _joined(one: dict[str, Facts], other: dict[str, Facts], max_categories: int) -> dict[str, Facts]:
+    return {name: facts.and_those(other[name], name, max_categories) for name, facts in one.items()}
 
 
 def _with_names_of_their_own(columns: list[Column]) -> list[Column]:

@@ -124,7 +124,7 @@ class Facts:
             return None
         return Tail(self.parts[0].least, float(np.exp(self.logs.mean)))
 
-    def and_those(self, other: "Facts", name: str, most_levels: int) -> "Facts":
+    def and_those(self, other: "Facts", name: str, max_categories: int) -> "Facts":
         """Return the facts of both together."""
         n_rows, n_missing = self.n_rows + other.n_rows, self.n_missing + other.n_missing
         if EMPTY in (self.kind, other.kind):
@@ -136,7 +136,7 @@ class Facts:
             )
         parts = tuple(a.and_those(b) for a, b in zip(self.parts, other.parts, strict=True))
         counts = {level: self.counts.get(level, 0) + other.counts.get(level, 0) for level in self.counts | other.counts}
-        many = self.many or other.many or len(counts) > most_levels
+        many = self.many or other.many or len(counts) > max_categories
         return replace(
             self,
             parts=parts,
@@ -189,7 +189,7 @@ def kind_of(kind: Any, name: str, where: str) -> str:
     )
 
 
-def facts_of_column(column: Any, name: str, where: str, most_levels: int) -> Facts:
+def facts_of_column(column: Any, name: str, where: str, max_categories: int) -> Facts:
     """Return what one partition tells of a column."""
     kind, n = kind_of(column.type, name, where), len(column)
     if kind == EMPTY or column.null_count == n:
@@ -198,7 +198,7 @@ def facts_of_column(column: Any, name: str, where: str, most_levels: int) -> Fac
         levels, codes = _level_codes(column)
         counts = np.bincount(codes, minlength=len(levels) + 1)
         used = np.flatnonzero(counts[: len(levels)])
-        if used.size > most_levels:
+        if used.size > max_categories:
             return Facts(kind, where, n, int(counts[-1]), many=True)
         found: dict[str, int] = {}
         for code in used:  # two values may read the same

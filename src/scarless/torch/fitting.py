@@ -26,7 +26,7 @@ from scarless.torch.networks import (
     renew,
     tensor_rows,
 )
-from scarless.torch.relaxing import HeldOut, Relaxed, as_they_are, relax_networks
+from scarless.torch.recalibrating import HeldOut, Recalibrated, as_they_are, recalibrate_networks
 from scarless.torch.training import (
     Checkpoint,
     NetTraining,
@@ -58,7 +58,7 @@ class NetworkFit:
     propensity_module: Any
     training: NetTraining
     n_starts: int
-    relax: bool | str
+    recalibrate: bool | str
     audits: float
     standardise: bool
     integers: bool
@@ -71,12 +71,12 @@ class NetworkFit:
     words: tuple[str, ...]
 
     def train(self, x: Array, z: Array, s: Vector, w: Vector) -> "TrainedPair":
-        """Train on all folds, and relax what comes of it; `z` is what the propensity sees."""
+        """Train on all folds, and recalibrate what comes of it; `z` is what the propensity sees."""
         drawn = [int(seed) for seed in check_random_stream(self.random_state).integers(2**31, size=2)]
         checkpoint = Checkpoint(self.checkpoint, self._mark([x, z, s, w]))
         seeds = checkpoint.seeds(drawn, fixed=self.random_state is not None)
         share = float(self.training.validation_share)
-        folds, unseen = plan_folds(s, share=share, relax=self.relax, seed=seeds[0])
+        folds, unseen = plan_folds(s, share=share, recalibrate=self.recalibrate, seed=seeds[0])
         seen_all = np.unique(np.concatenate([fold.train for fold in folds]))
         scales = (
             Scale.of(x[seen_all], self.standardise and not self.integers),
@@ -85,7 +85,7 @@ class NetworkFit:
         rows = tensor_rows(scales[0](x), scales[1](z), s, w, self._dtype, integers=self.integers)
         options = TrainingOptions.of(self.training, n_rows=s.size, device=_device(self.device), seed=seeds[1])
         nets, parts = [], []
-        with self._told_of_epochs() as tell:
+        with self._message_about_epochs() as tell:
             progress = Progress.of(checkpoint, self.n_starts, tell)
             for number, fold in enumerate(folds):
                 judges = rows.take(torch.as_tensor(fold.judge))
@@ -94,18 +94,20 @@ class NetworkFit:
                 nets.append(trainer.run(number, progress))
                 parts.append(_judged(nets[-1], judges))
         judged = HeldOut(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-        relaxed = self._relax(nets[0], judged) if self.relax and unseen else as_they_are()
+        recalibrated = self._recalibrate(nets[0], judged) if self.recalibrate and unseen else as_they_are()
         starts = [progress.finished(number) for number in range(len(folds))]
         net = _mean_net(nets, options)
-        return TrainedPair(net, *scales, relaxed, self._dtype, self.integers, starts, progress.state["history"], judged)
+        return TrainedPair(
+            net, *scales, recalibrated, self._dtype, self.integers, starts, progress.state["history"], judged
+        )
 
     @property
     def _dtype(self) -> Any:
         return torch.float64 if self.training.dtype == "float64" else torch.float32
 
-    def _relax(self, net: PairNet, judged: HeldOut) -> Relaxed:
+    def _recalibrate(self, net: PairNet, judged: HeldOut) -> Recalibrated:
         linear = self.propensity_module is None and isinstance(net.module_.e, torch.nn.Linear)
-        return relax_networks(judged, audits=self.audits, linear=linear, exchangeable=self.sees_all, of_x=self.of_x)
+        return recalibrate_networks(judged, audits=self.audits, linear=linear, swappable=self.sees_all, of_x=self.of_x)
 
     def _make_pair(self, number: int, x_shape: Shape, z_shape: Shape) -> Any:
         f = make_module(self.module, x_shape, default_classifier, "module")
@@ -132,7 +134,7 @@ class NetworkFit:
         return mark_of(arrays, words)
 
     @contextmanager
-    def _told_of_epochs(self) -> Iterator[Tell]:
+    def _message_about_epochs(self) -> Iterator[Tell]:
         with progress_bar("training", 0, False if self.verbose else None) as advance:
 
             def tell(what: str) -> None:
@@ -145,12 +147,12 @@ class NetworkFit:
 
 @dataclass(frozen=True)
 class TrainedPair:
-    """Two trained networks, what they see of rows, and how their logits are relaxed."""
+    """Two trained networks, what they see of rows, and how their logits are recalibrated."""
 
     net: PairNet
     scale_f: Scale
     scale_e: Scale
-    relaxed: Relaxed
+    recalibrated: Recalibrated
     dtype: Any  # of torch
     integers: bool
     starts: list[list[Trained]]  # of each fold
@@ -160,19 +162,19 @@ class TrainedPair:
     @property
     def class_sees_more(self) -> bool:
         """Whether the class's logit needs what the propensity sees, too."""
-        return self.relaxed.tilt is not None
+        return self.recalibrated.tilt is not None
 
     def class_logits(self, rows: Array, seen: Array | None) -> Vector:
         """Return the class's logits of rows; `seen` is what the propensity sees, where `class_sees_more`."""
         given = np.ascontiguousarray(rows if self.integers else self.scale_f(rows))
         u = self.net.class_logits(torch.as_tensor(given, dtype=torch.int64 if self.integers else self.dtype))
-        return self.relaxed.classify(u, None if seen is None else self.scale_e(seen))
+        return self.recalibrated.classify(u, None if seen is None else self.scale_e(seen))
 
     def propensity_logits(self, seen: Array) -> Vector:
         """Return the propensity's logits, by what it sees of rows."""
         scaled = self.scale_e(seen)
         v = self.net.propensity_logits(torch.as_tensor(np.ascontiguousarray(scaled), dtype=self.dtype))
-        return self.relaxed.propensity(v, scaled)
+        return self.recalibrated.propensity(v, scaled)
 
 
 def _judged(net: PairNet, rows: Rows) -> HeldOut:
@@ -204,31 +206,31 @@ def _device(given: Any) -> str:
 
 
 class Fold(NamedTuple):
-    """Rows to train on, and rows to stop and relax by."""
+    """Rows to train on, and rows to stop and recalibrate by."""
 
     train: NDArray[np.intp]
     judge: NDArray[np.intp]
 
 
-def check_relax(given: Any) -> str | bool:
-    """Return how logits are relaxed: a way by name, True for the one that the number of labels asks for, or False."""
+def check_recalibrate(given: Any) -> str | bool:
+    """Return how logits are recalibrated: a way by name, True for the one that the number of labels asks for, or False."""
     if isinstance(given, bool | np.bool_):
         return bool(given)
     if isinstance(given, str) and given in _WAYS:
         return given
-    raise ValueError(f"relax must be True, False, 'held-out' or 'out-of-fold'; got {shown(given)}.")
+    raise ValueError(f"recalibrate must be True, False, 'held-out' or 'out-of-fold'; got {shown(given)}.")
 
 
-def plan_folds(s: Vector, *, share: float, relax: str | bool, seed: int) -> tuple[list[Fold], bool]:
+def plan_folds(s: Vector, *, share: float, recalibrate: str | bool, seed: int) -> tuple[list[Fold], bool]:
     """Return the folds, and whether judges are rows that were not trained on.
 
     One fold whose judges are a `share` of the rows; or, "out-of-fold", as many folds as there are such shares, so that
-    every row judges a network that has not seen it. `relax` True takes these where the held-out rows of one fold would
+    every row judges a network that has not seen it. `recalibrate` True takes these where the held-out rows of one fold would
     have fewer than 500 labels: the level is then a matter of few labels, and networks of few rows are quick.
     """
     n_folds = max(2, round(1.0 / share)) if share else 1
     labelled = float(s.sum())
-    wanted = relax == "out-of-fold" or (relax is True and share * labelled < ENOUGH_LABELS)
+    wanted = recalibrate == "out-of-fold" or (recalibrate is True and share * labelled < ENOUGH_LABELS)
     if share and wanted and min(labelled, s.size - labelled) >= n_folds:
         place = _places(s, n_folds, np.random.default_rng(seed))
         return [Fold(np.flatnonzero(place != k), np.flatnonzero(place == k)) for k in range(n_folds)], True

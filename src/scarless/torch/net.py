@@ -12,17 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_counts, check_flag, check_vector, check_weight, check_whole, cut_of, shown
-from scarless.checks.rows import forget_fit, refuse_lost_class, warn_of_row_order
+from scarless.checks.rows import forget_fit, refuse_lost_class, warn_about_row_order
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.outside.notices import warn_user
-from scarless.pair.facts import check_known
+from scarless.pair.constraints import check_known
 from scarless.pair.logistic import all_labelled
-from scarless.torch.fitting import NetworkFit, TrainedPair, check_relax
+from scarless.torch.fitting import NetworkFit, TrainedPair, check_recalibrate
 from scarless.torch.inputs import attribute_columns, check_features, check_integers, plain, read_rows, read_training
 from scarless.torch.training import NetTraining, check_training
 
-IMAGINARY_AUDITS = 4.0  # where nobody says how many, as in stacks
+PSEUDO_OBSERVATIONS = 4.0  # where nobody says how many, as in stacks
 # What does not tell one fit from another; modules and seeds are told apart by themselves.
 _NOT_IN_MARK = (
     "checkpoint", "verbose", "device", "module", "propensity_module", "random_state", "training", "known",
@@ -37,7 +37,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
     Training begins as the paper does: the classifier tells labelled from unlabelled rows, both of equal weight, and the
     propensity is the one that this implies. Then both follow the likelihood in batches, until that of held-out rows has
     not risen for `patience` epochs (of `training`), and go back to where it was highest. Last, scale and level of the
-    logits of rows that were not trained on are estimated anew together with the propensity (`relax`): early stopping,
+    logits of rows that were not trained on are estimated anew together with the propensity (`recalibrate`): early stopping,
     like a penalty, gets directions right and scales too small. Where a logistic propensity sees part of what the
     classifier sees, the class's logit may follow it further than the network did, which has learned least where
     positives are hardly ever labelled. What labels then leave open is said in a warning.
@@ -64,11 +64,11 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         How networks are trained: epochs, batches, step lengths, optimiser, held-out rows, precision. Default:
         ``NetTraining()``. Give one for a grid search to reach inside, as ``training__lr``.
     known : list, optional
-        ``[ImaginaryAudits(4)]``, the default: imaginary positives, half of them labelled, that keep the label frequency
-        off 0 and 1 where logits are relaxed.
+        ``[PseudoObservations(4)]``, the default: imaginary positives, half of them labelled, that keep the label frequency
+        off 0 and 1 where logits are recalibrated.
     n_starts : int, default=1
         How often to train in each fold, each time from other weights; the best by held-out likelihood is taken.
-    relax : bool, "held-out" or "out-of-fold", default=True
+    recalibrate : bool, "held-out" or "out-of-fold", default=True
         Whether to estimate scale and level of logits, and the propensity's, anew, and by which rows. "held-out": one
         pair of networks, and the rows that stopped its training. "out-of-fold": one pair for each fold, so that every
         row is held out once; predictions are by the networks' mean logits. That takes as many times as long, and is
@@ -100,7 +100,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         The trained networks, out of fold the mean of those of all folds; what they see is standardised.
     net_ : skorch.NeuralNet
         Both under skorch.
-    relaxation_ : Relaxation
+    recalibration_ : Recalibration
         How logits were moved and stretched; only where they were.
     class_prior_ : float
         Estimated share of positives, by the rows that were held out.
@@ -156,7 +156,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         training: Any = None,
         known: Any = None,
         n_starts: int = 1,
-        relax: bool | str = True,
+        recalibrate: bool | str = True,
         standardise: bool = True,
         integers: bool = False,
         device: str = "auto",
@@ -172,7 +172,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         self.training = training
         self.known = known
         self.n_starts = n_starts
-        self.relax = relax
+        self.recalibrate = recalibrate
         self.standardise = standardise
         self.integers = integers
         self.device = device
@@ -218,7 +218,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         training, audits = check_training(self.training), self._check_options()
         table, s, coding = read_training(self, X, y)
         weight = check_counts(sample_weight, n_rows=s.size)
-        warn_of_row_order(X, sample_weight=sample_weight)
+        warn_about_row_order(X, sample_weight=sample_weight)
         refuse_lost_class(weight @ s, weight @ (1.0 - s))
         self._coding, self.classes_, self._shape = coding, coding.classes, table.shape[1:]
         self._given = propensity_features is not None
@@ -232,9 +232,9 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         return self
 
     def _check_options(self) -> float:
-        """Check parameters; return how many imaginary audits there are."""
+        """Check parameters; return how many pseudo-observations there are."""
         check_whole(self.n_starts, "n_starts", at_least=1)
-        check_relax(self.relax)
+        check_recalibrate(self.recalibrate)
         for name in ("standardise", "integers"):
             check_flag(getattr(self, name), name)
         if self.propensity_features is not None and not callable(self.propensity_features):
@@ -242,11 +242,11 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
                 "propensity_features must be a function of X here, so that predictions can use it; got "
                 f"{shown(self.propensity_features)}. An array goes into fit(X, y, propensity_features=Z)."
             )
-        known = check_known(self.known, audits=IMAGINARY_AUDITS)
+        known = check_known(self.known, audits=PSEUDO_OBSERVATIONS)
         if known.shares:
             raise ValueError(
                 f"known says {known.shares[0].told}, which networks cannot be held to: SARNetClassifier takes "
-                "ImaginaryAudits(...) only. SAREMClassifier and SAREMClassifierCV take what is known of shares."
+                "PseudoObservations(...) only. SAREMClassifier and SAREMClassifierCV take what is known of shares."
             )
         return known.audits
 
@@ -282,7 +282,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
             propensity_module=self.propensity_module,
             training=training,
             n_starts=self.n_starts,
-            relax=check_relax(self.relax),
+            recalibrate=check_recalibrate(self.recalibrate),
             audits=audits,
             standardise=self.standardise,
             integers=self.integers,
@@ -304,11 +304,11 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         self.history_ = {name: np.array([each[name] for each in pair.history]) for name in pair.history[0]}
         taken = self.history_["start"] == best[self.history_["fold"]]
         self.n_iter_ = int(np.bincount(self.history_["fold"][taken]).max())
-        if pair.relaxed.relaxation is not None:
-            self.relaxation_ = pair.relaxed.relaxation
-        prior, self.label_frequency_, self.log_likelihood_ = pair.relaxed.shares(pair.judged)
+        if pair.recalibrated.recalibration is not None:
+            self.recalibration_ = pair.recalibrated.recalibration
+        prior, self.label_frequency_, self.log_likelihood_ = pair.recalibrated.shares(pair.judged)
         self._warn(prior)
-        doubts = pair.relaxed.doubts(pair.judged)
+        doubts = pair.recalibrated.doubts(pair.judged)
         if doubts:
             warn_user(f"{type(self).__name__} is in doubt. {' '.join(doubts)}", UserWarning)
         self.class_prior_ = prior
@@ -326,7 +326,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
             warn_user(
                 f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}): its "
                 "classifier is then the naive one. If that cannot be: does X tell the label? Otherwise use a simpler "
-                "module, or relax=True.",
+                "module, or recalibrate=True.",
                 UserWarning,
             )
         if prior > 0.95:

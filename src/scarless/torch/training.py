@@ -56,7 +56,7 @@ class NetTraining(BaseEstimator):  # type: ignore[misc, unused-ignore]
         Further options of the optimiser, such as ``{"weight_decay": 0.1}``.
     validation_share : float, default=0.2
         Share of rows that are held out; there are as many folds as such shares. With 0 all rows train, their own
-        likelihood ends training, and nothing is relaxed.
+        likelihood ends training, and nothing is recalibrated.
     patience : int or None, default=20
         Epochs without a better held-out likelihood after which training ends. None goes on to `max_epochs`.
     dtype : {"float32", "float64", "bfloat16"}, default="float32"

@@ -227,7 +227,7 @@ def test_false_positives_make_labelled_rows_a_stratum_of_their_own():
     with pytest.warns(UserWarning, match="5 audited rows have a label and are negative, and the model takes labels"):
         found = audited_class_prior(Says(q), np.zeros((200, 1)), s, audit)
     assert found.value == pytest.approx(0.5 * y[5:45].mean() + 0.5 * y[105:145].mean())
-    assert not found.labels_are_sure
+    assert not found.labels_are_certain
     assert "count as positive" not in str(found)
 
 

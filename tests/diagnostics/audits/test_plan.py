@@ -149,7 +149,7 @@ def test_rows_are_drawn_as_often_as_their_probabilities_say():
     q = np.array([0.5, 0.02, 0.3, 0.9, 0.6])
 
     class Judged:
-        labelled, audited, labels_are_sure = np.zeros(5, bool), np.zeros(5, bool), True
+        labelled, audited, labels_are_certain = np.zeros(5, bool), np.zeros(5, bool), True
 
     Judged.q = q
     design = Drawn.of(Judged, "neyman")
@@ -261,7 +261,7 @@ def test_words(fitted):
     np.testing.assert_array_equal(frame["expected_width"], plan.expected_width)
 
 
-def test_models_that_may_be_exchanged_are_told_to_begin_with_a_pilot():
+def test_models_that_may_be_swapped_are_told_to_begin_with_a_pilot():
     X, y, s = drawn()
     model = SAREMClassifier(propensity_attributes="all").fit(X, s)
     assert "Make a pilot of 50 random rows first, fit with audit=" in str(plan_audit(model, X, s, 50))

@@ -54,7 +54,7 @@ def test_held_out_labels_move_the_interval_to_the_truth():
 def test_left_out_logits_are_those_of_the_fit_without_the_row():
     X, _, s = made(300)
     model = SAREMClassifier(propensity_attributes=[2], C=10.0, tol=1e-12)
-    u, v = fit_quietly(model, X, s).left_out_logits(X, s)
+    u, v = fit_quietly(model, X, s).out_of_fold_logits(X, s)
     own = logit(model.predict_proba(X)[:, 1])
     for row in range(0, 300, 30):
         rest = np.delete(np.arange(300), row)
@@ -86,7 +86,7 @@ def test_draws_of_two_logistic_models_spread_as_the_delta_method_says():
     ],
     ids=["search", "stack", "cross-fitted"],
 )
-def test_draws_of_relaxed_models_have_the_class_priors_of_their_interval(model):
+def test_draws_of_recalibrated_models_have_the_class_priors_of_their_interval(model):
     X, y, s = made(900)
     fit_quietly(model.set_params(random_state=0), X, s)
     drawn = model.draw_posteriors(X, s, n_draws=300)
@@ -144,7 +144,7 @@ def test_held_out_logits_are_not_taken_for_those_of_other_rows(kind):
     swapped[np.flatnonzero(s == 0)[:2]] = np.flatnonzero(s == 0)[[1, 0]]  # the labels stay in their order
     assert not yield_curve(model, X[swapped], s).recalibrated
     with pytest.raises(ValueError, match="give the rows of the fit with their labels, in their order"):
-        model.left_out_logits(X[order], s[order])
+        model.out_of_fold_logits(X[order], s[order])
 
 
 def test_a_row_is_left_out_with_its_weight():
@@ -154,8 +154,10 @@ def test_a_row_is_left_out_with_its_weight():
     copied = np.append(np.arange(300), [7, 7, 7])
     model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=weight)
     own = logit(model.predict_proba(X)[:, 1])
-    moved = model.left_out_logits(X, s, sample_weight=weight)[0] - own
-    once = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X[copied], s[copied]).left_out_logits(X, s)[0] - own
+    moved = model.out_of_fold_logits(X, s, sample_weight=weight)[0] - own
+    once = (
+        fit_quietly(SAREMClassifier(propensity_attributes=[2]), X[copied], s[copied]).out_of_fold_logits(X, s)[0] - own
+    )
     np.testing.assert_allclose(moved[7], 4 * once[7], rtol=1e-3)
     np.testing.assert_allclose(np.delete(moved, 7), np.delete(once, 7), rtol=1e-3, atol=1e-9)
 
@@ -194,8 +196,8 @@ def test_wrong_questions():
         yield_curve(model, X, s, n=[])
     audit = np.where(np.arange(s.size) % 9 == 0, s, np.nan)
     audited = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
-    with pytest.raises(ValueError, match="left_out_logits is for fits to one label of each row"):
-        audited.left_out_logits(X, s)
+    with pytest.raises(ValueError, match="out_of_fold_logits is for fits to one label of each row"):
+        audited.out_of_fold_logits(X, s)
     stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0)
     with pytest.raises(ValueError, match=r"X has 100 rows, and the fit has held-out logits of 1500 rows of its own"):
-        fit_quietly(stack, X, s).left_out_logits(X[:100], s[:100])
+        fit_quietly(stack, X, s).out_of_fold_logits(X[:100], s[:100])

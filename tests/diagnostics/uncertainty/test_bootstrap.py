@@ -89,7 +89,7 @@ def test_the_spread_is_that_of_the_standard_errors():
     found = bootstrap_intervals(model, X, s, n_resamples=150, random_state=0)
     errors = model.standard_errors()
     for name in ("class_prior", "label_frequency", "coef", "intercept", "propensity_intercept"):
-        # Quantiles, since one resample in a hundred ends in another basin.
+        # Quantiles, since one resample in a hundred ends in another optimum.
         low, high = np.quantile(found.samples[f"{name}_"], [0.16, 0.84], axis=0)
         np.testing.assert_allclose((high - low) / 2, getattr(errors, name), rtol=0.35)
 

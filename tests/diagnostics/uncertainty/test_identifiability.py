@@ -108,7 +108,7 @@ def test_dummies_and_constants_are_harmless_and_told_apart(data, options):
     assert "determine each other, or add up to a constant" in told(report)
 
 
-def test_two_constants_that_can_be_exchanged_are_not_identified():
+def test_two_constants_that_can_be_swapped_are_not_identified():
     """A classifier that sees a constant column only: the labels tell the product of both constants and no more."""
     s = np.repeat([1, 0], [100, 300])
     model = SAREMClassifier(C=1.0).fit(np.ones((400, 1)), s)
@@ -124,23 +124,23 @@ def test_two_constants_that_can_be_exchanged_are_not_identified():
 
 
 @pytest.mark.filterwarnings("ignore:.*see the same:UserWarning")
-@pytest.mark.filterwarnings("ignore:.*exchange:UserWarning")
-def test_models_that_see_the_same_are_told_to_be_exchangeable(data):
+@pytest.mark.filterwarnings("ignore:.*swap:UserWarning")
+def test_models_that_see_the_same_are_told_to_be_swappable(data):
     X, s = data
     report = identifiability_report(SAREMClassifier(propensity_attributes=slice(None)).fit(X, s))
-    assert report.sentences()[0].startswith("Both models see the same attributes: exchanging")
-    assert f"a class prior of {report.exchanged:.3f} instead of {report.class_prior:.3f}" in told(report)
+    assert report.sentences()[0].startswith("Both models see the same attributes: swapping")
+    assert f"a class prior of {report.swapped:.3f} instead of {report.class_prior:.3f}" in told(report)
 
 
-@pytest.mark.filterwarnings("ignore:.*can be exchanged:UserWarning")
-def test_a_class_prior_that_changes_with_the_models_exchanged_is_not_identified():
+@pytest.mark.filterwarnings("ignore:.*can be swapped:UserWarning")
+def test_a_class_prior_that_changes_with_the_models_swapped_is_not_identified():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     s = rng.random(2000) < expit(2 * X[:, 0] - 1) * expit(1 + 1.5 * X[:, 1])
     report = identifiability_report(SAREMClassifier(propensity_attributes=[1, 0]).fit(X, s))
     low, high = report.data_interval
     assert high - low < 0.4
-    assert not low <= report.exchanged <= high
+    assert not low <= report.swapped <= high
     assert report.verdict == "not identified"
 
 
@@ -276,7 +276,7 @@ def test_a_choice_among_other_class_priors_is_not_sure(data):
     assert words in " ".join(str(search.summary()).split())
 
 
-def test_a_relaxed_search_is_reported_as_it_says_itself(data):
+def test_a_recalibrated_search_is_reported_as_it_says_itself(data):
     X, s = data
     search = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[1.0], cv=3, random_state=0).fit(X, s)
     report = identifiability_report(search)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from tests.helpers import simulate_pair
 
-from scarless import ClassPrior, ImaginaryAudits, NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless import ClassPrior, NaiveClassifier, PseudoObservations, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics.uncertainty import _class_prior_path
 from scarless.diagnostics.uncertainty.profile import ClassPriorProfile, ProfileDisplay, _check_grid, profile_class_prior
 from scarless.models.inspection import problem_again
@@ -107,19 +107,19 @@ def test_a_wide_grid_is_followed_far_out(model, data):
 def test_imaginary_audits_are_part_of_what_is_followed(data):
     """With many of them the plain penalised likelihood has its top elsewhere."""
     options = {"propensity_attributes": [2], "tol": 1e-13}
-    plain, audited = (SAREMClassifier(**options, known=[ImaginaryAudits(k)]).fit(*data) for k in (0, 400))
+    plain, audited = (SAREMClassifier(**options, known=[PseudoObservations(k)]).fit(*data) for k in (0, 400))
     assert abs(plain.class_prior_ - audited.class_prior_) > 0.003
     profile = profile_class_prior(audited, *data)
     test_the_fit_is_the_top(profile, audited)
     test_the_interval_ends_at_the_cut(profile)
 
 
-def test_a_relaxed_fit_has_no_profile_but_levels(data):
+def test_a_recalibrated_fit_has_no_profile_but_levels(data):
     options = {"propensity_attributes": [2], "Cs": [1.0], "cv": 3, "random_state": 0}
-    relaxed = SAREMClassifierCV(**options).fit(*data)
-    with pytest.raises(ValueError, match=r"is relaxed: its fit .* relaxation_\.levels, .*relax=False"):
-        profile_class_prior(relaxed, *data)
-    plain = SAREMClassifierCV(relax=False, **options).fit(*data)
+    recalibrated = SAREMClassifierCV(**options).fit(*data)
+    with pytest.raises(ValueError, match=r"is recalibrated: its fit .* recalibration_\.grid, .*recalibrate=False"):
+        profile_class_prior(recalibrated, *data)
+    plain = SAREMClassifierCV(recalibrate=False, **options).fit(*data)
     test_the_interval_ends_at_the_cut(profile_class_prior(plain, *data))
 
 
@@ -157,7 +157,7 @@ def test_every_kind_of_table(data, profile, make, tolerance):
     assert found.interval == pytest.approx(profile.interval, abs=tolerance)
 
 
-def test_constants_that_can_be_exchanged_give_a_flat_profile():
+def test_constants_that_can_be_swapped_give_a_flat_profile():
     s = np.repeat([1, 0], [100, 300])
     X = np.ones((400, 1))
     profile = profile_class_prior(SAREMClassifier().fit(X, s), X, s)
@@ -167,7 +167,7 @@ def test_constants_that_can_be_exchanged_give_a_flat_profile():
     assert "The data allow any class prior from" in str(profile)
 
 
-def test_a_better_basin_on_the_way_is_told():
+def test_a_better_optimum_on_the_way_is_told():
     profile = ClassPriorProfile(
         class_prior=np.array([0.2, 0.3, 0.4]),
         difference=np.array([-1.0, 0.0, 0.8]),
@@ -255,17 +255,17 @@ def test_levels_are_shares(model, data):
 
 
 @pytest.fixture(scope="module")
-def exchangeable():
+def swappable():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     s = (rng.random(2000) < expit(2 * X[:, 0] - 1) * expit(1 + 1.5 * X[:, 1])).astype(int)
-    with pytest.warns(UserWarning, match="can be exchanged"):
+    with pytest.warns(UserWarning, match="can be swapped"):
         model = SAREMClassifier(propensity_attributes=slice(None), n_starts=8, random_state=0, tol=1e-13).fit(X, s)
     return model, X, s
 
 
-def test_the_other_way_round_has_a_profile_of_its_own(exchangeable):
-    model, X, s = exchangeable
+def test_the_other_way_round_has_a_profile_of_its_own(swappable):
+    model, X, s = swappable
     profile = profile_class_prior(model, X, s)
     (other,) = profile.elsewhere
     assert other.fit_class_prior == pytest.approx(model.predict_propensity(X).mean(), abs=1e-5)
@@ -280,12 +280,12 @@ def test_the_other_way_round_has_a_profile_of_its_own(exchangeable):
     plt.close(ax.figure)
 
 
-def test_one_start_is_enough_to_know_the_other_way_round(exchangeable):
-    model, X, s = exchangeable
-    with pytest.warns(UserWarning, match="can be exchanged"):
+def test_one_start_is_enough_to_know_the_other_way_round(swappable):
+    model, X, s = swappable
+    with pytest.warns(UserWarning, match="can be swapped"):
         once = SAREMClassifier(propensity_attributes=[1, 0], classification_attributes=[0, 1], tol=1e-13).fit(X, s)
     a, b = once.fitted_pair_.inference, model.fitted_pair_.inference
-    np.testing.assert_allclose(a.exchanged, np.concatenate([b.beta_e, b.beta_f]), atol=1e-4)
+    np.testing.assert_allclose(a.swapped, np.concatenate([b.beta_e, b.beta_f]), atol=1e-4)
     (one,), (other,) = (profile_class_prior(m, X, s).elsewhere for m in (once, model))
     assert one.interval == pytest.approx(other.interval, abs=1e-4)
 

@@ -64,7 +64,7 @@ KINDS = {
         cv=2,
         random_state=0,
     ),
-    "exchangeable": lambda: SAREMClassifier(propensity_attributes="all"),
+    "swappable": lambda: SAREMClassifier(propensity_attributes="all"),
 }
 
 

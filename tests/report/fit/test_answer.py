@@ -135,10 +135,10 @@ def test_one_propensity_for_all(reported):
     assert "assumes that every positive is as likely to be labelled as any other" in told
 
 
-def test_models_that_could_be_exchanged(reported, fitted, patients):
-    other = fitted("exchangeable").predict_propensity(patients[0]).mean()
-    told = " ".join(reported("exchangeable").answer.cautions)
-    assert f"could be exchanged: the labels would fit as well with {other:.0%} positives" in told
+def test_models_that_could_be_swapped(reported, fitted, patients):
+    other = fitted("swappable").predict_propensity(patients[0]).mean()
+    told = " ".join(reported("swappable").answer.cautions)
+    assert f"could be swapped: the labels would fit as well with {other:.0%} positives" in told
 
 
 def test_nearly_all_positive(small):
@@ -151,7 +151,7 @@ def test_nearly_all_positive(small):
 def test_a_higher_optimum(small):
     model, X, s = small
     stuck = copy(model)
-    stuck.higher_basin_ = replace(model.basins_[0], class_prior=0.66, parameters=model.basins_[0].parameters)
+    stuck.higher_optimum_ = replace(model.optima_[0], class_prior=0.66, parameters=model.optima_[0].parameters)
     report = model_report(stuck, X, s, n_ranked=0)
     assert "another start leads higher, to 66% positives" in " ".join(report.answer.cautions)
     assert {check.key: check.status for check in report.checks}["selection"] == "bad"
@@ -178,7 +178,7 @@ def test_a_model_that_tells_no_rows_apart(small):
 
 
 def test_cautions_come_before_the_number_on_the_page(reported):
-    for kind in ("exchangeable", "NaiveClassifier", "SCARClassifier"):
+    for kind in ("swappable", "NaiveClassifier", "SCARClassifier"):
         report = reported(kind)
         page = report.to_html()
         assert report.answer.cautions

@@ -23,7 +23,7 @@ def test_a_page_fits_its_window_and_the_console_stays_empty(reported, tmp_path, 
     check(reported("SAREMClassifier").to_html(), tmp_path, width)
 
 
-@pytest.mark.parametrize("kind", ["SARStackingClassifier", "NaiveClassifier", "exchangeable"])
+@pytest.mark.parametrize("kind", ["SARStackingClassifier", "NaiveClassifier", "swappable"])
 def test_pages_of_other_models_fit_a_telephone(reported, tmp_path, kind):
     check(reported(kind).to_html(), tmp_path, 390)
 

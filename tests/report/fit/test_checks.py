@@ -58,9 +58,9 @@ def test_profile(report, small):
 
 
 @pytest.mark.parametrize("kind", ["SAREMClassifierCV", "SARStackingClassifier"])
-def test_a_relaxed_fit_shows_the_levels_it_walked_through(kind, reported, fitted):
+def test_a_recalibrated_fit_shows_the_levels_it_walked_through(kind, reported, fitted):
     model, check = fitted(kind), find(reported(kind).checks, "profile")
-    levels = model.estimator_.relaxation_.levels
+    levels = model.estimator_.recalibration_.grid
     assert set(check.picture.x) <= set(levels.class_prior)
     low, high = model.class_prior_interval()
     assert (check.picture.low, check.picture.high) == ((low,), (high,))
@@ -132,7 +132,7 @@ def test_what_else_would_have_done(reported, fitted, small):
         ("NaiveClassifier", "sensitivity", "The naive model has no predict_propensity"),
         ("PropensityWeightedClassifier", "sensitivity", "does not keep propensities"),
         ("PropensityWeightedClassifier", "calibration", "The propensity of each row is not known"),
-        ("exchangeable", "scar", "Every column is a propensity attribute"),
+        ("swappable", "scar", "Every column is a propensity attribute"),
         ("SCARClassifier, known", "profile", "This model has no standard errors"),
     ],
 )

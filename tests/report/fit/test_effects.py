@@ -232,7 +232,7 @@ def test_one_column_that_matters_by_an_unknown_amount():
     )
 
 
-def test_models_that_could_be_exchanged_have_one_verdict(small):
+def test_models_that_could_be_swapped_have_one_verdict(small):
     _, X, s = small
     report = model_report(SAREMClassifier(propensity_attributes="all").fit(X, s), X, s, n_ranked=0)
     told = "Labels depend on the columns (p < 0.001), but whether by the class or by the labelling they cannot say."

@@ -9,13 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.estimators import opened
 from scarless.checks.looks import Codes, check_audit, check_looks, labels_that_count
 from scarless.checks.options import shown
-from scarless.checks.rows import named_values, warn_of_row_order
+from scarless.checks.rows import named_values, warn_about_row_order
 from scarless.engines import has_own_engine
 from scarless.engines.base import known_rows
 from scarless.models.pair import refuse_wrapped
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.numerics.arrays import Vector
-from scarless.pair.facts import labelling_of
+from scarless.pair.constraints import labelling_of
 
 
 class Judged(NamedTuple):
@@ -38,7 +38,7 @@ class Judged(NamedTuple):
         return np.asarray(self.audit >= 0)
 
     @property
-    def labels_are_sure(self) -> bool:
+    def labels_are_certain(self) -> bool:
         """Whether the model takes every labelled row for positive, and no audit says otherwise."""
         labelled = self.labelled
         return bool((self.q[labelled] == 1).all()) and not bool((self.audit[labelled] == 0).any())
@@ -55,7 +55,7 @@ def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
     coding = getattr(model, "label_coding_", None)
     given = _stacked(X, s)
     checked = check_looks(given, coding=coding, name="s")
-    warn_of_row_order(X, s=s, audit=audit)
+    warn_about_row_order(X, s=s, audit=audit)
     codes = check_audit(named_values(X, audit, labels=True), n_rows=len(checked.labels), coding=checked.coding)
     X, labels = known_rows(prepare(X)), checked.labels
     how = labelling_of(model).audit_labels

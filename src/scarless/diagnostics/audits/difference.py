@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from scarless.checks.looks import doubts_of_audits
 from scarless.checks.options import check_share, check_vector, check_weight, real_number, shown
-from scarless.checks.rows import named_values, warn_of_row_order
+from scarless.checks.rows import named_values, warn_about_row_order
 from scarless.diagnostics.audits._reading import Judged, read_judged
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.audits import Differences, difference_interval
@@ -44,7 +44,7 @@ class AuditedClassPrior:
         How many audits with equal probabilities would say as much.
     level : float
         Nominal level of the interval.
-    labels_are_sure : bool
+    labels_are_certain : bool
         Whether labelled rows count as positive without a check.
     """
 
@@ -57,12 +57,12 @@ class AuditedClassPrior:
     n_positive: int
     n_effective: float
     level: float
-    labels_are_sure: bool
+    labels_are_certain: bool
 
     def sentences(self) -> list[str]:
         """Return what was found, in words."""
         low, high = self.interval
-        kind = " without a label" if self.labels_are_sure else ""
+        kind = " without a label" if self.labels_are_certain else ""
         told = [
             f"Class prior {self.value:.3f}, {self.level:.4g} interval {low:.3f} to {high:.3f}, by "
             f"{self.n_audited:,} audited rows{kind}, {self.n_positive:,} of them positive."
@@ -77,7 +77,7 @@ class AuditedClassPrior:
                 f"The model alone says {self.model_value:.3f}; by the audits that is too {way} by "
                 f"{abs(self.difference):.3f}{chance}."
             )
-        if self.labels_are_sure:
+        if self.labels_are_certain:
             told.append("Labelled rows count as positive, checked or not.")
         if self.n_effective < _FEW_EFFECTIVE * self.n_audited:
             told.append(f"Their probabilities differ much: they say as much as {self.n_effective:.0f} random ones.")
@@ -194,7 +194,7 @@ def audited_class_prior(
     w = check_weight(named_values(X, sample_weight), n_rows=judged.q.size)
     p = _check_inclusion(probability, judged.audited)
     if p is not None and np.shape(probability) == p.shape:
-        warn_of_row_order(X, probability=probability)
+        warn_about_row_order(X, probability=probability)
     strata = make_strata(judged, w, p)
     kish = float(w @ w) / float(w.sum()) ** 2
     model_value = float(w @ judged.q) / float(w.sum())
@@ -213,11 +213,11 @@ def audited_class_prior(
         n_positive=int(sum(each.a.sum() for each in strata)),
         n_effective=sum(each.effective for each in strata),
         level=level,
-        labels_are_sure=judged.labels_are_sure,
+        labels_are_certain=judged.labels_are_certain,
     )
     _warn(found, judged)
     if p is not None:
-        _warn_of_chances(strata, judged, w)
+        _warn_about_chances(strata, judged, w)
     return found
 
 
@@ -228,7 +228,7 @@ def make_strata(judged: Judged, w: Vector, p: Vector | None) -> list[Differences
     audits to be asked alone, all rows are one stratum.
     """
     labelled, counted = judged.labelled, w > 0
-    of_kinds = [~labelled & counted] if judged.labels_are_sure else [~labelled & counted, labelled & counted]
+    of_kinds = [~labelled & counted] if judged.labels_are_certain else [~labelled & counted, labelled & counted]
     if len(of_kinds) > 1 and min(int((judged.audited & kind).sum()) for kind in of_kinds) < FEWEST:
         of_kinds = [counted]
     return [_stratum(judged, w, p, kind) for kind in of_kinds]
@@ -238,7 +238,7 @@ def _stratum(judged: Judged, w: Vector, p: Vector | None, kind: NDArray[np.bool_
     checked = judged.audited & kind
     n = int(checked.sum())
     if n < 2:
-        what = "rows without a label" if judged.labels_are_sure else "rows"
+        what = "rows without a label" if judged.labels_are_certain else "rows"
         raise ValueError(
             f"audit has a class for {n} {what} that count; at least 2 are needed, and 100 are better. Labelled rows "
             "say nothing here where labels are sure."
@@ -277,13 +277,13 @@ def _check_inclusion(probability: Any, audited: NDArray[np.bool_]) -> Vector | N
     return every
 
 
-def _warn_of_chances(strata: list[Differences], judged: Judged, w: Vector) -> None:
+def _warn_about_chances(strata: list[Differences], judged: Judged, w: Vector) -> None:
     r"""Warn where rows audited, each standing for :math:`1/p` of them, are far fewer than there are rows.
 
     Probabilities that are too large make short intervals: a row that is sure to be checked leaves nothing open.
     """
     counted = w > 0
-    n_open = int((counted & ~judged.labelled).sum() if judged.labels_are_sure else counted.sum())
+    n_open = int((counted & ~judged.labelled).sum() if judged.labels_are_certain else counted.sum())
     p = np.concatenate([each.p for each in strata])
     p = np.maximum(p, 1.0 / n_open)  # less is cautious
     stand, spread = float((1.0 / p).sum()), float(np.sqrt(((1.0 - p) / p**2).sum()))
@@ -298,7 +298,7 @@ def _warn_of_chances(strata: list[Differences], judged: Judged, w: Vector) -> No
 
 def _known_bounds(judged: Judged, w: Vector) -> tuple[float, float]:
     """Return the shares of rows that are known to be positive, and that may be."""
-    sure = judged.labelled & (judged.audit < 0) if judged.labels_are_sure else np.zeros(w.size, dtype=bool)
+    sure = judged.labelled & (judged.audit < 0) if judged.labels_are_certain else np.zeros(w.size, dtype=bool)
     positive = sure | (judged.audit == 1)
     return float(w[positive].sum() / w.sum()), 1.0 - float(w[judged.audit == 0].sum() / w.sum())
 

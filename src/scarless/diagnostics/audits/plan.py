@@ -64,7 +64,7 @@ class AuditPlan:
         Rows that might have been drawn.
     n_pilot : int
         Rows that were audited before.
-    labels_are_sure : bool
+    labels_are_certain : bool
         Whether labelled rows are left out, as known positives.
     remarks : tuple of str
     """
@@ -79,7 +79,7 @@ class AuditPlan:
     level: float
     n_open: int
     n_pilot: int
-    labels_are_sure: bool
+    labels_are_certain: bool
     remarks: tuple[str, ...] = ()
 
     def width_at(self, n_rows: int, *, difference: bool = False) -> float:
@@ -111,10 +111,10 @@ class AuditPlan:
 
     def sentences(self) -> list[str]:
         """Return the plan, in words."""
-        n, kind = self.rows.size, " without a label" if self.labels_are_sure else ""
+        n, kind = self.rows.size, " without a label" if self.labels_are_certain else ""
         how = "drawn at random" if self.design == "random" else "drawn more often where the model is unsure"
         told = [f"Audit {n:,} of {self.n_open:,} rows{kind}, {how}."]
-        if self.labels_are_sure:
+        if self.labels_are_certain:
             told.append("Labelled rows count as positive, and are left out.")
         told += [self._width_words(n), self._price_words()]
         return [*told, *self.remarks]
@@ -263,7 +263,7 @@ def plan_audit(
         level=level,
         n_open=n_free,
         n_pilot=int(judged.audited.sum()),
-        labels_are_sure=judged.labels_are_sure,
+        labels_are_certain=judged.labels_are_certain,
         remarks=_remarks(judged, widths, design),
     )
     if design != "random":
@@ -315,10 +315,10 @@ def _remarks(judged: Judged, widths: "ModelWidths | None", design: str) -> tuple
     if design != "random":
         found.append(_DESIGN_REMARK[0].upper() + _DESIGN_REMARK[1:])
     few = not judged.audited.any() and judged.labels.shape[1] == 1
-    if widths is not None and few and (widths.inference.exchangeable or widths.now() > MAX_WIDTH_TO_PLAN_BY):
+    if widths is not None and few and (widths.inference.swappable or widths.now() > MAX_WIDTH_TO_PLAN_BY):
         why = (
             "Both models see the same attributes and nothing but the likelihood's form tells them apart"
-            if widths.inference.exchangeable
+            if widths.inference.swappable
             else "One label column tells next to nothing of the class prior here"
         )
         found.append(
@@ -343,7 +343,7 @@ class Drawn(NamedTuple):
     @classmethod
     def of(cls, judged: Judged, design: str) -> "Drawn":
         """Return the design; rows that are known to be positive by their label are left out."""
-        open_ = ~judged.labelled if judged.labels_are_sure else np.ones(judged.q.size, dtype=bool)
+        open_ = ~judged.labelled if judged.labels_are_certain else np.ones(judged.q.size, dtype=bool)
         free = open_ & ~judged.audited
         size = np.ones(judged.q.size)
         if design != "random":
@@ -395,7 +395,7 @@ class ModelWidths(NamedTuple):
     def of(cls, judged: Judged, drawn: Drawn, level: float) -> "ModelWidths | None":
         """Return what the model's own interval needs; None for a fit that has no information matrix."""
         model = judged.estimator
-        if hasattr(model, "relaxation_"):
+        if hasattr(model, "recalibration_"):
             return None
         try:
             inference = known_inference(model)

@@ -14,7 +14,7 @@ from scarless.models import SARStackingClassifier
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Matrix, Vector
 from scarless.numerics.likelihood import softplus
 from scarless.pair.cross_fit import logit_of
-from scarless.pair.fitted import NoLeftOutLogits
+from scarless.pair.fitted import NoOutOfFoldLogits
 from scarless.pair.logistic import all_labelled
 
 
@@ -191,8 +191,8 @@ def _left_out(judged: Judged, s: Any, weight: Vector) -> tuple[Vector, Vector] |
     if judged.labels.shape[1] > 1 or judged.audited.any():
         return None
     try:
-        u, v = judged.estimator.left_out_logits(judged.X, s, sample_weight=weight)
-    except NoLeftOutLogits:  # other rows than those of the fit, or more than one label of each was seen
+        u, v = judged.estimator.out_of_fold_logits(judged.X, s, sample_weight=weight)
+    except NoOutOfFoldLogits:  # other rows than those of the fit, or more than one label of each was seen
         return None
     return u, v
 

@@ -64,7 +64,7 @@ class Profile(NamedTuple):
     drop: Vector
     estimate: float
     interval: Interval
-    relaxed: bool  # whether it is the grid of a relaxed fit, and not a profile of the likelihood
+    recalibrated: bool  # whether it is the grid of a recalibrated fit, and not a profile of the likelihood
     flat: bool
     elsewhere: tuple[float, ...]  # class priors of other good fits
     sentences: list[str]
@@ -124,9 +124,9 @@ class Examination:
             return cls(subject, sample, rng, None, str(error))
 
     @property
-    def exchangeable(self) -> bool:
+    def swappable(self) -> bool:
         """Whether the models of a fit to looks, audits or facts may have changed places."""
-        return bool(getattr(known_inference(self.subject.inner), "exchangeable", False))
+        return bool(getattr(known_inference(self.subject.inner), "swappable", False))
 
     # --- one label of each row
 
@@ -156,7 +156,7 @@ class Examination:
     def profile(self) -> Profile:
         """Return which shares of positives the labels allow."""
         inner, sample = self.subject.inner, self.sample
-        if hasattr(inner, "relaxation_"):
+        if hasattr(inner, "recalibration_"):
             return self._grid()
         if self.subject.looks is not None:
             raise ValueError(
@@ -175,10 +175,10 @@ class Examination:
                        bool(found.flat), others, found.sentences(), sample)  # fmt: skip
 
     def _grid(self) -> Profile:
-        """Return the class priors that a relaxed fit has tried: it has no other profile."""
+        """Return the class priors that a recalibrated fit has tried: it has no other profile."""
         inner = self.subject.inner
-        levels = inner.relaxation_.levels
-        density = np.asarray(levels.log_density - levels.imagined)
+        levels = inner.recalibration_.grid
+        density = np.asarray(levels.log_density - levels.pseudo)
         return Profile(np.asarray(levels.class_prior), density - density.max(), float(inner.class_prior_),
                        self.subject.prior_interval(), True, False, (), levels.remarks(), self.subject)  # fmt: skip
 
@@ -322,16 +322,16 @@ def _searched(inner: Any) -> Candidates:
 
 
 def _optima(inner: Any) -> Candidates:
-    chosen, basins = inner.selection_, inner.basins_
+    chosen, optima = inner.selection_, inner.optima_
     rows = tuple(
         (
-            ", ".join(basin.starts),
-            float(basin.class_prior),
-            float(basin.label_frequency),
+            ", ".join(optimum.starts),
+            float(optimum.class_prior),
+            float(optimum.label_frequency),
             float(chosen.behind[i]),
             i in chosen.members,
         )
-        for i, basin in enumerate(basins[:MOST_CANDIDATES])
+        for i, optimum in enumerate(optima[:MOST_CANDIDATES])
     )
     low, high = chosen.class_priors
     return Candidates("optima", str(chosen.reason), rows if len(rows) > 1 else (), low, high, chosen.n_tied)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.attributes import names_of
 from scarless.checks.looks import check_audit, check_looks, looks_of
 from scarless.checks.options import check_counts, check_propensity, check_vector
-from scarless.checks.rows import index_of, warn_of_row_order
+from scarless.checks.rows import index_of, warn_about_row_order
 from scarless.checks.tables import take_rows
 from scarless.diagnostics.leaks import Leak, find_leaks
 from scarless.metrics.scorers import class_probability, coding_of
@@ -27,7 +27,7 @@ from scarless.models import (
     StratifiedSCARClassifier,
 )
 from scarless.models.explaining import dense, grouped
-from scarless.models.inspection import LooksFacts, any_false_label, any_label, looks_facts
+from scarless.models.inspection import LooksSummary, any_false_label, any_label, looks_summary
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.plain_words import plain
@@ -98,7 +98,7 @@ class Subject:
     e: Vector | None  # of a label at any look that took place; None where the model does not tell and nobody said
     propensity: Vector | None  # given by the user
     level: float
-    looks: LooksFacts | None  # None where the model was fitted to one label of each row, and told nothing more
+    looks: LooksSummary | None  # None where the model was fitted to one label of each row, and told nothing more
     audit: Vector | None  # 1, 0 and NaN; None where nobody checked
     false_label: Vector | None  # chance of a label for negatives; None where there are no such labels, by assumption
     known_leaks: tuple[Leak, ...] | None = None  # None: they are looked for
@@ -119,10 +119,10 @@ class Subject:
         """Check what was given, prepare the table and ask the model."""
         model = as_table_model(estimator)
         inner, X = model.estimator_, X if hasattr(X, "shape") else np.asarray(X)
-        n_rows, coding, facts = X.shape[0], coding_of(inner), looks_facts(inner, level)
+        n_rows, coding, facts = X.shape[0], coding_of(inner), looks_summary(inner, level)
         _refuse_odd(inner, n_rows, facts, propensity, audit)
         codes = _codes(s, coding, facts, n_rows)
-        warn_of_row_order(X, s=s, sample_weight=sample_weight, propensity=propensity, audit=audit)
+        warn_about_row_order(X, s=s, sample_weight=sample_weight, propensity=propensity, audit=audit)
         labels = coding.decode(codes[:, 0] == 1) if facts is None else np.asarray(s)
         weight, prepared = check_counts(sample_weight, n_rows=n_rows), model.prepare(X)
         given = None if propensity is None else check_propensity(propensity, n_rows=n_rows)
@@ -408,7 +408,7 @@ def is_short(low: float, high: float) -> bool:
     return high < SHORT_RATIO * low
 
 
-def _refuse_odd(inner: Any, n_rows: int, facts: LooksFacts | None, propensity: Any, audit: Any) -> None:
+def _refuse_odd(inner: Any, n_rows: int, facts: LooksSummary | None, propensity: Any, audit: Any) -> None:
     if n_rows == 0:
         raise ValueError("X has no rows; a report is about the rows that the model was fitted to.")
     if audit is not None and facts is None:
@@ -420,7 +420,7 @@ def _refuse_odd(inner: Any, n_rows: int, facts: LooksFacts | None, propensity: A
         )
 
 
-def _codes(s: Any, coding: Any, facts: LooksFacts | None, n_rows: int) -> Any:
+def _codes(s: Any, coding: Any, facts: LooksSummary | None, n_rows: int) -> Any:
     """Return labels as 1 and 0, NaN at looks that did not take place: a column for each look."""
     if facts is None:
         return check_vector(coding.encode(s, "s"), "s", n_rows=n_rows)[:, None]
@@ -433,7 +433,7 @@ def _codes(s: Any, coding: Any, facts: LooksFacts | None, n_rows: int) -> Any:
     return _or_nan(codes)
 
 
-def _propensity(inner: Any, prepared: Any, labels: Any, facts: LooksFacts | None, given: Vector | None) -> Any:
+def _propensity(inner: Any, prepared: Any, labels: Any, facts: LooksSummary | None, given: Vector | None) -> Any:
     if facts is not None:
         return any_label(inner, prepared, labels)
     own = hasattr(inner, "predict_propensity")

@@ -48,7 +48,7 @@ def fit_null(D: Matrix, s: Vector, w: Vector) -> NullFit:
 def compare(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> Comparison:
     """Fit `f` on `D` with a constant `e`, then with a logistic `e` on `Z`; columns of unit variance.
 
-    Either likelihood may have several basins. The alternative is climbed from the null fit too, and the null model
+    Either likelihood may have several optima. The alternative is climbed from the null fit too, and the null model
     from the alternative's `f`, so that neither is ahead for having started better.
     """
     engine = engine_of(np.column_stack([D, Z]), s=s, w=w)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from scarless.checks.attributes import check_attributes
 from scarless.checks.options import check_counts
-from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_of_row_order
+from scarless.checks.rows import check_labelled_table, refuse_lost_class, warn_about_row_order
 from scarless.checks.tables import take_rows
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.label_tests import independent_columns
@@ -82,7 +82,7 @@ def check_roles(
     reader = type(user, (BaseEstimator,), {})()  # the checks of a table name the estimator that reads it
     table, labels, _ = check_labelled_table(reader, X, s, pos_label=pos_label)
     weight = check_counts(sample_weight, n_rows=labels.size)
-    warn_of_row_order(X, sample_weight=sample_weight)
+    warn_about_row_order(X, sample_weight=sample_weight)
     refuse_lost_class(weight @ labels, weight @ (1.0 - labels))
     names = getattr(reader, "feature_names_in_", None)
     n_columns = table.shape[1]

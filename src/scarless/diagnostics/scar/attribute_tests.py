@@ -256,7 +256,7 @@ def labelling_attributes(
     error = np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])
     if np.isnan(error).any():
         effect = np.where(np.isnan(error), np.nan, effect)
-        _warn_of_unknown([name for name, unknown in zip(roles.names, np.isnan(error), strict=True) if unknown])
+        _warn_about_unknown([name for name, unknown in zip(roles.names, np.isnan(error), strict=True) if unknown])
     return _table(roles, effect, error, deviation if per == "unit" else np.ones(k), level, per, fit.label_frequency)
 
 
@@ -286,7 +286,7 @@ def _table(
     )
 
 
-def _warn_of_unknown(names: list[str]) -> None:
+def _warn_about_unknown(names: list[str]) -> None:
     warn_user(
         f"labelling_attributes cannot tell the effect of {listed(names, NAMED)}: the likelihood is flat there. Too few "
         "rows are labelled, or the effect on the class explains the labels as well; name fewer propensity_attributes, "

@@ -188,7 +188,7 @@ class Sensitivity:
         """
         gamma = float(_check_gammas(gamma, 0))
         if gamma > 1.0:
-            self._warn_of_certain_labels()
+            self._warn_about_certain_labels()
         admissible = propensities_within_odds(self._rows.P, self._rows.e, gamma)
         return SensitivityBounds(gamma, admissible, self._rows.probability_within_odds(gamma), self._rows)
 
@@ -258,7 +258,7 @@ class Sensitivity:
         factors = _check_gammas(GAMMAS if gammas is None else gammas, 1)
         if not np.isfinite(factors).all():
             raise ValueError("gammas of a curve must be finite; the limit is at(np.inf).")
-        self._warn_of_certain_labels()
+        self._warn_about_certain_labels()
         fitted = asked.bounds(self._rows.probability_within_odds(1.0))
         bounds = np.array([asked.bounds(self._rows.probability_within_odds(gamma)) for gamma in factors])
         return SensitivityCurve(asked.label, factors, bounds[:, 0], bounds[:, 1], fitted.low)
@@ -301,7 +301,7 @@ class Sensitivity:
         threshold, is_floor = _check_conclusion(at_least, at_most)
         if not 1e-12 <= real_number(rtol) < 1:
             raise ValueError(f"rtol must lie between 1e-12 and 1; got {shown(rtol)}.")
-        self._warn_of_certain_labels()
+        self._warn_about_certain_labels()
 
         def bound(gamma: float) -> float:
             low, high = asked.bounds(self._rows.probability_within_odds(gamma))
@@ -341,7 +341,7 @@ class Sensitivity:
         t = check_probability(threshold, n_rows=self._rows.n, name="threshold")
         if not ((t > 0) & (t < 1)).all():
             raise ValueError("threshold must lie strictly between 0 and 1; a probability is never beyond 0 or 1.")
-        self._warn_of_certain_labels()
+        self._warn_about_certain_labels()
         q, e = self._rows.q, self._rows.e
         if q is None:
             return gamma_across(self._rows.f, e, t)
@@ -356,7 +356,7 @@ class Sensitivity:
             "conclusion."
         )
 
-    def _warn_of_certain_labels(self) -> None:
+    def _warn_about_certain_labels(self) -> None:
         """Warn where a factor on the odds is no doubt at all: bounds would look better than they are."""
         rows = self._rows
         positives, certain = rows.weight * rows.f, rows.e > NEARLY_CERTAIN

@@ -170,7 +170,7 @@ def bootstrap_intervals(
       have as well, as that of a penalty has not.
 
     Needs no information matrix, so it serves models of any kind and widths. Right for independent rows that are many,
-    if resampled fits stay in the fit's basin; a spread with two humps in `samples` says that they did not. A
+    if resampled fits stay in the fit's optimum; a spread with two humps in `samples` says that they did not. A
     penalty's bias stays in. It takes `n_resamples` times as long as one fit; for a `SAREMClassifierCV`, as one whole
     search, since each resample chooses anew.
 

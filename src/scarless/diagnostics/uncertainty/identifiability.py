@@ -51,8 +51,8 @@ class IdentifiabilityReport:
         "identified", "weakly identified", "identified by a form that the labels contradict" or "not identified": of
         the class prior, by the data alone. The third is a fit whose `form_test_` rejects that both models are linear in
         the attributes that they see; the class prior may then be far outside its interval. Not identified
-        is also what has another value with both models exchanged, and a fit in a local optimum where another start was
-        seen to lead higher (`higher_basin_`). At best weakly identified is a fit in which all
+        is also what has another value with both models swapped, and a fit in a local optimum where another start was
+        seen to lead higher (`higher_optimum_`). At best weakly identified is a fit in which all
         positives are labelled, one that did not converge, one with less than 5 labelled rows per parameter, and one
         that was chosen among others, tied with it, with class priors outside the interval.
     class_prior : float
@@ -63,8 +63,8 @@ class IdentifiabilityReport:
         Its interval as the fit has it, penalty included: ``estimator.class_prior_interval(level=level)``.
     data_interval : Interval
         Its interval by the data alone, to second order around the fit.
-    exchanged : float or None
-        The class prior with both models exchanged, where they see the same attributes.
+    swapped : float or None
+        The class prior with both models swapped, where they see the same attributes.
     higher : float or None
         The class prior that another start was seen to lead to, where its penalised likelihood is clearly higher.
     condition, penalised_condition : float
@@ -90,7 +90,7 @@ class IdentifiabilityReport:
     class_prior: float
     class_prior_interval: Interval
     data_interval: Interval
-    exchanged: float | None
+    swapped: float | None
     condition: float
     penalised_condition: float
     directions: list[Direction]
@@ -156,9 +156,9 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     prediction. The share of a parameter's information that comes from the penalty is
     :math:`[(H+R)^{-1}R]_{jj}`.
 
-    All this is local, a quadratic picture of the likelihood around the fit. Other basins are not seen, but for what
-    `fit` itself saw (`higher_basin_`), and a wide
-    interval is only known to be wide: `profile_class_prior` follows the likelihood itself, and a relaxed
+    All this is local, a quadratic picture of the likelihood around the fit. Other optima are not seen, but for what
+    `fit` itself saw (`higher_optimum_`), and a wide
+    interval is only known to be wide: `profile_class_prior` follows the likelihood itself, and a recalibrated
     `SAREMClassifierCV` has walked through it in `fit`.
 
     Parameters
@@ -208,10 +208,10 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     logit_slope = look.prior * (1.0 - look.prior)
     half = quantile(_LEVEL) * look.data_error / logit_slope if logit_slope > 0 else np.inf
     data_interval = _logit_interval(look.prior, half)
-    exchanged = inference.mean_propensity if inference.exchangeable else None
-    higher = getattr(estimator, "higher_basin_", None)
+    swapped = inference.mean_propensity if inference.swappable else None
+    higher = getattr(estimator, "higher_optimum_", None)
     moving, harmless = look.directions()
-    verdict = _verdict(half, data_interval, exchanged, sure=_may_be_sure(estimator, inference, data_interval))
+    verdict = _verdict(half, data_interval, swapped, sure=_may_be_sure(estimator, inference, data_interval))
     form = getattr(estimator, "form_test_", None)
     if form is not None and form.rejected and verdict != "not identified":
         verdict = CONTRADICTED
@@ -220,7 +220,7 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
         class_prior=estimator.class_prior_,
         class_prior_interval=estimator.class_prior_interval(level=_LEVEL),
         data_interval=data_interval,
-        exchanged=exchanged,
+        swapped=swapped,
         condition=look.data.condition,
         penalised_condition=look.penalised.condition,
         directions=moving,
@@ -234,9 +234,9 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     )
 
 
-def _verdict(half: float, data_interval: Interval, exchanged: float | None, *, sure: bool) -> str:
+def _verdict(half: float, data_interval: Interval, swapped: float | None, *, sure: bool) -> str:
     low, high = data_interval
-    if half > _VAGUE or (exchanged is not None and not low <= exchanged <= high):
+    if half > _VAGUE or (swapped is not None and not low <= swapped <= high):
         return "not identified"
     return "identified" if half <= _SURE and sure else "weakly identified"
 
@@ -285,10 +285,10 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
             f"to a higher penalised likelihood and a class prior of {report.higher:.3f}. Fit again with n_starts=5; "
             "all that follows is of the lower optimum."
         )
-    if report.exchanged is not None:
+    if report.swapped is not None:
         return (
-            "Both models see the same attributes: exchanging classifier and propensity model gives the same "
-            f"likelihood and a class prior of {report.exchanged:.3f} instead of {own}. Which is which is "
+            "Both models see the same attributes: swapping classifier and propensity model gives the same "
+            f"likelihood and a class prior of {report.swapped:.3f} instead of {own}. Which is which is "
             "for you to say, by giving them different attributes."
         )
     if report.verdict == "not identified":
@@ -322,7 +322,7 @@ def _notes(model: Any, inference: PairInference) -> list[str]:
         )
     farther = (
         "class_prior_interval() rests on a walk through all levels."
-        if hasattr(model, "relaxation_")
+        if hasattr(model, "recalibration_")
         else "profile_class_prior follows the likelihood farther out."
     )
     notes.append(f"This is a local picture; {farther}")

@@ -53,7 +53,7 @@ class ClassPriorProfile:
     elsewhere : list of ClassPriorProfile
         Profiles around other optima that the data do not rule out either; their `difference` and `interval` are
         measured from the fit, too. Known are optima that the model's own starts found (``n_starts``), and the one with
-        both models exchanged where they see the same attributes.
+        both models swapped where they see the same attributes.
     """
 
     class_prior: Vector
@@ -143,7 +143,7 @@ def profile_class_prior(
 
     .. math:: p(\alpha) = \max_{\theta:\ \mathrm{mean}\,f_\theta = \alpha} \ell(\theta) - \mathrm{penalty}(\theta)
 
-    followed outwards from the fit: `theta` changes smoothly, so the maximum is that of the fit's own basin. Other
+    followed outwards from the fit: `theta` changes smoothly, so the maximum is that of the fit's own optimum. Other
     optima that are known get profiles of their own (``elsewhere``). Class priors with
     :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}` are not ruled out by the data (Wilks). Unlike a
     standard error this needs no parabola: it shows how flat the likelihood is. Right when both models are of the right
@@ -153,7 +153,7 @@ def profile_class_prior(
     Parameters
     ----------
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
-        With two logistic models, not relaxed: a relaxed fit has ``relaxation_.levels`` in place of a profile.
+        With two logistic models, not recalibrated: a recalibrated fit has ``recalibration_.grid`` in place of a profile.
     X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
         The rows that it was fitted on.
     s : array of shape (n_rows,) or (n_rows, n_looks)
@@ -192,7 +192,7 @@ def profile_class_prior(
     level = check_share(level, "level")
     estimator, prepare = opened(estimator)
     inference, X = known_inference(estimator), prepare(X)
-    _refuse_relaxed(estimator)
+    _refuse_recalibrated(estimator)
     wanted = None if grid is None else _check_grid(grid)
     problem = problem_again(estimator, X, s, sample_weight=sample_weight, audit=audit)
     path = ProfilePath(inference, problem)
@@ -225,11 +225,11 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
 def _other_optima(model: Any, problem: PairProblem) -> list[PairInference]:
     """Return the fits to the same rows, other than the model's own, that are known to be optima."""
     own = known_inference(model)
-    higher = getattr(model, "higher_basin_", None)
-    basins = [*getattr(model, "basins_", []), *([] if higher is None else [higher])]
-    starts = [basin.parameters for basin in basins]
-    if own.exchangeable:
-        starts.append(own.exchanged)
+    higher = getattr(model, "higher_optimum_", None)
+    optima = [*getattr(model, "optima_", []), *([] if higher is None else [higher])]
+    starts = [optimum.parameters for optimum in optima]
+    if own.swappable:
+        starts.append(own.swapped)
     found = [own]
     for start in starts:
         fit = fit_pair(problem, start, FitOptions(1e-10))
@@ -250,13 +250,13 @@ def _check_grid(grid: Iterable[float]) -> Vector:
     return values
 
 
-def _refuse_relaxed(model: Any) -> None:
-    """Refuse a relaxed fit, which is not the top of the likelihood that would be followed."""
-    if hasattr(model, "relaxation_"):
+def _refuse_recalibrated(model: Any) -> None:
+    """Refuse a recalibrated fit, which is not the top of the likelihood that would be followed."""
+    if hasattr(model, "recalibration_"):
         raise ValueError(
-            f"This {type(model).__name__} is relaxed: its fit is not the optimum of a penalised likelihood, which a "
+            f"This {type(model).__name__} is recalibrated: its fit is not the optimum of a penalised likelihood, which a "
             "profile would follow. The likelihood of every class prior was walked through in fit already: see "
-            "relaxation_.levels, and class_prior_interval(). Or fit SAREMClassifierCV(relax=False), or SAREMClassifier "
+            "recalibration_.grid, and class_prior_interval(). Or fit SAREMClassifierCV(recalibrate=False), or SAREMClassifier "
             "without an estimator."
         )
 

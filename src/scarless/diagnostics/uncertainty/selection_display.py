@@ -19,7 +19,7 @@ class SelectionPathDisplay(Display):
     Colour says which attributes the classifier may see, line style the propensity model's penalty. Filled dots are
     within the noise of the best. Of each set of attributes that has any, the one with the penalty nearest to 1 is
     taken; rings are around what was chosen of these: all, whose mean is the answer, or, where the search does not
-    relax, the one with the lowest label frequency.
+    recalibrate, the one with the lowest label frequency.
 
     Parameters
     ----------

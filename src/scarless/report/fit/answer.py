@@ -152,7 +152,7 @@ def _measured(subject: Subject) -> str:
         covered = COVERED_NAMELESS.get(kind, "")
         told = f" In 260 tests on tables with known classes and no column named, such intervals covered in {covered}."
         return told if covered else " How often such intervals cover where no column is named was not measured."
-    plain = kind is SAREMClassifier and not hasattr(inner, "relaxation_")
+    plain = kind is SAREMClassifier and not hasattr(inner, "recalibration_")
     covered = "64 to 77%" if plain else COVERED[kind]
     told = f" In 260 tests on tables with known classes and named columns, such intervals covered in {covered}."
     if plain:
@@ -201,7 +201,7 @@ def _of_the_fit(inner: Any, frequency: float | None, found: Estimate) -> list[st
     told = []
     if not getattr(inner, "converged_", True):
         told.append("The fit did not converge: the numbers are those of a search that was broken off.")
-    higher = getattr(inner, "higher_basin_", None)
+    higher = getattr(inner, "higher_optimum_", None)
     if higher is not None:
         told.append(
             "The fit is stuck below the best one: another start leads higher, to "
@@ -230,10 +230,10 @@ def _of_the_data(found: Estimate, identifiability: Any, subject: Subject) -> lis
                 "The data hardly tell how many positives there are: any share of "
                 f"{share_range(found.low, found.high)} of rows would fit the labels about as well."
             )
-    if identifiability is not None and identifiability.exchanged is not None:
+    if identifiability is not None and identifiability.swapped is not None:
         told.append(
-            "Class and labelling are explained by the same columns, so that the two could be exchanged: the labels "
-            f"would fit as well with {share(number(identifiability.exchanged))} positives. Say which columns drive the "
+            "Class and labelling are explained by the same columns, so that the two could be swapped: the labels "
+            f"would fit as well with {share(number(identifiability.swapped))} positives. Say which columns drive the "
             "labelling."
         )
     elif identifiability is not None and identifiability.verdict == "not identified":

@@ -147,8 +147,8 @@ def _settled(key: str, title: str, exam: Examination) -> Check:
         "Labels alone settle this by the form of the models only. Several looks and audits settle it by what they "
         "show: which rows are found again, and which were never found.",
     )
-    if exam.exchangeable:
-        status, verdict = "bad", f"No: class and labelling see the same columns, and may be exchanged. {verdict}"
+    if exam.swappable:
+        status, verdict = "bad", f"No: class and labelling see the same columns, and may be swapped. {verdict}"
     return Check(key, title, status, verdict, details)
 
 
@@ -198,10 +198,10 @@ def _candidate_cell(value: Any) -> str | float:
 def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
     """Return status and verdict of what was chosen."""
     inner = subject.inner
-    if getattr(inner, "higher_basin_", None) is not None:
+    if getattr(inner, "higher_optimum_", None) is not None:
         return "bad", "Another start leads to a better fit, which was not taken."
     if found.n < 2:
-        if hasattr(inner, "basins_") and len(inner.basins_) == 1 and len(inner.basins_[0].starts) == 1:
+        if hasattr(inner, "optima_") and len(inner.optima_) == 1 and len(inner.optima_[0].starts) == 1:
             return "open", "One fit was made, from one start; a quick look from another found none that is better."
         return "good", "Nothing else that was tried does as well."
     status = _status_of(2.0 * (found.high - found.low))  # of what is only the spread of estimates
@@ -259,7 +259,7 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
     low, high = found.interval
     status, range_ = "bad" if found.flat else _status_of(high - low), share_range(low, high)
     told = f"{range_} fit about as well."
-    if found.relaxed:
+    if found.recalibrated:
         verdict = f"Many: {told}" if status == "bad" else told
     elif found.flat:
         verdict = f"Many: {told}"
@@ -271,7 +271,7 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
     if found.elsewhere:
         verdict += f" There are other good fits, at {listed([share(other) for other in found.elsewhere], MOST_NAMED)}."
     details = _in_words(found.sentences)
-    if found.relaxed:
+    if found.recalibrated:
         details = (
             "The fit tried a grid of shares of positives. For each share it chose everything else so that held-out "
             "labels fit best. The estimate is the mean of these shares, weighted by their likelihood.",
@@ -280,7 +280,7 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
     elif found.sample is not exam.subject:
         (of,) = _on_a_sample(exam, found.sample)
         details += (f"{of[:-1]}, to which the model was fitted anew: with all rows the range is shorter.",)
-    falls = "the likelihood falls" if found.relaxed else "the log-likelihood falls"
+    falls = "the likelihood falls" if found.recalibrated else "the log-likelihood falls"
     x, y, at = found.class_prior, found.drop, found.estimate
     shown = y > -LOWEST_DRAWN
     picture = Picture(

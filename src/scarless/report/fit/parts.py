@@ -124,7 +124,7 @@ def _of_class(subject: Subject, rng: np.random.Generator) -> Effects:
     if subject.silent:
         verdict += " In this fit the class is the same as having a label."
     elif subject.either_way:
-        verdict = _exchanged(verdict, found)
+        verdict = _swapped(verdict, found)
     return Effects("class", title, verdict, _shown(found), (), _notes(found))
 
 
@@ -162,7 +162,7 @@ def _of_labelling(subject: Subject, found: list[ModelEffects]) -> list[Effects]:
         if subject.silent:
             verdict = "Not to be said: this fit takes every positive to have a label, whatever its columns hold."
         elif subject.either_way:
-            verdict = _exchanged(verdict, one)
+            verdict = _swapped(verdict, one)
         return [Effects("labelling", title, verdict, _shown(one), (), _notes(one))]
     if isinstance(inner, NaiveClassifier):
         verdict = "This model has no labelling: it takes every row without a label for negative."
@@ -226,7 +226,7 @@ def _unclear(strongest: list[str], how: str) -> str:
     )
 
 
-def _exchanged(verdict: str, found: ModelEffects) -> str:
+def _swapped(verdict: str, found: ModelEffects) -> str:
     """Return a verdict on one of two models that see the same columns: labels do not say which of them it is."""
     joint = found.p_joint
     if joint is not None and joint >= SIGNIFICANT:

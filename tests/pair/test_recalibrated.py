@@ -1,4 +1,4 @@
-"""The relaxed fit: scale and level found again, an optimum at every level, and nothing that units or copies change."""
+"""The recalibrated fit: scale and level found again, an optimum at every level, and nothing that units or copies change."""
 
 import numpy as np
 import pytest
@@ -9,11 +9,19 @@ from scipy.stats import norm
 
 from scarless import SAREMClassifierCV
 from scarless.numerics.linear import Design
-from scarless.numerics.relaxed import centre_sums
-from scarless.pair import relaxed as relaxed_module
+from scarless.numerics.recalibrated import centre_sums
+from scarless.pair import recalibrated as recalibrated_module
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import Levels, Relaxation, _Fits, levels_interval, mixed_interval, relax, relax_roughly
+from scarless.pair.recalibrated import (
+    ClassPriorGrid,
+    Recalibration,
+    _Fits,
+    grid_interval,
+    mixed_interval,
+    recalibrate,
+    recalibrate_roughly,
+)
 
 
 def simulate(n=600, seed=0):
@@ -28,15 +36,15 @@ def simulate(n=600, seed=0):
 E_COLUMNS = np.array([1, 2])
 
 
-def relaxed(X, u, s, w=None, *, v=None, rough=False, columns=E_COLUMNS, **options):
+def recalibrated(X, u, s, w=None, *, v=None, rough=False, columns=E_COLUMNS, **options):
     w = np.ones(s.size) if w is None else np.asarray(w, dtype=float)
     given = {} if v is None else {"v": v}
     options |= {"given": True} if given else {}
-    return (relax_roughly if rough else relax)(problem_of(X, columns, u=u, s=s, w=w, **given), **options)
+    return (recalibrate_roughly if rough else recalibrate)(problem_of(X, columns, u=u, s=s, w=w, **given), **options)
 
 
 def problem_of(X, columns, **rows):
-    """Return the problem of one label of each row; relaxing does not ask what the classifier sees."""
+    """Return the problem of one label of each row; recalibrating does not ask what the classifier sees."""
     return PairProblem.of(engine_of(X, **rows), Design.of(np.arange(0)), Design.of(columns))
 
 
@@ -46,7 +54,7 @@ def assert_same(one, other, *, atol=1e-8, e=True):
     assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-9)
     if e:
         np.testing.assert_allclose(one.e, other.e, atol=atol)
-    for got, want in zip(one.levels, other.levels, strict=True):
+    for got, want in zip(one.grid, other.grid, strict=True):
         np.testing.assert_allclose(got, want, atol=100 * atol)
 
 
@@ -58,7 +66,7 @@ def data():
 @pytest.fixture(scope="module")
 def found(data):
     X, u, s = data
-    return relaxed(X, 0.5 * u + 0.4, s)
+    return recalibrated(X, 0.5 * u + 0.4, s)
 
 
 # --- what it finds
@@ -67,24 +75,24 @@ def found(data):
 @pytest.mark.parametrize(("slope", "shift"), [(0.5, 0.0), (2.0, 0.0), (0.5, 0.7), (1.0, -1.0)])
 def test_scale_and_level_are_found_again(slope, shift):
     X, u, s = simulate(n=40000, seed=1)
-    found = relaxed(X, slope * u + shift, s)
+    found = recalibrated(X, slope * u + shift, s)
     assert found.converged
     assert found.slope == pytest.approx(1 / slope, rel=0.06)
     np.testing.assert_allclose(found(slope * u + shift), u, atol=0.3)
     assert found.class_prior == pytest.approx(expit(u).mean(), abs=0.015)
     np.testing.assert_allclose(found.e, [1.0, -0.5, 2.7], atol=0.2)
-    low, high = levels_interval([found.levels], "class_prior", 0.95)
+    low, high = grid_interval([found.grid], "class_prior", 0.95)
     assert low < expit(u).mean() < high
 
 
-def test_class_prior_and_label_frequency_are_those_of_the_relaxed_models(data, found):
+def test_class_prior_and_label_frequency_are_those_of_the_recalibrated_models(data, found):
     X, u, s = data
     f, e = expit(found(0.5 * u + 0.4)), expit(X[:, E_COLUMNS] @ found.e[:-1] + found.e[-1])
     assert found.class_prior == pytest.approx(f.mean(), rel=1e-10)
     assert found.label_frequency == pytest.approx(f @ e / f.sum(), rel=1e-10)
     value = np.where(s == 1, np.log(f * e), np.log1p(-f * e)).sum()
     assert found.log_likelihood == pytest.approx(value, rel=1e-10)
-    assert found.class_prior == pytest.approx(found.levels.mean, abs=1e-3)
+    assert found.class_prior == pytest.approx(found.grid.mean, abs=1e-3)
 
 
 class Objective:
@@ -112,7 +120,7 @@ class Objective:
         return minimize(self, np.zeros(4), args=(shift,), method="BFGS", options={"gtol": 1e-6})
 
     def standardised(self, found, X, w):
-        """Return a relaxation's parameters as this objective has them."""
+        """Return a recalibration's parameters as this objective has them."""
         Z = X[:, E_COLUMNS]
         mean = np.average(Z, axis=0, weights=w)
         unit = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=w))
@@ -130,7 +138,7 @@ def test_all_but_the_level_is_at_its_best(data, found):
     best = own.best(found.shift)
     assert own(theta, found.shift) == pytest.approx(best.fun, abs=1e-6)
     along_level = (own(theta, found.shift + h) - own(theta, found.shift - h)) / (2 * h)
-    assert abs(along_level) > 0.01  # the mean over levels is not the top
+    assert abs(along_level) > 0.01  # the mean over grid is not the top
 
 
 @pytest.mark.parametrize("audits", [0.0, 4.0, 30.0])
@@ -140,29 +148,29 @@ def test_every_level_is_an_optimum_with_its_log_density(data, audits, weighted):
     X, u, s = data
     rng = np.random.default_rng(0)
     w, v = (rng.random(s.size) + 0.5 if weighted else np.ones(s.size)), 0.3 * rng.normal(size=s.size)
-    levels = relaxed(X, 0.5 * u, s, w, v=v, audits=audits).levels
+    grid = recalibrated(X, 0.5 * u, s, w, v=v, audits=audits).grid
     own = Objective(X, 0.5 * u, s, w, v)
     # Not where the walks begin, which was found with the audits' pull, and so is a little off the profile.
     top, _ = _Fits.of(problem_of(X, E_COLUMNS, u=0.5 * u, s=s, w=w, v=v), audits, None, given=True).at_top()
     first = top.theta[1]
-    likely = np.flatnonzero((levels.log_density > levels.log_density.max() - 5) & (levels.shift != first))
+    likely = np.flatnonzero((grid.log_density > grid.log_density.max() - 5) & (grid.shift != first))
     assert likely.size > 4
     for i in likely[:: max(1, likely.size // 4)]:
-        best = own.best(levels.shift[i])
-        f, e = map(expit, own.logits(best.x, levels.shift[i]))
-        c = levels.label_frequency[i]
-        assert levels.log_density[i] - audits * 0.5 * np.log(c * (1 - c)) == pytest.approx(-best.fun, abs=1e-6)
+        best = own.best(grid.shift[i])
+        f, e = map(expit, own.logits(best.x, grid.shift[i]))
+        c = grid.label_frequency[i]
+        assert grid.log_density[i] - audits * 0.5 * np.log(c * (1 - c)) == pytest.approx(-best.fun, abs=1e-6)
         # These are not flat there: a gain of 1e-9 per row left undone is 1e-4 in the parameters.
         assert c == pytest.approx((w * f) @ e / (w @ f), abs=1e-4)
-        assert levels.class_prior[i] == pytest.approx(w @ f / w.sum(), abs=1e-4)
-        assert levels.slope[i] == pytest.approx(np.exp(best.x[0]), abs=1e-4)
+        assert grid.class_prior[i] == pytest.approx(w @ f / w.sum(), abs=1e-4)
+        assert grid.slope[i] == pytest.approx(np.exp(best.x[0]), abs=1e-4)
 
 
 def test_the_rough_answer_is_the_most_likely_level(data, found):
     X, u, s = data
-    rough = relaxed(X, 0.5 * u + 0.4, s, rough=True)
-    assert rough.levels.class_prior.size == 1
-    assert rough.levels.weight.tolist() == [1.0]
+    rough = recalibrated(X, 0.5 * u + 0.4, s, rough=True)
+    assert rough.grid.class_prior.size == 1
+    assert rough.grid.weight.tolist() == [1.0]
     w = np.ones(s.size)
     own = Objective(X, 0.5 * u + 0.4, s, w)
     start = np.append(own.standardised(rough, X, w), rough.shift)
@@ -178,43 +186,43 @@ def test_the_rough_answer_is_the_most_likely_level(data, found):
     np.testing.assert_allclose(start, best.x, atol=5e-3)
 
 
-# --- levels
+# --- grid
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_levels_ascend_and_their_weights_are_shares(seed):
     X, u, s = simulate(n=250, seed=seed)
-    levels = relaxed(X, 0.5 * u, s).levels
-    assert levels.class_prior.size > 5
-    assert (np.diff(levels.class_prior) > 0).all()
-    counts = levels.weight > 1e-6
-    assert (np.diff(levels.label_frequency[counts]) < 0).all()
-    for weight in (levels.weight, levels.doubtful_weight):
+    grid = recalibrated(X, 0.5 * u, s).grid
+    assert grid.class_prior.size > 5
+    assert (np.diff(grid.class_prior) > 0).all()
+    counts = grid.weight > 1e-6
+    assert (np.diff(grid.label_frequency[counts]) < 0).all()
+    for weight in (grid.weight, grid.doubtful_weight):
         assert weight.sum() == pytest.approx(1, rel=1e-12)
         assert (weight >= 0).all()
-    assert levels.class_prior[0] < levels.mean < levels.class_prior[-1]
-    assert levels.log_density[[0, -1]].max() < levels.log_density.max() - 5  # both ends are out of the question
+    assert grid.class_prior[0] < grid.mean < grid.class_prior[-1]
+    assert grid.log_density[[0, -1]].max() < grid.log_density.max() - 5  # both ends are out of the question
 
 
 def lognormal_levels(n=200, deviation=0.2):
-    """Return levels whose density per logarithm of the class prior is normal, unevenly spaced."""
+    """Return grid whose density per logarithm of the class prior is normal, unevenly spaced."""
     x = np.sort(np.log(0.3) + deviation * np.append(norm.ppf((np.arange(n) + 0.5) / n), np.linspace(-9, 9, n)))
     log_density = -0.5 * ((x - np.log(0.3)) / deviation) ** 2
-    return Levels(
+    return ClassPriorGrid(
         np.exp(x), np.full(x.size, 0.5), log_density, np.zeros(x.size), x, np.ones(x.size), np.zeros(x.size, bool)
     )
 
 
 def test_weights_are_density_times_the_way_however_the_levels_are_spaced():
-    levels = lognormal_levels()
-    assert levels.mean == pytest.approx(0.3 * np.exp(0.5 * 0.2**2), rel=1e-3)
-    variance = levels.mean**2 * (np.exp(0.2**2) - 1)
-    assert levels.deviation == pytest.approx(np.sqrt(variance), rel=5e-3)
+    grid = lognormal_levels()
+    assert grid.mean == pytest.approx(0.3 * np.exp(0.5 * 0.2**2), rel=1e-3)
+    variance = grid.mean**2 * (np.exp(0.2**2) - 1)
+    assert grid.deviation == pytest.approx(np.sqrt(variance), rel=5e-3)
 
 
 def test_a_nat_counts_for_a_third_in_intervals():
-    levels = lognormal_levels(n=2000)
-    low, high = levels_interval([levels], "class_prior", 0.95)
+    grid = lognormal_levels(n=2000)
+    low, high = grid_interval([grid], "class_prior", 0.95)
     half = np.sqrt(3) * 0.2 * norm.ppf(0.975)
     np.testing.assert_allclose(np.log([low, high]), np.log(0.3) + np.array([-half, half]), atol=5e-3)
 
@@ -255,7 +263,7 @@ def test_intervals_of_mixtures_nest_and_do_not_care_for_the_order():
 def test_units_and_shifts_of_propensity_attributes_change_nothing(data, found):
     X, u, s = data
     scale, shift = np.array([1.0, 1000.0, -0.01]), np.array([0.0, -30.0, 2.0])
-    other = relaxed(X * scale + shift, 0.5 * u + 0.4, s)
+    other = recalibrated(X * scale + shift, 0.5 * u + 0.4, s)
     assert_same(found, other, atol=1e-6, e=False)
     coef = other.e[:-1] * scale[E_COLUMNS]
     np.testing.assert_allclose(coef, found.e[:-1], atol=1e-6)
@@ -265,7 +273,7 @@ def test_units_and_shifts_of_propensity_attributes_change_nothing(data, found):
 def test_the_order_of_rows_changes_nothing(data, found):
     X, u, s = data
     order = np.random.default_rng(0).permutation(s.size)
-    assert_same(found, relaxed(X[order], 0.5 * u[order] + 0.4, s[order]), atol=1e-7)
+    assert_same(found, recalibrated(X[order], 0.5 * u[order] + 0.4, s[order]), atol=1e-7)
 
 
 @pytest.mark.parametrize("rough", [True, False])
@@ -273,8 +281,8 @@ def test_repeated_rows_are_weights_and_rows_of_weight_0_do_not_count(data, rough
     X, u, s = data
     w = np.random.default_rng(0).integers(0, 4, size=s.size)
     wild = np.where(w > 0, u, 1e3)  # what has no weight may say anything
-    weighted = relaxed(X + 50.0 * (w == 0)[:, None], wild, np.where(w > 0, s, 1.0 - s), w, rough=rough)
-    repeated = relaxed(np.repeat(X, w, axis=0), np.repeat(u, w), np.repeat(s, w), rough=rough)
+    weighted = recalibrated(X + 50.0 * (w == 0)[:, None], wild, np.where(w > 0, s, 1.0 - s), w, rough=rough)
+    repeated = recalibrated(np.repeat(X, w, axis=0), np.repeat(u, w), np.repeat(s, w), rough=rough)
     assert_same(weighted, repeated, atol=1e-6)
 
 
@@ -285,43 +293,43 @@ def test_rows_of_nearly_the_same_logit_are_merged_and_tell_the_same(monkeypatch,
     if outlier is not None:
         u[7] = outlier
     options = {"columns": np.arange(0), "follow": 0.5, "merge": True}
-    seen, merged = [], relaxed_module._merged
-    monkeypatch.setattr(relaxed_module, "_merged", lambda problem: seen.append(merged(problem)) or seen[-1])
-    together = relaxed(X, u, s, w, **options)
-    monkeypatch.setattr(relaxed_module, "_MANY_ROWS", 10_000)
-    alone = relaxed(X, u, s, w, **options)
+    seen, merged = [], recalibrated_module._merged
+    monkeypatch.setattr(recalibrated_module, "_merged", lambda problem: seen.append(merged(problem)) or seen[-1])
+    together = recalibrated(X, u, s, w, **options)
+    monkeypatch.setattr(recalibrated_module, "_MANY_ROWS", 10_000)
+    alone = recalibrated(X, u, s, w, **options)
     assert len(seen) == 1
     assert seen[0].engine.n_rows < 2000
     assert together.class_prior == pytest.approx(alone.class_prior, abs=2e-4)
     assert together.slope == pytest.approx(alone.slope, rel=1e-3)
     assert together.log_likelihood == pytest.approx(alone.log_likelihood, abs=0.01)
-    ends = [levels_interval([each.levels], "class_prior", 0.95) for each in (together, alone)]
+    ends = [grid_interval([each.grid], "class_prior", 0.95) for each in (together, alone)]
     np.testing.assert_allclose(*ends, atol=1e-3)
 
 
 def test_rows_are_not_merged_where_something_is_known_of_each_or_nothing_tells_them_apart(data, monkeypatch):
     X, u, s = data
     flat = problem_of(X, np.arange(0), u=np.ones(s.size), s=s, w=np.ones(s.size))
-    assert relaxed_module._merged(flat) is flat
-    monkeypatch.setattr(relaxed_module, "_MANY_ROWS", 10)
-    monkeypatch.setattr(relaxed_module, "_merged", lambda problem: pytest.fail("merged"))
-    relaxed(X, u, s, v=X[:, 1], columns=np.arange(0), merge=True)
+    assert recalibrated_module._merged(flat) is flat
+    monkeypatch.setattr(recalibrated_module, "_MANY_ROWS", 10)
+    monkeypatch.setattr(recalibrated_module, "_merged", lambda problem: pytest.fail("merged"))
+    recalibrated(X, u, s, v=X[:, 1], columns=np.arange(0), merge=True)
 
 
 def test_sparse_attributes_whose_mean_is_0_are_dense_ones():
     X, u, s = simulate()
     X = X - X.mean(axis=0)
-    assert_same(relaxed(X, u, s), relaxed(sparse.csr_array(X), u, s), atol=1e-6)
+    assert_same(recalibrated(X, u, s), recalibrated(sparse.csr_array(X), u, s), atol=1e-6)
 
 
 def test_what_is_known_of_the_propensity_is_an_offset(data):
     """With all of it known, nothing is left for attributes to say: only a constant is fitted."""
     X, u, s = data
     v = 0.4 * X[:, 1] - 0.1
-    constant = relaxed(X, u, s, v=v, columns=np.arange(0))
+    constant = recalibrated(X, u, s, v=v, columns=np.arange(0))
     assert constant.e.size == 1
-    shifted = relaxed(X, u, s, v=v + 2.0, columns=np.arange(0), audits=0.0)
-    plain = relaxed(X, u, s, v=v, columns=np.arange(0), audits=0.0)
+    shifted = recalibrated(X, u, s, v=v + 2.0, columns=np.arange(0), audits=0.0)
+    plain = recalibrated(X, u, s, v=v, columns=np.arange(0), audits=0.0)
     assert shifted.e[0] + 2.0 == pytest.approx(plain.e[0], abs=5e-3)
     assert shifted.class_prior == pytest.approx(plain.class_prior, abs=2e-3)
 
@@ -329,7 +337,7 @@ def test_what_is_known_of_the_propensity_is_an_offset(data):
 # --- of linear models
 
 
-def test_a_relaxed_linear_model_is_linear(data, found):
+def test_a_recalibrated_linear_model_is_linear(data, found):
     X = data[0]
     beta = np.array([0.7, -1.0, 0.2, 0.4])
     logits = X @ beta[:-1] + beta[-1]
@@ -340,8 +348,8 @@ def test_a_relaxed_linear_model_is_linear(data, found):
 def test_logits_at_every_level_are_those_moved_and_stretched_there(found):
     u = np.linspace(-3, 3, 7)
     columns = found.at_levels(u)
-    assert columns.shape == (7, found.levels.shift.size)
-    for shift, slope, column in zip(found.levels.shift, found.levels.slope, columns.T, strict=True):
+    assert columns.shape == (7, found.grid.shift.size)
+    for shift, slope, column in zip(found.grid.shift, found.grid.slope, columns.T, strict=True):
         np.testing.assert_allclose(column, found.centre + shift + slope * (u - found.centre), rtol=1e-12)
 
 
@@ -353,8 +361,8 @@ def assert_finite(found):
         assert np.isfinite(value)
     assert 0 < found.class_prior < 1
     assert 0 < found.label_frequency < 1
-    assert all(np.isfinite(field).all() for field in found.levels)
-    assert (found.levels.weight >= 0).all()
+    assert all(np.isfinite(field).all() for field in found.grid)
+    assert (found.grid.weight >= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -372,7 +380,7 @@ def assert_finite(found):
 )
 def test_saturated_and_constant_logits_have_finite_answers(data, change):
     X, u, s = data
-    assert_finite(relaxed(X, change(u), s))
+    assert_finite(recalibrated(X, change(u), s))
 
 
 @pytest.mark.parametrize("kind", ["constant", "copied", "separating", "rare"])
@@ -380,7 +388,7 @@ def test_odd_propensity_attributes_have_finite_answers(data, kind):
     X, u, s = data
     X = X.copy()
     X[:, 2] = {"constant": 7.0, "copied": X[:, 1], "separating": s, "rare": np.arange(s.size) == 3}[kind]
-    found = relaxed(X, u, s)
+    found = recalibrated(X, u, s)
     assert_finite(found)
     if kind == "constant":
         assert found.e[1] == pytest.approx(0, abs=1e-6)
@@ -391,7 +399,7 @@ def test_few_labels_and_few_without_have_finite_answers(data, n_labelled):
     X, u, _ = data
     s = np.zeros(u.size)
     s[np.argsort(-u)[:n_labelled]] = 1.0
-    assert_finite(relaxed(X, u, s))
+    assert_finite(recalibrated(X, u, s))
 
 
 @pytest.mark.parametrize("shift", [-1.5, -0.2, 0.0, 0.7])
@@ -408,11 +416,11 @@ def test_a_held_level_stays_where_it_is_also_when_the_propensity_is_held_too(shi
 def test_a_held_propensity_stays_nearer_to_what_it_was_fitted_as():
     X, u, s = simulate(300)
     columns, hold = np.arange(3), np.array([0.5, -0.5, 0.3, -1.0])  # far from the truth
-    held = relaxed(X, u, s, columns=columns, hold=hold, audits=0.0)
-    free = relaxed(X, u, s, columns=columns, audits=0.0)
+    held = recalibrated(X, u, s, columns=columns, hold=hold, audits=0.0)
+    free = recalibrated(X, u, s, columns=columns, audits=0.0)
     moved, gone = (np.linalg.norm((each.e - hold)[:3] * X.std(axis=0)) for each in (held, free))
     assert 0.1 < moved < gone
-    assert held.levels.class_prior.min() < held.class_prior < held.levels.class_prior.max()
+    assert held.grid.class_prior.min() < held.class_prior < held.grid.class_prior.max()
 
 
 def few_labels(seed=101):
@@ -440,23 +448,23 @@ def test_intervals_hold_levels_that_are_not_believed():
     u = 1.2 * X[:, 0] - 0.5
     y = rng.random(1_000) < expit(u)
     s = (y & (rng.random(1_000) < expit(1.5 * X[:, 3]))).astype(float)
-    found = relaxed(X, u, s, columns=np.arange(4), hold=np.array([0.0, 0.0, 0.0, 1.5, 0.0]), audits=0.0)
-    levels = found.levels
-    assert levels.exchanged.any()
-    assert not levels.exchanged.all()
-    assert levels.weight[levels.exchanged].sum() == 0.0
-    assert levels.doubtful_weight[levels.exchanged].sum() > 0.0
-    low, high = levels_interval([levels], "class_prior", 0.95)
+    found = recalibrated(X, u, s, columns=np.arange(4), hold=np.array([0.0, 0.0, 0.0, 1.5, 0.0]), audits=0.0)
+    grid = found.grid
+    assert grid.swapped.any()
+    assert not grid.swapped.all()
+    assert grid.weight[grid.swapped].sum() == 0.0
+    assert grid.doubtful_weight[grid.swapped].sum() > 0.0
+    low, high = grid_interval([grid], "class_prior", 0.95)
     assert low < y.mean() < high
 
 
 def test_row_errors_are_finite_where_a_level_has_all_positives_labelled_or_none():
     frequency = np.array([0.0, 0.2, 0.5, 1.0])
     n = frequency.size
-    levels = Levels(
+    grid = ClassPriorGrid(
         np.linspace(0.1, 0.4, n), frequency, np.zeros(n), np.zeros(n), np.zeros(n), np.ones(n), np.zeros(n, bool)
     )
-    found = Relaxation(0.0, 0.0, 1.0, np.zeros(1), 0.2, 1.0, -1.0, levels, True)
+    found = Recalibration(0.0, 0.0, 1.0, np.zeros(1), 0.2, 1.0, -1.0, grid, True)
     for of in ("class", "propensity", "posterior"):
         errors = found.level_errors(np.array([-2.0, 3.0]), np.array([0.0, 1.0]), of)
         assert np.isfinite(errors).all(), of
@@ -471,6 +479,6 @@ def test_the_answer_is_near_the_mean_of_its_levels():
     u = u + Z @ rng.normal(size=k) * rng.choice([0, 0.5, 1]) / np.sqrt(k)
     y = rng.random(n) < expit(u)
     e = expit(2 * (Z @ rng.normal(size=k)) / np.sqrt(k) - 0.5)
-    found = relaxed(Z, u, (y & (rng.random(n) < e)).astype(float), columns=np.arange(k), audits=8.0)
+    found = recalibrated(Z, u, (y & (rng.random(n) < e)).astype(float), columns=np.arange(k), audits=8.0)
     assert (n, k) == (150, 60)
-    assert found.class_prior == pytest.approx(found.levels.mean, abs=0.01)
+    assert found.class_prior == pytest.approx(found.grid.mean, abs=0.01)

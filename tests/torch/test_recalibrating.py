@@ -1,4 +1,4 @@
-"""The step that relaxes networks: by which rows, what it adds, which optimum it takes, and what it doubts."""
+"""The step that recalibrates networks: by which rows, what it adds, which optimum it takes, and what it doubts."""
 
 from dataclasses import replace
 
@@ -17,14 +17,14 @@ from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 from scarless.torch.fitting import plan_folds
 from scarless.torch.inputs import held_out_rows
-from scarless.torch.relaxing import HeldOut, as_they_are, relax_networks
+from scarless.torch.recalibrating import HeldOut, as_they_are, recalibrate_networks
 
 pytestmark = pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")
 
 
 def test_out_of_fold_every_row_judges_networks_that_have_not_seen_it():
     s = rows(n=300)[1]
-    folds, unseen = plan_folds(s.astype(float), share=0.2, relax="out-of-fold", seed=0)
+    folds, unseen = plan_folds(s.astype(float), share=0.2, recalibrate="out-of-fold", seed=0)
     assert unseen
     assert len(folds) == 5
     assert sorted(np.concatenate([fold.judge for fold in folds])) == list(range(300))
@@ -34,17 +34,17 @@ def test_out_of_fold_every_row_judges_networks_that_have_not_seen_it():
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "relax", "n_folds"),
+    ("n_labels", "recalibrate", "n_folds"),
     [(2490, True, 5), (2510, True, 1), (2510, "out-of-fold", 5), (50, "held-out", 1), (50, False, 1), (4, True, 1)],
 )
-def test_few_labels_are_held_out_one_fold_after_the_other(n_labels, relax, n_folds):
+def test_few_labels_are_held_out_one_fold_after_the_other(n_labels, recalibrate, n_folds):
     s = (np.arange(6000) < n_labels).astype(float)
-    assert len(plan_folds(s, share=0.2, relax=relax, seed=0)[0]) == n_folds
+    assert len(plan_folds(s, share=0.2, recalibrate=recalibrate, seed=0)[0]) == n_folds
 
 
 def test_out_of_fold_networks_are_their_mean_and_shares_those_of_unseen_rows():
     X, s, *_ = rows(n=400)
-    options = {**QUICK, "relax": "out-of-fold"}
+    options = {**QUICK, "recalibrate": "out-of-fold"}
     net = make_net(propensity_attributes=[2], **options).fit(X, s)
     assert net.starts_.shape == (5, 1)
     assert set(net.history_["fold"]) == set(range(5))
@@ -54,12 +54,12 @@ def test_out_of_fold_networks_are_their_mean_and_shares_those_of_unseen_rows():
         np.testing.assert_allclose(net.module_(z), each.mean(dim=0), atol=1e-6)
     assert isinstance(net.propensity_module_, torch.nn.Linear)
     seed = int(check_random_stream(0).integers(2**31, size=2)[0])
-    folds, _ = plan_folds(s.astype(float), share=0.2, relax="out-of-fold", seed=seed)
+    folds, _ = plan_folds(s.astype(float), share=0.2, recalibrate="out-of-fold", seed=seed)
     u = np.empty(s.size)
     for member, fold in zip(each, folds, strict=True):
         u[fold.judge] = member[fold.judge]
     seen = z[:, [2]].double().numpy()
-    f = expit(net._pair.relaxed.classify(u, seen))
+    f = expit(net._pair.recalibrated.classify(u, seen))
     assert net.class_prior_ == pytest.approx(f.mean(), abs=1e-5)
 
 
@@ -80,8 +80,8 @@ def test_of_two_optima_the_higher_is_taken_wherever_the_papers_start_leads(seed)
     problem = PairProblem.of(engine, Design.of(np.arange(2)), Design.of(np.arange(1, 2)), 10.0, 10.0)
     by_paper = fit_pair(problem, None, FitOptions(1e-9))
     assert abs(expit(columns @ by_paper.f[:-1] + by_paper.f[-1]).mean() - y.mean()) > 0.2
-    found = relax_networks(held, audits=4.0, linear=True, exchangeable=False, of_x=True)
-    assert abs(found.relaxation.class_prior - y.mean()) < 0.03
+    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    assert abs(found.recalibration.class_prior - y.mean()) < 0.03
     assert by_paper.f[1] / by_paper.f[0] > 1 > -1 > found.tilt[0]  # the truth is -1.2 / 0.7
 
 
@@ -94,18 +94,18 @@ def test_of_two_optima_the_higher_is_taken_wherever_the_papers_start_leads(seed)
 )
 def test_what_labels_leave_open_is_said(seed, doubt):
     held, _ = few_held_out(seed)
-    found = relax_networks(held, audits=4.0, linear=True, exchangeable=False, of_x=True)
+    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
     assert any(each.startswith(doubt) for each in found.doubts(held))
 
 
 def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
     held, _ = few_held_out(0, n=3000)
-    found = relax_networks(held, audits=4.0, linear=True, exchangeable=False, of_x=True)
+    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
     assert found.doubts(held) == []
-    off = found._replace(relaxation=replace(found.relaxation, class_prior=0.9))
+    off = found._replace(recalibration=replace(found.recalibration, class_prior=0.9))
     assert off.doubts(held) == [
-        f"The relaxed step did not settle: it wanted a class prior of {found.relaxation.levels.mean:.2f} and ended at "
-        "0.90. Let the propensity see less, or compare with relax=False."
+        f"The recalibrated step did not settle: it wanted a class prior of {found.recalibration.grid.mean:.2f} and ended at "
+        "0.90. Let the propensity see less, or compare with recalibrate=False."
     ]
     apart = found._replace(tied=Interval(0.26, 0.4))
     assert apart.doubts(held) == [
@@ -124,23 +124,23 @@ def test_a_propensity_with_more_coefficients_than_labels_can_tell_is_in_doubt():
 
 def test_without_it_probabilities_are_the_networks():
     X, s, *_ = rows(n=300)
-    net = make_net(propensity_attributes=[2], standardise=False, **{**QUICK, "relax": False}).fit(X, s)
+    net = make_net(propensity_attributes=[2], standardise=False, **{**QUICK, "recalibrate": False}).fit(X, s)
     with torch.no_grad():
         u = net.module_(torch.tensor(X, dtype=torch.float32))[:, 0].numpy()
         v = net.propensity_module_(torch.tensor(X[:, [2]], dtype=torch.float32))[:, 0].numpy()
     np.testing.assert_allclose(net.predict_proba(X)[:, 1], expit(u), atol=1e-6)
     np.testing.assert_allclose(net.predict_propensity(X), expit(v), atol=1e-6)
-    assert not hasattr(net, "relaxation_")
+    assert not hasattr(net, "recalibration_")
 
 
 @pytest.mark.parametrize("options", [{"propensity_attributes": [2]}, {"propensity_attributes": "all"}, {}])
-def test_relaxed_shares_and_likelihood_are_those_of_held_out_predictions(options):
+def test_recalibrated_shares_and_likelihood_are_those_of_held_out_predictions(options):
     X, s, *_ = rows(n=400)
     net = make_net(**options, **QUICK).fit(X, s)
-    plain = make_net(**options, **{**QUICK, "relax": False}).fit(X, s)
+    plain = make_net(**options, **{**QUICK, "recalibrate": False}).fit(X, s)
     u = expit_inverse(plain.predict_proba(X)[:, 1])
-    assert net._pair.relaxed.tilt is None
-    np.testing.assert_allclose(expit_inverse(net.predict_proba(X)[:, 1]), net.relaxation_(u), atol=1e-5)
+    assert net._pair.recalibrated.tilt is None
+    np.testing.assert_allclose(expit_inverse(net.predict_proba(X)[:, 1]), net.recalibration_(u), atol=1e-5)
     f, e = net.predict_proba(X)[:, 1], net.predict_propensity(X)
     value = np.where(s == 1, np.log(f * e), np.log1p(-f * e))
     held = held_out(net, s)
@@ -166,11 +166,11 @@ def test_what_the_class_has_of_an_attribute_beyond_the_network_is_in_predictions
     y = rng.random(2000) < expit(3 * X[:, 0] - 1.5 * X[:, 2])
     s = (y & (rng.random(2000) < expit(2 * X[:, 2]))).astype(int)
     options = {"propensity_attributes": [2], "lr": 0.05, **QUICK, "max_epochs": 20}
-    net = make_net(WithoutOne, **{**options, "relax": "out-of-fold"}).fit(X, s)
+    net = make_net(WithoutOne, **{**options, "recalibrate": "out-of-fold"}).fit(X, s)
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     u = net.net_.class_logits(torch.tensor(z, dtype=torch.float32))
-    assert net._pair.relaxed.tilt[0] < -0.2
-    expected = net.relaxation_(u + z[:, [2]] @ net._pair.relaxed.tilt)
+    assert net._pair.recalibrated.tilt[0] < -0.2
+    expected = net.recalibration_(u + z[:, [2]] @ net._pair.recalibrated.tilt)
     np.testing.assert_allclose(expit_inverse(net.predict_proba(X)[:, 1]), expected, atol=1e-5)
     assert net.class_prior_ == pytest.approx(y.mean(), abs=0.06)
 
@@ -191,20 +191,20 @@ def test_what_a_network_misses_of_propensity_attributes_is_made_up_for():
     y, e = rng.random(4000) < expit(u - 1.5 * z), expit(2 * z)
     s = (y & (rng.random(4000) < e)).astype(float)
     held = HeldOut(u, 2 * z, z[:, None], s, np.ones(4000))
-    found = relax_networks(held, audits=4.0, linear=True, exchangeable=False, of_x=True)
-    without = relax_networks(held, audits=4.0, linear=True, exchangeable=False, of_x=False)
+    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    without = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=False)
     assert found.tilt == pytest.approx([-1.5], abs=0.25)
-    assert abs(found.relaxation.class_prior - y.mean()) < 0.02
-    assert abs(without.relaxation.class_prior - y.mean()) > 0.03
+    assert abs(found.recalibration.class_prior - y.mean()) < 0.02
+    assert abs(without.recalibration.class_prior - y.mean()) > 0.03
     few = HeldOut(*(part[:30] for part in held))
-    assert relax_networks(few, audits=4.0, linear=True, exchangeable=False, of_x=True).tilt is None
+    assert recalibrate_networks(few, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None
 
 
 def test_a_propensity_network_of_the_users_keeps_its_form():
     X, s, *_ = rows(n=300)
     own = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     options = {"propensity_module": own, "propensity_attributes": [2], **QUICK}
-    net, plain = make_net(**options).fit(X, s), make_net(**{**options, "relax": False}).fit(X, s)
+    net, plain = make_net(**options).fit(X, s), make_net(**{**options, "recalibrate": False}).fit(X, s)
     moved = expit_inverse(net.predict_propensity(X)) - expit_inverse(plain.predict_propensity(X))
     np.testing.assert_allclose(moved, moved[0], atol=1e-5)
     assert all((a == b).all() for a, b in zip(own.parameters(), own.parameters(), strict=True))
@@ -219,4 +219,4 @@ def test_attributes_that_tell_the_class_by_themselves_do_not_take_the_networks_p
     s = (y & (rng.random(600) < expit(0.8 * z[:, 0] + 0.8 * z[:, 6] - 0.5))).astype(float)
     held = HeldOut(0.8 * true - 1, 0.5 * z[:, 0] + 0.5 * z[:, 6], z, s, np.ones(600))
     assert s.sum() > 90  # enough to look for a tilt
-    assert relax_networks(held, audits=4.0, linear=True, exchangeable=False, of_x=True).tilt is None
+    assert recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None

@@ -14,11 +14,11 @@ from scarless.engines import Engine, Rows
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.objectives import Curvature, PairObjective, Sums
-from scarless.numerics.relaxed import RelaxedPair
+from scarless.numerics.recalibrated import RecalibratedPair
 from scarless.pair.solving import ChangeOfUnits
 
 #: Standard error in the place of one of 0, where it has to be divided by. By judgement.
-SE_OF_EXACT_FACT = 1e-5
+SE_OF_EXACT_VALUE = 1e-5
 
 
 class KnownShare:
@@ -35,11 +35,11 @@ class KnownShare:
 
     def log_density(self, values: Vector) -> Vector:
         """Return how likely values are, up to a constant."""
-        return np.asarray(-0.5 * ((values - self.value) / max(self.se, SE_OF_EXACT_FACT)) ** 2)
+        return np.asarray(-0.5 * ((values - self.value) / max(self.se, SE_OF_EXACT_VALUE)) ** 2)
 
     def around(self) -> Vector:
         """Return values near to it, close enough together to be summed over."""
-        return np.asarray(self.value + max(self.se, SE_OF_EXACT_FACT) * np.linspace(-4.0, 4.0, 33))
+        return np.asarray(self.value + max(self.se, SE_OF_EXACT_VALUE) * np.linspace(-4.0, 4.0, 33))
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class LabelFrequency(KnownShare):
 
 
 @dataclass(frozen=True)
-class ImaginaryAudits:
+class PseudoObservations:
     """Positives that nobody checked, half of them labelled: they keep the label frequency off 0 and 1.
 
     Where labels hardly tell a label frequency of 1, or of next to nothing, from one between, the likelihood often has
-    its top there. A few imaginary audits at the mean of the propensity attributes settle it, as Laplace's rule of
+    its top there. A few pseudo-observations at the mean of the propensity attributes settle it, as Laplace's rule of
     succession does for a share.
 
     Parameters
@@ -130,7 +130,7 @@ class ImaginaryAudits:
     weight: float
 
     def __post_init__(self) -> None:
-        check_at_least_zero(self.weight, "ImaginaryAudits' weight")
+        check_at_least_zero(self.weight, "PseudoObservations' weight")
 
 
 class Known(NamedTuple):
@@ -141,26 +141,26 @@ class Known(NamedTuple):
 
 
 def check_known(known: Any, *, audits: float = 0.0) -> Known:
-    """Return shares and imaginary audits; `audits` is how many of these there are where nobody says.
+    """Return shares and pseudo-observations; `audits` is how many of these there are where nobody says.
 
     Examples
     --------
-    >>> check_known([ClassPrior(0.3), ImaginaryAudits(4)]).audits
+    >>> check_known([ClassPrior(0.3), PseudoObservations(4)]).audits
     4.0
     """
     if known is not None and not isinstance(known, list | tuple):
         raise ValueError(f"known must be a list, as [ClassPrior(0.35, se=0.02)]; got {shown(known)}.")
     for claim in known or ():
-        if not isinstance(claim, KnownShare | ImaginaryAudits):
+        if not isinstance(claim, KnownShare | PseudoObservations):
             raise ValueError(
-                f"known must hold ClassPrior(...), LabelFrequency(...) and ImaginaryAudits(...) only; got "
+                f"known must hold ClassPrior(...), LabelFrequency(...) and PseudoObservations(...) only; got "
                 f"{shown(claim)}."
             )
-    imagined = [float(claim.weight) for claim in known or () if isinstance(claim, ImaginaryAudits)]
-    if len(imagined) > 1:
-        raise ValueError(f"known holds ImaginaryAudits {len(imagined)} times; give one.")
+    pseudo = [float(claim.weight) for claim in known or () if isinstance(claim, PseudoObservations)]
+    if len(pseudo) > 1:
+        raise ValueError(f"known holds PseudoObservations {len(pseudo)} times; give one.")
     shares = tuple(claim for claim in known or () if isinstance(claim, KnownShare))
-    return Known(shares, imagined[0] if imagined else audits)
+    return Known(shares, pseudo[0] if pseudo else audits)
 
 
 class Share(NamedTuple):
@@ -189,7 +189,7 @@ class Fact:
     """
 
     engine: Engine
-    objective: PairObjective | RelaxedPair
+    objective: PairObjective | RecalibratedPair
     kind: int | None  # of look; None: the class prior
     group: str | None  # the name of the rows' values that say who belongs to it
     value: float
@@ -238,12 +238,12 @@ class Fact:
 
     def softened(self) -> "Fact":
         """Return the fact without multipliers, with a standard error where it has none: what can be followed."""
-        return replace(self, variance=max(self.variance, SE_OF_EXACT_FACT**2), multiplier=0.0, widened=0.0)
+        return replace(self, variance=max(self.variance, SE_OF_EXACT_VALUE**2), multiplier=0.0, widened=0.0)
 
     def information(self, beta: Vector) -> Matrix:
         """Return what the fact adds to the information; what is sure is as good as that."""
         gradient = self.share(beta, bend=False).gradient
-        return np.outer(gradient, gradient) / max(self.variance, SE_OF_EXACT_FACT**2)
+        return np.outer(gradient, gradient) / max(self.variance, SE_OF_EXACT_VALUE**2)
 
 
 def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tuple[float, ...]) -> dict[str, Any]:
@@ -258,13 +258,13 @@ def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tu
 def _share_sums(
     X: Any,
     rows: Rows,
-    objective: PairObjective | RelaxedPair,
+    objective: PairObjective | RecalibratedPair,
     beta: Vector,
     kind: int | None,
     group: str | None,
     bend: bool,
 ) -> _ShareSums:
-    if isinstance(objective, RelaxedPair):
+    if isinstance(objective, RecalibratedPair):
         table, at = objective.table(X, rows, beta), objective.inside(beta)
         found = _share_sums(table, rows, objective.inner, at, kind, group, bend)
         shown_as = Curvature.OBSERVED if bend else Curvature.NONE

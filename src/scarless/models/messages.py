@@ -9,10 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 from scarless.engines.blocks import Units
 from scarless.models.reading import Given
 from scarless.models.summary import (
-    EXCHANGEABLE,
     FEW_LABELS,
     NOT_CONVERGED,
     ONE_PROPENSITY,
+    SWAPPABLE,
     attribute_names,
     few_labels_remarks,
 )
@@ -20,12 +20,12 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution, Status
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
-from scarless.pair.facts import labelling_of
+from scarless.pair.constraints import labelling_of
 from scarless.pair.fit import PairFit
-from scarless.pair.fitted import FittedPair, Looks
+from scarless.pair.fitted import FittedPair, LookModels
 from scarless.pair.inference import disagreements
 from scarless.pair.logistic import all_labelled
-from scarless.pair.look_doubts import (
+from scarless.pair.look_checks import (
     AuditGap,
     BoundGap,
     EnteredFindings,
@@ -42,7 +42,7 @@ from scarless.pair.look_doubts import (
     prior_gap,
     unsaid_rate,
 )
-from scarless.pair.optima import told_of
+from scarless.pair.optima import message_about_optima
 from scarless.pair.problem import PairProblem
 from scarless.pair.stack import gap_to_naive
 
@@ -77,7 +77,7 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
         )
 
 
-def warn_if_level_is_unknown(
+def warn_if_class_prior_is_uncertain(
     name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool, swappable: bool
 ) -> None:
     """Warn where labels are few, or the interval of the class prior is wide: what to trust, what not, what to do."""
@@ -125,7 +125,7 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
     warn_user(message, ConvergenceWarning)
 
 
-def told_of_driver(name: str, gain: float) -> str:
+def message_about_driver(name: str, gain: float) -> str:
     """Say that a column which nobody named drives the labelling, by the labels."""
     return (
         f"The labels contradict the propensity attributes: the log-likelihood rises by {gain:.1f} if {name!r}, which "
@@ -134,30 +134,30 @@ def told_of_driver(name: str, gain: float) -> str:
     )
 
 
-def told_of_higher(model: Any) -> str:
+def message_about_higher(model: Any) -> str:
     """Return the sentences on a higher optimum that was seen; empty where none was."""
-    higher = getattr(model, "higher_basin_", None)
+    higher = getattr(model, "higher_optimum_", None)
     if higher is None:
         return ""
-    told = told_of(higher, model.basins_[model.selection_.index])
+    told = message_about_optima(higher, model.optima_[model.selection_.index])
     return told[0].upper() + told[1:]
 
 
-def told_of_drivers(model: Any) -> str:
+def message_about_drivers(model: Any) -> str:
     """Say that labels reject the named attributes against a column which is not among them; empty if not."""
     if model._driver is None:
         return ""
-    return told_of_driver(str(attribute_names(model)[model._driver[0]]), model._driver[1])
+    return message_about_driver(str(attribute_names(model)[model._driver[0]]), model._driver[1])
 
 
-def told_of_form(model: Any) -> str:
+def message_about_form(model: Any) -> str:
     """Say that the labels contradict the form of the models, and what to do; empty where they do not."""
     found = getattr(model, "form_test_", None)
-    if found is None or not found.rejected or getattr(model, "higher_basin_", None) is not None:
+    if found is None or not found.rejected or getattr(model, "higher_optimum_", None) is not None:
         return ""
     names = attribute_names(model)
     if found.driver >= 0:
-        return f"{told_of_driver(str(names[found.driver]), found.gain)} {_RESTS_ON_FORM}"
+        return f"{message_about_driver(str(names[found.driver]), found.gain)} {_RESTS_ON_FORM}"
     return (
         f"The labels contradict the form of the two models: they fit clearly better with "
         f"{found.direction.told(names)} (score test, adjusted p = {found.p_value:.1g}). The class is not linear in "
@@ -165,7 +165,7 @@ def told_of_form(model: Any) -> str:
     )
 
 
-def warn_of_units(units: Units | None, names: Any, name: str) -> None:
+def warn_about_units(units: Units | None, names: Any, name: str) -> None:
     """Warn that errors were computed from columns that a solver had to centre and scale."""
     if units is None:
         return
@@ -186,13 +186,13 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
     A classifier that sees the same columns as the propensity is compared by itself, since the two may have changed
     places. Else the product of both is compared: a good classifier alone may rank labels worse than naive.
     """
-    gap = gap_to_naive(problem, beta_f, None if problem.exchangeable else beta_e)
+    gap = gap_to_naive(problem, beta_f, None if problem.swappable else beta_e)
     if gap is None or not gap.is_loss or gap.difference >= -RANKED_WORSE:
         return
-    what = "the classifier ranks" if problem.exchangeable else "classifier and propensity together rank"
+    what = "the classifier ranks" if problem.swappable else "classifier and propensity together rank"
     why = (
         "It sees the same columns as the propensity, and the two have probably changed places."
-        if problem.exchangeable
+        if problem.swappable
         else "The fit is probably in a poor local optimum: use n_starts=5."
     )
     warn_user(
@@ -208,7 +208,7 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
 
 def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
     """Return what to know of a fit of two logistic models beside its numbers."""
-    remarks = [*filter(None, [told_of_higher(model), told_of_form(model)])] if pair.looks is None else []
+    remarks = [*filter(None, [message_about_higher(model), message_about_form(model)])] if pair.looks is None else []
     if pair.n_groups:
         remarks.append(
             f"Rows belong to {pair.n_groups:,} groups, for which standard errors and intervals account (sandwich "
@@ -216,12 +216,12 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
         )
     inference = pair.inference
     if pair.looks is None:
-        remarks += [remark for levels in pair.levels[:1] for remark in levels.remarks()]
+        remarks += [remark for grid in pair.grids[:1] for remark in grid.remarks()]
         remarks += few_labels_remarks(pair.labelled)
-        remarks += [*filter(None, [told_of_drivers(model)])]
+        remarks += [*filter(None, [message_about_drivers(model)])]
         remarks += [ONE_PROPENSITY] if pair.e_columns.size == 0 else []
     if pair.looks is None and inference is not None:
-        remarks += [EXCHANGEABLE] if inference.exchangeable else []
+        remarks += [SWAPPABLE] if inference.swappable else []
         if all_labelled(inference.label_frequency.value):
             remarks.append(
                 "All positives are labelled in this fit. How many more the data would allow is not for standard errors "
@@ -236,7 +236,7 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
     return remarks
 
 
-def remarks_on_looks(model: Any, pair: FittedPair, looks: Looks) -> list[str]:
+def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[str]:
     """Return what to know of a fit to several looks, audits or facts."""
     remarks = [told[0].upper() + told[1:] for told in model._told]
     remarks += few_labels_remarks(pair.labelled)
@@ -293,21 +293,21 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
     looks, differ = given.looks, list[str]()
     assert looks is not None
     if looks.n_looks > 1 and shared:
-        differ = told_of_looks(look_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
-    found = told_of_rate(unsaid_rate(problem, fit, max_iter=max_iter))
+        differ = message_about_looks(look_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
+    found = message_about_rate(unsaid_rate(problem, fit, max_iter=max_iter))
     if fit.converged:
-        found += told_of_bounds(bound_gap(problem, fit, max_iter=max_iter))
-        found += told_of_offset(offset_gap(problem, fit, max_iter=max_iter))
+        found += message_about_bounds(bound_gap(problem, fit, max_iter=max_iter))
+        found += message_about_offset(offset_gap(problem, fit, max_iter=max_iter))
         # Looks that differ, and share a propensity, seem to depend on each other as well.
         if looks.n_looks > 1 and not differ:
-            found += told_of_pairs(pair_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
+            found += message_about_pairs(pair_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
         if looks.n_looks > 1:
             gap = prior_gap(problem, fit, given.labels, looks.kinds, max_iter=max_iter)
-            found += told_of_prior(gap, audited=looks.n_audited > 0)
+            found += message_about_prior(gap, audited=looks.n_audited > 0)
     return [*differ, *found]
 
 
-def told_of_claims(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[str]:
+def message_about_claims(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[str]:
     """Return that rows and what is known from elsewhere disagree."""
     return [
         f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "
@@ -317,7 +317,7 @@ def told_of_claims(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list
     ]
 
 
-def told_of_swapped(rates: Vector, frequencies: Vector) -> list[str]:
+def message_about_swapped(rates: Vector, frequencies: Vector) -> list[str]:
     """Return that negatives are labelled as often as positives."""
     if not rates.max() > frequencies.min():
         return []
@@ -342,7 +342,7 @@ _OUTSIDE = 0.1  # share of positives: bounds that rows contradict
 _NEAR = 0.02  # class priors that are the same for whoever uses them
 
 
-def told_of_audits(gap: AuditGap | None) -> list[str]:
+def message_about_audits(gap: AuditGap | None) -> list[str]:
     """Return that audits found more positives, or fewer, than labels and models allow."""
     if gap is None or abs(gap.apart) < AUDITS_DISAGREE:
         return []
@@ -354,7 +354,7 @@ def told_of_audits(gap: AuditGap | None) -> list[str]:
     ]
 
 
-def told_of_findings(found: EnteredFindings | None, gap: AuditGap | None) -> list[str]:
+def message_about_findings(found: EnteredFindings | None, gap: AuditGap | None) -> list[str]:
     """Return that the labels of audited rows seem to come from their audits."""
     if found is None or min(found.labelled, found.others) < _FEWEST_FINDINGS or found.missing < _MISSING:
         return []
@@ -375,7 +375,7 @@ _CHOSEN = {
 }
 
 
-def told_of_choice(other: OtherChoice | None, audit_labels: str) -> list[str]:
+def message_about_choice(other: OtherChoice | None, audit_labels: str) -> list[str]:
     """Return that rows seem to be chosen for audits in another way than `audit_labels` says."""
     if other is None or other.gained < _CHOICE_GAIN:
         return []
@@ -407,7 +407,7 @@ def _other_of(audit_labels: str) -> str:
     return "drop" if audit_labels == "undo" else "undo"
 
 
-def told_of_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str]:
+def message_about_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str]:
     """Return that two looks depend on each other, by the pair that does most."""
     worst = max(gaps, key=lambda gap: abs(gap.apart), default=None)
     if worst is None or abs(worst.apart) < norm.isf(0.5 * _BY_CHANCE / len(gaps)):
@@ -426,7 +426,7 @@ def told_of_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def told_of_prior(gap: PriorGap | None, *, audited: bool) -> list[str]:
+def message_about_prior(gap: PriorGap | None, *, audited: bool) -> list[str]:
     """Return that the class prior of a fit is far from one that does not depend on the class model."""
     if gap is None or abs(gap.apart) < CLAIM_DISAGREES:
         return []
@@ -441,7 +441,7 @@ def told_of_prior(gap: PriorGap | None, *, audited: bool) -> list[str]:
     ]
 
 
-def told_of_bounds(gap: BoundGap | None) -> list[str]:
+def message_about_bounds(gap: BoundGap | None) -> list[str]:
     """Return that propensities sit on a bound, or that rows speak for others outside of the bounds."""
     if gap is None:
         return []
@@ -460,7 +460,7 @@ def told_of_bounds(gap: BoundGap | None) -> list[str]:
     return []
 
 
-def told_of_offset(gap: OffsetGap | None) -> list[str]:
+def message_about_offset(gap: OffsetGap | None) -> list[str]:
     """Return that rows speak for a coefficient of the offset other than 1."""
     if gap is None or (gap.apart < _CLAIM_APART and gap.by_log < _LOG_GAIN):
         return []
@@ -479,7 +479,7 @@ def told_of_offset(gap: OffsetGap | None) -> list[str]:
     ]
 
 
-def told_of_looks(gaps: list[LookGap], names: tuple[str, ...]) -> list[str]:
+def message_about_looks(gaps: list[LookGap], names: tuple[str, ...]) -> list[str]:
     """Return that looks which share one propensity differ, by the look that differs most."""
     worst = max(gaps, key=lambda gap: abs(gap.apart))
     if abs(worst.apart) < _LOOKS_APART or abs(worst.found - worst.expected) < _SHARE_APART * worst.expected:
@@ -491,7 +491,7 @@ def told_of_looks(gaps: list[LookGap], names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def told_of_rate(found: UnsaidRate | None) -> list[str]:
+def message_about_rate(found: UnsaidRate | None) -> list[str]:
     """Return that rows speak for another rate of false positives than the one that was given."""
     if found is None or found.apart < AUDITS_DISAGREE:
         return []
@@ -502,7 +502,7 @@ def told_of_rate(found: UnsaidRate | None) -> list[str]:
     ]
 
 
-def told_of_rivals(rivals: list[tuple[float, float]], interval: Interval) -> list[str]:
+def message_about_rivals(rivals: list[tuple[float, float]], interval: Interval) -> list[str]:
     """Return that another optimum, whose class prior is outside of the interval, is about as likely."""
     low, high = interval
     outside = [each for each in rivals if not low - _NEAR <= each[0] <= high + _NEAR]

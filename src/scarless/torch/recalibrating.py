@@ -1,4 +1,4 @@
-"""Networks relaxed: scale and level of held-out logits anew, together with what is added to the propensity's.
+"""Networks recalibrated: scale and level of held-out logits anew, together with what is added to the propensity's.
 
 Held-out rows are those that a network was not trained on; where every row is, for the network of another fold, logits
 of all folds stand side by side.
@@ -16,7 +16,7 @@ from scarless.numerics.uncertainty import Interval
 from scarless.pair.logistic import engine_of
 from scarless.pair.optima import Climb, choose, climb_all
 from scarless.pair.problem import PairProblem
-from scarless.pair.relaxed import Relaxation, levels_interval, relax
+from scarless.pair.recalibrated import Recalibration, grid_interval, recalibrate
 from scarless.pair.starts import make_starts
 
 TILT_C = 10.0  # nearly no penalty, but finite where held-out labels are separable
@@ -39,25 +39,25 @@ class HeldOut(NamedTuple):
     w: Vector
 
 
-class Relaxed(NamedTuple):
-    """How logits of networks become those that are believed; as they are, where there is no relaxation."""
+class Recalibrated(NamedTuple):
+    """How logits of networks become those that are believed; as they are, where there is no recalibration."""
 
-    relaxation: Relaxation | None
+    recalibration: Recalibration | None
     added: Vector  # to the propensity's logit: coefficients of what it sees, then an intercept
-    tilt: Vector | None = None  # coefficients of the same attributes for the class, before its logit is relaxed
+    tilt: Vector | None = None  # coefficients of the same attributes for the class, before its logit is recalibrated
     tied: Interval | None = (
         None  # class priors of the optima that labels cannot tell apart, where a tilt was looked for
     )
 
     def classify(self, u: Vector, seen: Any) -> Vector:
         """Return the class's logits; `seen` is what the propensity sees, and only needed where there is a tilt."""
-        if self.relaxation is None:
+        if self.recalibration is None:
             return u
-        return self.relaxation(u if self.tilt is None else u + np.asarray(seen) @ self.tilt)
+        return self.recalibration(u if self.tilt is None else u + np.asarray(seen) @ self.tilt)
 
     def propensity(self, v: Vector, seen: Any) -> Vector:
         """Return the propensity's logits."""
-        if self.relaxation is None:
+        if self.recalibration is None:
             return v
         slopes = np.asarray(seen) @ self.added[:-1] if self.added.size > 1 else 0.0
         return np.asarray(v + slopes + self.added[-1])
@@ -68,13 +68,13 @@ class Relaxed(NamedTuple):
         f, e = np.asarray(expit(u)), np.asarray(expit(v))
         positives = float(held.w @ f)
         value = float(held.w @ log_likelihood(u, v, held.s, pair_terms(u, v)))
-        if self.relaxation is not None:
-            return self.relaxation.class_prior, self.relaxation.label_frequency, value
+        if self.recalibration is not None:
+            return self.recalibration.class_prior, self.recalibration.label_frequency, value
         return positives / float(held.w.sum()), float(held.w @ (f * e)) / positives, value
 
     def doubts(self, held: HeldOut) -> list[str]:
         """Say what the labels of held-out rows leave open."""
-        if self.relaxation is None:
+        if self.recalibration is None:
             return []
         few, labels = [], float(held.s.sum())
         if self.added.size > 1 and labels < LABELS_PER_COEFFICIENT * self.added.size:
@@ -83,11 +83,11 @@ class Relaxed(NamedTuple):
                 f"than {LABELS_PER_COEFFICIENT} each, and the class prior with them. Let the propensity see less, or "
                 "give more rows."
             )
-        return [*few, *self._level_doubts(self.relaxation), *self._propensity_doubts(held)]
+        return [*few, *self._level_doubts(self.recalibration), *self._propensity_doubts(held)]
 
-    def _level_doubts(self, found: Relaxation) -> list[str]:
-        found_doubts = found.levels.remarks()
-        low, high = levels_interval([found.levels], "class_prior", 0.95)
+    def _level_doubts(self, found: Recalibration) -> list[str]:
+        found_doubts = found.grid.remarks()
+        low, high = grid_interval([found.grid], "class_prior", 0.95)
         if high - low > WIDE_INTERVAL:
             found_doubts.append(
                 f"The labels leave the class prior between {low:.2f} and {high:.2f}; {found.class_prior:.2f} is taken. "
@@ -98,10 +98,10 @@ class Relaxed(NamedTuple):
                 "Two explanations of the labels cannot be told apart, with class priors of "
                 f"{self.tied.low:.2f} and {self.tied.high:.2f}; the one with the lower label frequency is taken."
             )
-        if not found.converged or abs(found.class_prior - found.levels.mean) > OFF_ITS_LEVEL:
+        if not found.converged or abs(found.class_prior - found.grid.mean) > OFF_ITS_LEVEL:
             found_doubts.append(
-                f"The relaxed step did not settle: it wanted a class prior of {found.levels.mean:.2f} and ended at "
-                f"{found.class_prior:.2f}. Let the propensity see less, or compare with relax=False."
+                f"The recalibrated step did not settle: it wanted a class prior of {found.grid.mean:.2f} and ended at "
+                f"{found.class_prior:.2f}. Let the propensity see less, or compare with recalibrate=False."
             )
         return found_doubts
 
@@ -116,27 +116,27 @@ class Relaxed(NamedTuple):
         ]
 
 
-def as_they_are() -> Relaxed:
+def as_they_are() -> Recalibrated:
     """Return what leaves logits alone."""
-    return Relaxed(None, np.zeros(1))
+    return Recalibrated(None, np.zeros(1))
 
 
-def relax_networks(held: HeldOut, *, audits: float, linear: bool, exchangeable: bool, of_x: bool) -> Relaxed:
+def recalibrate_networks(held: HeldOut, *, audits: float, linear: bool, swappable: bool, of_x: bool) -> Recalibrated:
     """Estimate scale and level of held-out logits, and what is added to the propensity's logit.
 
     Of a `linear` propensity the coefficients may change too, and not only its level. They are held near where training
-    left them if it is `exchangeable`, that is, sees all that the classifier sees. `of_x` says that what it sees follows
+    left them if it is `swappable`, that is, sees all that the classifier sees. `of_x` says that what it sees follows
     from what the classifier sees, whose logit may then be tilted by it.
     """
     seen = held.seen if linear else np.empty((held.s.size, 0))
     n_columns = seen.shape[1]
     columns = Design.of(np.arange(n_columns))
-    tilt, tied = _tilt(held) if linear and of_x and not exchangeable else (None, None)
+    tilt, tied = _tilt(held) if linear and of_x and not swappable else (None, None)
     u = held.u if tilt is None else held.u + seen @ tilt
     engine = engine_of(seen, s=held.s, w=held.w, u=u, v=held.v)
-    hold = np.zeros(n_columns + 1) if linear and exchangeable else None
-    found = relax(PairProblem.of(engine, columns, columns), audits=audits, hold=hold, given=True)
-    return Relaxed(found, found.e, tilt, tied)
+    hold = np.zeros(n_columns + 1) if linear and swappable else None
+    found = recalibrate(PairProblem.of(engine, columns, columns), audits=audits, hold=hold, given=True)
+    return Recalibrated(found, found.e, tilt, tied)
 
 
 def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
@@ -156,8 +156,8 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
     every, seen = Design.of(np.arange(n_columns + 1)), Design.of(np.arange(1, n_columns + 1))
     problem = PairProblem.of(engine, every, seen, TILT_C, TILT_C)
     kept = [climb for climb in _climbs(problem) if climb.fit.converged and _still_the_network(held, climb.fit.f)]
-    least = min(climb.basin.objective for climb in _climbs(problem.seeing(Design.of(np.arange(1)))))
-    if not kept or least - kept[0].basin.objective < 0.5 * n_columns * np.log(labels):
+    least = min(climb.optimum.objective for climb in _climbs(problem.seeing(Design.of(np.arange(1)))))
+    if not kept or least - kept[0].optimum.objective < 0.5 * n_columns * np.log(labels):
         return None, None
     chosen = choose(problem, kept)
     f = kept[chosen.index].fit.f

@@ -1,4 +1,4 @@
-r"""The relaxed pair: held-out class logits, shifted and scaled, together with the propensities, as one likelihood.
+r"""The recalibrated pair: held-out class logits, shifted and scaled, together with the propensities, as one likelihood.
 
 Regularisation that finds the direction of a classifier also shrinks the scale of its logits, and the propensity must
 then explain what the classifier does not reach. Given logits :math:`u_i` of models that have not seen row `i`, with
@@ -41,8 +41,8 @@ SLOPE, LEVEL = 0, 1  # places of ``g`` and ``a`` among the parameters
 
 
 @dataclass(frozen=True)
-class RelaxedPair:
-    """Minus the observed log-likelihood of the relaxed pair, from that of an ordinary one.
+class RecalibratedPair:
+    """Minus the observed log-likelihood of the recalibrated pair, from that of an ordinary one.
 
     Parameters: ``g``, ``a``, then all but the classifier's parameters of the likelihood, coefficients per `unit`.
     Parameters that are `held` have derivatives of 0, so that a solver leaves them where they are. Rows: ``u`` (minus
@@ -64,7 +64,7 @@ class RelaxedPair:
     @classmethod
     def of(
         cls, template: PairObjective, centre: float, shift: Vector, unit: Vector, *, given: bool = False, **options: Any
-    ) -> "RelaxedPair":
+    ) -> "RecalibratedPair":
         """Build it from a likelihood of a table's own columns; its class model is replaced.
 
         `shift` and `unit` belong to the columns of `columns_of_propensities`, in their order.

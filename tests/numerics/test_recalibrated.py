@@ -1,4 +1,4 @@
-"""The relaxed pair: derivatives of each other, products of its matrices, and centres that nobody's tail can move."""
+"""The recalibrated pair: derivatives of each other, products of its matrices, and centres that nobody's tail can move."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from scarless.engines import InMemoryEngine
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import Curvature, LogisticPair
-from scarless.numerics.relaxed import RelaxedPair, centre_sums
+from scarless.numerics.recalibrated import RecalibratedPair, centre_sums
 
 N = 60
 KINDS = pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -29,7 +29,7 @@ def case(kind, *, hold_level=False, follow=0.0, seed=0):
     shift = np.zeros(2) if is_sparse else X[:, columns].mean(axis=0)
     template, unit = LogisticPair(Design.of(np.arange(4)), Design.of(columns)), X[:, columns].std(axis=0)
     held = (1,) if hold_level else ()
-    pair = RelaxedPair.of(template, 0.4, shift, unit, given=True, held=held, follow=follow)
+    pair = RecalibratedPair.of(template, 0.4, shift, unit, given=True, held=held, follow=follow)
     rows = {
         "u": 2.0 * rng.normal(size=N),
         "v": 0.5 * rng.normal(size=N),
@@ -208,7 +208,7 @@ def looks_case(name, options, kind=np.asarray):
     unit = np.full(n_seen, 1.5)
     if template.offsets is not None:
         unit[-1] = 1.0
-    pair = RelaxedPair.of(template, 0.4, np.zeros(n_seen), unit, **options)
+    pair = RecalibratedPair.of(template, 0.4, np.zeros(n_seen), unit, **options)
     return pair, kind(X), rows, 0.5 * rng.normal(size=pair.n_parameters)
 
 
@@ -275,7 +275,7 @@ def test_many_sparse_attributes_are_dense_ones():
     design = Design.of(np.arange(n))
     for template in (LogisticPair(design, design), LooksLikelihood(design, ((design,), (design,)))):
         for options in ({}, {"follow": 0.5}, {"given": True}):
-            pair = RelaxedPair.of(template, 0.1, np.zeros(n), np.full(n, 2.0), **options)
+            pair = RecalibratedPair.of(template, 0.1, np.zeros(n), np.full(n, 2.0), **options)
             beta = 0.3 * rng.normal(size=pair.n_parameters)
             for curvature in Curvature:
                 for got, want in zip(

@@ -33,7 +33,7 @@ from scarless.pair.groups import times_too_sure
 from scarless.pair.inference import pair_inference, penalised_loss
 from scarless.pair.logistic import fit_targets
 from scarless.pair.optima import best_fit
-from scarless.pair.problem import PairProblem, changed, exchange, see_the_same, what_is_seen
+from scarless.pair.problem import PairProblem, changed, see_the_same, swap, what_is_seen
 from scarless.pair.solving import PenalisedProblem
 
 MIN_VARIANCE = 1e-12  # of a score, and distance of probabilities from 0 and 1: both are divided by
@@ -300,9 +300,9 @@ def labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[P
         return []
     without, options = unaudited(problem), FitOptions(GAIN_TO_TEST, max_iter)
     fits = [best_fit(without, options), fit_pair(without, fit.parameters, options)]
-    if without.exchangeable and see_the_same(objective.f, objective.e):
+    if without.swappable and see_the_same(objective.f, objective.e):
         first = fits[0].parameters
-        image = exchange(first[objective.places[0]], first[objective.places[1]], objective.f, objective.e)
+        image = swap(first[objective.places[0]], first[objective.places[1]], objective.f, objective.e)
         fits.append(fit_pair(without, np.append(image, first[image.size :]), options))
     fits = [each for each in fits if each.converged]
     lowest = min((each.solution.value for each in fits), default=0.0)

@@ -1,7 +1,7 @@
-r"""The relaxed fit: scale and level of a classifier, and the propensities, estimated anew from held-out logits.
+r"""The recalibrated fit: scale and level of a classifier, and the propensities, estimated anew from held-out logits.
 
 One label of each row says little about the class prior: a lower class prior with a higher propensity often fits almost
-as well. The likelihood is therefore evaluated on a grid of levels, with all other parameters fitted anew at each. For
+as well. The likelihood is therefore evaluated on a grid of grid, with all other parameters fitted anew at each. For
 one label of each row the estimate is the mean class prior over the grid, weighted by the likelihood. Several looks and
 audits identify the level: there the estimate is the optimum, and the grid is for intervals alone.
 """
@@ -22,12 +22,19 @@ from scarless.numerics.likelihood import softplus
 from scarless.numerics.linear import Design, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status, solve_positive
 from scarless.numerics.objectives import Curvature, PairObjective
-from scarless.numerics.relaxed import LEVEL, SLOPE, RelaxedPair, centre_sums, columns_of_propensities, moved_to_logits
+from scarless.numerics.recalibrated import (
+    LEVEL,
+    SLOPE,
+    RecalibratedPair,
+    centre_sums,
+    columns_of_propensities,
+    moved_to_logits,
+)
 from scarless.numerics.uncertainty import Interval
-from scarless.pair.facts import ClassPrior, Fact, KnownShare
-from scarless.pair.fit import GAIN_WITH_FACTS, keep_to_facts
+from scarless.pair.constraints import ClassPrior, Fact, KnownShare
+from scarless.pair.fit import GAIN_WITH_CONSTRAINTS, fit_with_constraints
 from scarless.pair.logistic import engine_of
-from scarless.pair.problem import IMAGINED_FALSE_LABEL, PairProblem
+from scarless.pair.problem import PSEUDO_FALSE_LABEL_WEIGHT, PairProblem
 from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
 SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
@@ -44,7 +51,7 @@ _FURTHEST = 0.04  # in class prior, in one step
 _LONGEST = 2.0  # in logits, in one step
 _STUCK = 1e-6  # in class prior, where more of a level changes nothing
 _CREEPING = 1e-3  # of the class prior's variance, in a longest step: the same
-_MOVED = 0.1  # of the class prior, by imaginary audits, that is worth a word
+_MOVED = 0.1  # of the class prior, by pseudo-observations, that is worth a word
 FAR = 10.0  # logits beyond which all are as good as sure
 _SURE = 30.0  # that of a label frequency of 1, to rounding
 _MANY_ROWS = 3_000  # from which on rows of nearly the same logit are merged
@@ -53,16 +60,16 @@ _CORRECTIONS = 4  # of the level, until its class prior is the one that is known
 _LEAST_AUDITS = 1e-3  # imaginary, that keep a level finite and weigh as good as nothing
 
 
-class Levels(NamedTuple):
+class ClassPriorGrid(NamedTuple):
     """How likely each class prior is, with everything else as the labels like it best."""
 
     class_prior: Vector  # ascending
     label_frequency: Vector
     log_density: Vector  # up to a constant
-    imagined: Vector  # what imaginary audits add to it
+    pseudo_log_density: Vector  # what pseudo-observations add to it
     shift: Vector  # of the classifier's logit there
     slope: Vector
-    exchanged: NDArray[np.bool_]  # where a propensity that sees all attributes tells rows further apart than the class
+    swapped: NDArray[np.bool_]  # where a propensity that sees all attributes tells rows further apart than the class
     known: Vector | float = 0.0  # what is known from elsewhere adds to the density
     share: float = 1.0  # in intervals, beside other models
     inflation: float = 1.0  # of variances, where rows belong to groups, and because rows are drawn
@@ -70,23 +77,25 @@ class Levels(NamedTuple):
     @property
     def weight(self) -> Vector:
         """Share of each level, if the models were of the right form and have not changed places."""
-        weight = self._shares(self.log_density) * ~self.exchanged
-        return weight / weight.sum() if weight.any() else ~self.exchanged / np.sum(~self.exchanged)
+        weight = self._shares(self.log_density) * ~self.swapped
+        return weight / weight.sum() if weight.any() else ~self.swapped / np.sum(~self.swapped)
 
     @property
     def doubtful_weight(self) -> Vector:
         """Share of each level, each nat of log-likelihood worth a third: for intervals, which rule nothing else out.
 
-        Imaginary audits do not count: they may say what to believe, not what to rule out.
+        Pseudo-observations do not count: they may say what to believe, not what to rule out.
         Tables are not of the models' form, and held-out directions have noise of their own. Measured on tables that are
         not in the paper, a third makes nominal 95% cover 83% after a search (``benchmarks/README.md``).
         """
-        return self._shares((self.log_density - self.imagined - self.known) / (DOUBT * self.inflation) + self.known)
+        return self._shares(
+            (self.log_density - self.pseudo_log_density - self.known) / (DOUBT * self.inflation) + self.known
+        )
 
-    def told(self, facts: Sequence[KnownShare]) -> "Levels":
-        """Return the levels with what is known from elsewhere counted, at steps small enough for it.
+    def told(self, facts: Sequence[KnownShare]) -> "ClassPriorGrid":
+        """Return the grid with what is known from elsewhere counted, at steps small enough for it.
 
-        A fact beyond the levels that were walked, which the labels rule out, moves them to the end that is nearest.
+        A fact beyond the grid that were walked, which the labels rule out, moves them to the end that is nearest.
         """
         if not facts:
             return self
@@ -94,7 +103,7 @@ class Levels(NamedTuple):
         prior = np.unique(np.concatenate([self.class_prior, *around]))
         fields = [np.interp(prior, self.class_prior, np.asarray(field, dtype=np.float64)) for field in self[1:7]]
         fine = self._replace(class_prior=prior, **dict(zip(self._fields[1:7], fields, strict=True)))
-        fine = fine._replace(exchanged=fine.exchanged > 0.5)
+        fine = fine._replace(swapped=fine.swapped > 0.5)
         known = np.sum([fact.log_density(getattr(fine, fact.share)) for fact in facts], axis=0)
         before = np.interp(prior, self.class_prior, self.known) if np.ndim(self.known) else 0.0
         return fine._replace(log_density=fine.log_density + known, known=before + known)
@@ -105,11 +114,11 @@ class Levels(NamedTuple):
 
         Each nat of log-likelihood is worth a third, as for intervals.
         """
-        labels = (self.log_density - self.imagined - self.known) / (DOUBT * self.inflation)
+        labels = (self.log_density - self.pseudo_log_density - self.known) / (DOUBT * self.inflation)
         return float(np.sqrt(2.0 * (labels.max() - (labels + self.known).max())))
 
     def _ascending(self, share: str) -> tuple[Vector, Vector]:
-        """Return a share of the levels in ascending order, and the class priors that go with it."""
+        """Return a share of the grid in ascending order, and the class priors that go with it."""
         values = getattr(self, share)
         order = np.argsort(values, kind="stable")
         return values[order], self.class_prior[order]
@@ -127,13 +136,13 @@ class Levels(NamedTuple):
         return float(self.weight @ self.class_prior)
 
     def remarks(self) -> list[str]:
-        """Say where the mean comes from imaginary audits more than from labels."""
-        share = self._shares(self.log_density - self.imagined) * ~self.exchanged
+        """Say where the mean comes from pseudo-observations more than from labels."""
+        share = self._shares(self.log_density - self.pseudo_log_density) * ~self.swapped
         alone = float(share @ self.class_prior) / float(share.sum()) if share.any() else self.mean
         if abs(alone - self.mean) <= _MOVED:
             return []
         return [
-            f"The labels hardly tell the class prior: it is {self.mean:.3f} with imaginary audits, which keep the "
+            f"The labels hardly tell the class prior: it is {self.mean:.3f} with pseudo-observations, which keep the "
             f"label frequency off 0 and 1, and would be {alone:.3f} without. Its interval does not count them. A few "
             "rows whose class is looked up would settle it."
         ]
@@ -145,7 +154,7 @@ class Levels(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Relaxation:
+class Recalibration:
     r"""How a classifier's logit `u` is moved and stretched, :math:`m + a + b(u - m)`, and the propensity that goes with
     it.
 
@@ -159,47 +168,47 @@ class Relaxation:
     class_prior: float
     label_frequency: float
     log_likelihood: float  # held-out as for the classifier, all rows together
-    levels: Levels
+    grid: ClassPriorGrid
     converged: bool
-    follow: float = 0.0  # the slope of the propensity's logit in the relaxed class logit
+    follow: float = 0.0  # the slope of the propensity's logit in the recalibrated class logit
 
     def __call__(self, u: Vector) -> Vector:
-        """Return the relaxed logits."""
+        """Return the recalibrated logits."""
         return self.centre + self.shift + self.slope * (u - self.centre)
 
     def undone(self, u: Vector) -> Vector:
-        """Return held-out logits from relaxed ones."""
+        """Return held-out logits from recalibrated ones."""
         return self.centre + (u - self.centre - self.shift) / self.slope if self.slope > 0 else u
 
     def at_levels(self, u: Vector) -> Vector:
         """Return the logits at every level, one column each."""
-        return self.centre + self.levels.shift + self.levels.slope * (u[:, None] - self.centre)
+        return self.centre + self.grid.shift + self.grid.slope * (u[:, None] - self.centre)
 
     def propensity_at_levels(self, v: Vector) -> Vector:
         """Return the propensity's logits at every level, one column each: moved as that of the label frequency is."""
-        at = np.clip(logit(np.append(self.levels.label_frequency, self.label_frequency)), -_SURE, _SURE)
+        at = np.clip(logit(np.append(self.grid.label_frequency, self.label_frequency)), -_SURE, _SURE)
         return v[:, None] + at[:-1] - at[-1]
 
     def posterior_logits(self, u: Vector, v: Vector, priors: Vector) -> Matrix:
         """Return the logits of the class of rows without a label if the class prior is each of these, one column each.
 
-        `u` are held-out logits, not relaxed, and `v` the propensity's. Between two levels lies what lies between them.
+        `u` are held-out logits, not recalibrated, and `v` the propensity's. Between two grid lies what lies between them.
         """
-        at = [np.interp(priors, self.levels.class_prior, field) for field in self.levels[4:6]]
-        level = np.clip(logit(np.append(self.levels.label_frequency, self.label_frequency)), -_SURE, _SURE)
-        moved = np.interp(priors, self.levels.class_prior, level[:-1]) - level[-1]
+        at = [np.interp(priors, self.grid.class_prior, field) for field in self.grid[4:6]]
+        level = np.clip(logit(np.append(self.grid.label_frequency, self.label_frequency)), -_SURE, _SURE)
+        moved = np.interp(priors, self.grid.class_prior, level[:-1]) - level[-1]
         return np.asarray(self.centre + at[0] + at[1] * (u[:, None] - self.centre) - softplus(v[:, None] + moved))
 
     def level_errors(self, u: Vector, v: Vector, of: str) -> Vector:
-        """Return how far each row's logit spreads over the levels that the labels leave possible.
+        """Return how far each row's logit spreads over the grid that the labels leave possible.
 
-        `u` are relaxed logits, `v` those of the propensity; `of` says whose spread: of the "class", the "propensity",
+        `u` are recalibrated logits, `v` those of the propensity; `of` says whose spread: of the "class", the "propensity",
         or the "posterior" of no label.
         """
         at = self.at_levels(self.undone(u))
         moved = self.propensity_at_levels(v)
         values = {"class": at, "propensity": moved, "posterior": at - softplus(moved)}[of]
-        weight = self.levels.doubtful_weight
+        weight = self.grid.doubtful_weight
         centred = values - (values @ weight)[:, None]
         return np.asarray(np.sqrt(np.square(centred) @ weight))
 
@@ -222,11 +231,11 @@ class Relaxation:
         return objective, np.concatenate([*parts, self.e[start:]])
 
     def of_linear(self, beta: Vector) -> Vector:
-        """Return the parameters of a relaxed linear model; the intercept is last."""
+        """Return the parameters of a recalibrated linear model; the intercept is last."""
         return np.append(self.slope * beta[:-1], self(beta[-1:]))
 
 
-def relax(
+def recalibrate(
     problem: PairProblem,
     *,
     audits: float = 4.0,
@@ -236,11 +245,11 @@ def relax(
     start: Vector | None = None,
     known: Sequence[KnownShare] = (),
     merge: bool = False,
-) -> Relaxation:
+) -> Recalibration:
     """Estimate scale and level of held-out logits, and the propensities, together. Rows of weight 0 do not count.
 
     The problem's rows have the held-out logit ``u``, and ``v`` where a learner has `given` the propensity's. Its
-    classifier, totals and imaginary audits are not read. `start` are parameters of the propensities, and rates, to
+    classifier, totals and pseudo-observations are not read. `start` are parameters of the propensities, and rates, to
     begin with.
 
     With one label of each row, `audits` imaginary positives, half of them labelled, keep the label frequency off 0 and
@@ -262,37 +271,37 @@ def relax(
     top, fits = _Fits.of(problem, audits, hold, follow, given=given).at_top(start)
     told = [*known, *(ClassPrior(fact.value, float(np.sqrt(fact.variance))) for fact in problem.facts if _of_all(fact))]
     # Whatever lies around it, the top is believed. With a fact about all rows it is not the best fit at its level.
-    first = fits.at_level_of(top) if fits.by_height and told else top._replace(exchanged=False)
+    first = fits.at_level_of(top) if fits.by_height and told else top._replace(swapped=False)
     points = sorted([first, *fits.walk(first, 1.0), *fits.walk(first, -1.0)], key=lambda point: point.class_prior)
-    levels = _levels_of(points)
-    if fits.by_height and levels.deviation > 0:  # with one label each the doubt is so much larger that it is left out
-        levels = levels._replace(inflation=1.0 + top.row_variance / (DOUBT * levels.deviation**2))
-    levels = levels.told(told)
-    return fits.relaxation(top if fits.by_height else fits.at_mean(points, levels, exactly=bool(known)), levels)
+    grid = _grid_of(points)
+    if fits.by_height and grid.deviation > 0:  # with one label each the doubt is so much larger that it is left out
+        grid = grid._replace(inflation=1.0 + top.row_variance / (DOUBT * grid.deviation**2))
+    grid = grid.told(told)
+    return fits.recalibration(top if fits.by_height else fits.at_mean(points, grid, exactly=bool(known)), grid)
 
 
-def relax_roughly(
+def recalibrate_roughly(
     problem: PairProblem, *, audits: float = 4.0, hold: Vector | None = None, start: Vector | None = None
-) -> Relaxation:
-    """Return the most likely relaxation, without a grid of levels: enough to compare classifiers."""
+) -> Recalibration:
+    """Return the most likely recalibration, without a grid of grid: enough to compare classifiers."""
     top, fits = _Fits.of(problem, audits, hold).at_top(start)
-    return fits.relaxation(top, _levels_of([top]))
+    return fits.recalibration(top, _grid_of([top]))
 
 
-def levels_beside(found: Relaxation, other: Relaxation, n_models: int = 1) -> Levels:
-    """Return the levels of a propensity that follows the class too, as where an attribute was not named, for intervals.
+def grid_beside(found: Recalibration, other: Recalibration, n_models: int = 1) -> ClassPriorGrid:
+    """Return the grid of a propensity that follows the class too, as where an attribute was not named, for intervals.
 
     Their share is one in ten beside `n_models` others, times their likelihood over that of what was found, each nat
     worth a third.
     """
     gain = min(other.log_likelihood - found.log_likelihood, _MOST_PREFERRED)
-    return other.levels._replace(share=MISSING * float(np.exp(gain / DOUBT)) * n_models)
+    return other.grid._replace(share=MISSING * float(np.exp(gain / DOUBT)) * n_models)
 
 
-def levels_interval(levels: Sequence[Levels], share: str, level: float) -> Interval:
-    """Return an interval for "class_prior" or "label_frequency" over several models' levels, each with its share."""
-    weights = [each.share * each.doubtful_weight for each in levels]
-    return mixed_interval([getattr(each, share) for each in levels], weights, level)
+def grid_interval(grid: Sequence[ClassPriorGrid], share: str, level: float) -> Interval:
+    """Return an interval for "class_prior" or "label_frequency" over several models' grid, each with its share."""
+    weights = [each.share * each.doubtful_weight for each in grid]
+    return mixed_interval([getattr(each, share) for each in grid], weights, level)
 
 
 def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> Interval:
@@ -312,11 +321,11 @@ def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> 
     return Interval(float(low), float(high))
 
 
-def draw_class_priors(levels: Sequence[Levels], n_draws: int, rng: np.random.Generator) -> Vector:
-    """Draw class priors from what intervals leave possible, over several models' levels."""
-    weight = np.concatenate([each.share * each.doubtful_weight for each in levels])
+def draw_class_priors(grid: Sequence[ClassPriorGrid], n_draws: int, rng: np.random.Generator) -> Vector:
+    """Draw class priors from what intervals leave possible, over several models' grid."""
+    weight = np.concatenate([each.share * each.doubtful_weight for each in grid])
     weight = weight / weight.sum()
-    values = np.concatenate([each.class_prior for each in levels])
+    values = np.concatenate([each.class_prior for each in grid])
     order = np.argsort(values)
     below = np.cumsum(weight[order]) - 0.5 * weight[order]
     return np.interp(rng.random(n_draws), below, values[order])
@@ -328,14 +337,14 @@ class _Point(NamedTuple):
     label_frequency: float
     log_likelihood: float
     log_density: float
-    imagined: float
+    pseudo_log_density: float
     known: float  # what facts about groups and looks add to the density
     pace: float  # of the class prior, as the level moves
     pivot: float  # where a change of slope changes the class prior least
     row_variance: float  # of the class prior, because rows are drawn from a population
     curvature: Matrix | None  # at the solution, where the level was held
     converged: bool
-    exchanged: bool  # whether the propensity tells rows further apart than the classifier
+    swapped: bool  # whether the propensity tells rows further apart than the classifier
 
 
 @dataclass(frozen=True)
@@ -343,7 +352,7 @@ class _Fits:
     """The rows, and the fits at one level or another."""
 
     engine: Engine  # rows: u (centred), v, w, and what was observed
-    objective: RelaxedPair
+    objective: RecalibratedPair
     weight: float
     labelled: float
     audits: float
@@ -357,10 +366,10 @@ class _Fits:
     def of(
         cls, problem: PairProblem, audits: float, hold: Vector | None, follow: float = 0.0, *, given: bool = False
     ) -> "_Fits":
-        template, by_height, totals = problem.objective, problem.level_is_told, row_totals(problem.engine)
+        template, by_height, totals = problem.objective, problem.class_prior_is_identified, row_totals(problem.engine)
         centre = problem.engine.total(centre_sums).centre
         scales = standard_scales(problem.engine, template, totals.weight)
-        pair = RelaxedPair.of(template, centre, *scales, follow=follow, given=given)
+        pair = RecalibratedPair.of(template, centre, *scales, follow=follow, given=given)
         if hold is not None:
             pair = replace(pair, hold=pair.standardised(hold))
         rows, n = problem.engine.derive(_centred, centre), pair.n_parameters
@@ -377,13 +386,13 @@ class _Fits:
             0.0 if by_height else audits,
             hold,
             ridge,
-            tuple(Pull(IMAGINED_FALSE_LABEL, np.eye(n)[n - 1 - i]) for i in range(template.n_rates)),
+            tuple(Pull(PSEUDO_FALSE_LABEL_WEIGHT, np.eye(n)[n - 1 - i]) for i in range(template.n_rates)),
             tuple(replace(fact, engine=rows, objective=pair) for fact in problem.facts),
             by_height,
         )
 
     def at_top(self, start: Vector | None = None) -> tuple[_Point, "_Fits"]:
-        """Return the most likely level, imaginary audits included, and the fits with facts as they were kept to there.
+        """Return the most likely level, pseudo-observations included, and the fits with facts as they were kept to there.
 
         `start` are parameters of the propensities, and rates, in the units of the table.
         """
@@ -396,19 +405,19 @@ class _Fits:
         pulls = (*self.pulls, of_class, *audits)
 
         def climb(facts: tuple[Fact, ...], at: Vector, exactly: bool) -> Solution:
-            return self._solve(self.objective, at, (*pulls, *facts), tol=GAIN_WITH_FACTS if exactly else _TOL)
+            return self._solve(self.objective, at, (*pulls, *facts), tol=GAIN_WITH_CONSTRAINTS if exactly else _TOL)
 
-        solution, facts, met = keep_to_facts(self.facts, self.weight, theta, climb)
+        solution, facts, met = fit_with_constraints(self.facts, self.weight, theta, climb)
         kept = replace(self, facts=facts)
         top = kept._point(solution)
-        top = kept.at(0.0, np.zeros(n)) if top.exchanged else top
+        top = kept.at(0.0, np.zeros(n)) if top.swapped else top
         return top._replace(converged=top.converged and met), kept
 
     def at(self, shift: float, theta: Vector, curvature: Matrix | None = None, pivot: float = 0.0) -> _Point:
         """Return the best fit at one level, from another, whose Hessian is perhaps known.
 
         The level is that of the `pivot`. Where that is far from the logits of rows whose class is open, a change of
-        slope changes the class prior, and levels are not class priors any more.
+        slope changes the class prior, and grid are not class priors any more.
         """
         theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,), pivot=pivot)
         theta[LEVEL] = shift
@@ -421,21 +430,21 @@ class _Fits:
         return self.at(self.objective.turned(point.theta, point.pivot)[LEVEL], point.theta, None, point.pivot)
 
     def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
-        """Yield fits at levels further and further from the top, until they are out of the question."""
+        """Yield fits at grid further and further from the top, until they are out of the question."""
         point, step, pace = top, self._first_step(top), np.zeros_like(top.theta)
-        highest = top.log_density - top.imagined
+        highest = top.log_density - top.pseudo_log_density
         for _ in range(_MOST_STEPS):
             step = min(1.3 * step, _FURTHEST / max(point.pace, 1e-6), _LONGEST)
             before = point
             # Everything else goes on as it went from the last level to this one.
             level = self.objective.turned(before.theta, before.pivot)[LEVEL]
             point = self.at(level + sign * step, before.theta + step * pace, before.curvature, before.pivot)
-            point = point._replace(exchanged=point.exchanged or before.exchanged)  # there is no way back
+            point = point._replace(swapped=point.swapped or before.swapped)  # there is no way back
             pace = (point.theta - before.theta) / step
             moved, least = abs(point.class_prior - before.class_prior), _STUCK
             if step == _LONGEST:
                 least = max(least, _CREEPING * point.class_prior * (1.0 - point.class_prior))
-            density = point.log_density - point.imagined
+            density = point.log_density - point.pseudo_log_density
             highest = max(highest, density)
             yield point
             if moved < least:
@@ -443,22 +452,22 @@ class _Fits:
             if density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
                 break
 
-    def at_mean(self, points: list[_Point], levels: Levels, *, exactly: bool) -> _Point:
-        """Return the fit whose class prior is the mean over the levels; `exactly` where that is known."""
-        there = min(points, key=lambda point: abs(point.class_prior - levels.mean))
-        shift = float(np.interp(levels.mean, levels.class_prior, levels.shift))
+    def at_mean(self, points: list[_Point], grid: ClassPriorGrid, *, exactly: bool) -> _Point:
+        """Return the fit whose class prior is the mean over the grid; `exactly` where that is known."""
+        there = min(points, key=lambda point: abs(point.class_prior - grid.mean))
+        shift = float(np.interp(grid.mean, grid.class_prior, grid.shift))
         found = self.at(shift, there.theta)
         for _ in range(_CORRECTIONS if exactly else 0):
-            shift += (levels.mean - found.class_prior) / max(found.pace, 1e-6)
+            shift += (grid.mean - found.class_prior) / max(found.pace, 1e-6)
             found = self.at(shift, found.theta)
         # With many propensity attributes a fit may jump to another optimum, whose class prior is not the mean at all.
-        return there if abs(found.class_prior - levels.mean) > _FURTHEST else found
+        return there if abs(found.class_prior - grid.mean) > _FURTHEST else found
 
-    def relaxation(self, point: _Point, levels: Levels) -> Relaxation:
+    def recalibration(self, point: _Point, grid: ClassPriorGrid) -> Recalibration:
         """Return a fit in the units of the table."""
         theta, pair = point.theta, self.objective
         e = pair.in_table_units(theta[2:])
-        return Relaxation(
+        return Recalibration(
             pair.centre,
             shift=float(theta[LEVEL]),
             slope=float(np.exp(theta[SLOPE])),
@@ -466,14 +475,14 @@ class _Fits:
             class_prior=point.class_prior,
             label_frequency=point.label_frequency,
             log_likelihood=point.log_likelihood,
-            levels=levels,
+            grid=grid,
             converged=point.converged,
             follow=pair.follow,
         )
 
     def _solve(
         self,
-        objective: RelaxedPair,
+        objective: RecalibratedPair,
         start: Vector,
         additions: tuple[Addition, ...],
         curvature: Matrix | None = None,
@@ -499,23 +508,23 @@ class _Fits:
         spread = moments[1] / self.weight - (moments[0] / self.weight) ** 2
         prior, frequency = positives / self.weight, labelled / positives
         audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
-        imagined = self.audits * max(audited, -1e6) if self.audits else 0.0
+        pseudo_log_density = self.audits * max(audited, -1e6) if self.audits else 0.0
         facts = [(fact, float(fact.sums(theta, Curvature.NONE).value)) for fact in self.facts if not _of_all(fact)]
-        density = value - 0.5 * float(self.ridge @ theta**2) + imagined - sum(lost for _, lost in facts)
+        density = value - 0.5 * float(self.ridge @ theta**2) + pseudo_log_density - sum(lost for _, lost in facts)
         return _Point(
             theta,
             class_prior=prior,
             label_frequency=frequency,
             log_likelihood=value,
             log_density=density,
-            imagined=imagined,
+            pseudo_log_density=pseudo_log_density,
             known=-sum(lost for fact, lost in facts if not fact.widened),  # one that is sure only limits the models
             pace=variance / self.weight,
             pivot=around / variance if self.by_height and variance > 0 else 0.0,
             row_variance=max(squares / self.weight - prior**2, 0.0) / self.weight,
             curvature=solution.curvature if held else None,
             converged=solution.status is Status.CONVERGED,
-            exchanged=bool(self.hold is not None and max(spread[0], 0.0) < max(spread[1], 0.0)),
+            swapped=bool(self.hold is not None and max(spread[0], 0.0) < max(spread[1], 0.0)),
         )
 
     def _first_step(self, top: _Point) -> float:
@@ -533,23 +542,23 @@ class _Fits:
 
 
 def _of_all(fact: Fact) -> bool:
-    """Whether a fact is about the class prior of all rows, which levels differ in."""
+    """Whether a fact is about the class prior of all rows, which grid differ in."""
     return fact.kind is None and fact.group is None
 
 
-def _levels_of(points: list[_Point]) -> Levels:
+def _grid_of(points: list[_Point]) -> ClassPriorGrid:
     def each(name: str) -> Vector:
         return np.array([getattr(point, name) for point in points])
 
     theta, known = np.array([point.theta[:2] for point in points]), each("known")
-    return Levels(
+    return ClassPriorGrid(
         class_prior=each("class_prior"),
         label_frequency=each("label_frequency"),
         log_density=each("log_density"),
-        imagined=each("imagined"),
+        pseudo_log_density=each("pseudo_log_density"),
         shift=theta[:, LEVEL],
         slope=np.exp(theta[:, SLOPE]),
-        exchanged=each("exchanged").astype(bool),
+        swapped=each("swapped").astype(bool),
         known=known if known.any() else 0.0,
     )
 
@@ -615,7 +624,7 @@ def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vec
     return transposed_product(X, w)[:-1], squared_sums(X, w)[:-1], np.asarray(float(sparse.issparse(X)))
 
 
-def _block_answers(X: Any, rows: Any, pair: RelaxedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
+def _block_answers(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
     """Return sums of log-likelihood, f, f times the chance of a label, f (1 - f), that times the logit, and f^2.
 
     And those of the first two logits and of their squares, where `both` models are to be compared.
