@@ -39,10 +39,10 @@ EARLIER = {
     "solver": "auto",
     "refit": False,
     "cross_fit": 5,
-    "recalibrate": True,
+    "relax": True,
     "C": 1.0,
     "propensity_C": 1.0,
-    "pseudo_observations": "auto",
+    "imaginary_audits": "auto",
     "n_starts": 1,
     "start": "auto",
     "tol": None,
@@ -75,9 +75,9 @@ SAME = [
     ({"start": 0.3}, {"n_starts": [0.3]}),
     ({"start": "random", "n_starts": 2}, {"n_starts": ["random", "random"]}),
     ({"start": "class_prior", "n_starts": 3}, {"n_starts": [0.25, 0.5, 0.75]}),
-    ({"pseudo_observations": 0}, {"known": [PseudoObservations(0)]}),
+    ({"imaginary_audits": 0}, {"known": [PseudoObservations(0)]}),
     (
-        {"pseudo_observations": 2.0, "known": [ClassPrior(0.4)]},
+        {"imaginary_audits": 2.0, "known": [ClassPrior(0.4)]},
         {"known": [ClassPrior(0.4), PseudoObservations(2.0)]},
     ),
     ({"visit_attributes": {"v": [0, 1]}}, {"labelling": Labelling(visit_attributes={"v": [0, 1]})}),
@@ -92,7 +92,7 @@ SAME = [
         {"labelling": Labelling(shared=False, bounds=(0, 0.5))},
     ),
     ({"solver": "newton"}, {}),
-    ({"recalibrate": False, "slope_tol": 1e-2, "window": 3}, {}),  # of two logistic models, which read none of them
+    ({"relax": False, "slope_tol": 1e-2, "window": 3}, {}),  # of two logistic models, which read none of them
 ]  # fmt: skip
 
 
@@ -138,15 +138,13 @@ def test_parameters_that_came_later_have_their_defaults():
 
 def test_searches_stacks_and_known_propensities():
     said = {"visit_attributes": None, "shared_propensity": False, "false_positive_rate": 0.0, "audit_labels": "keep"}
-    _, search = state_of_today(
-        "SAREMClassifierCV", {**said, "known": None, "pseudo_observations": 8.0, "recalibrate": False}
-    )
+    _, search = state_of_today("SAREMClassifierCV", {**said, "known": None, "imaginary_audits": 8.0, "relax": False})
     assert str(search["labelling"]) == "Labelling(shared=False)"
     assert (search["known"], search["recalibrate"]) == (None, False)
     assert list(search) == list(inspect.signature(SAREMClassifierCV).parameters)
-    assert state_of_today("SAREMClassifierCV", {"pseudo_observations": 0})[1]["known"] == [PseudoObservations(0)]
-    assert state_of_today("SARStackingClassifier", {"pseudo_observations": "auto"})[1]["known"] is None
-    _, stack = state_of_today("SARStackingClassifier", {"pseudo_observations": 3, "known": [ClassPrior(0.4)]})
+    assert state_of_today("SAREMClassifierCV", {"imaginary_audits": 0})[1]["known"] == [PseudoObservations(0)]
+    assert state_of_today("SARStackingClassifier", {"imaginary_audits": "auto"})[1]["known"] is None
+    _, stack = state_of_today("SARStackingClassifier", {"imaginary_audits": 3, "known": [ClassPrior(0.4)]})
     assert stack["known"] == [ClassPrior(0.4), PseudoObservations(3)]
     assert list(stack) == list(inspect.signature(SARStackingClassifier).parameters)
     _, weighted = state_of_today("PropensityWeightedClassifier", {"cross_fit": None})
@@ -215,10 +213,8 @@ def test_cross_fits_predict_the_same_unless_they_were_not_recalibrated(pu):
     renew(old)
     np.testing.assert_array_equal(old.predict_proba(pu.X), model.predict_proba(pu.X))
     assert old.cv == 2
-    with pytest.raises(
-        NoLongerFitted, match=r"holds a cross-fit with recalibrate=False, .*predictions cannot be computed"
-    ):
-        renew(as_earlier(model, recalibrate=False, **params))
+    with pytest.raises(NoLongerFitted, match=r"holds a cross-fit with relax=False, .*predictions cannot be computed"):
+        renew(as_earlier(model, relax=False, **params))
 
 
 def test_cross_fits_of_before_have_a_table_and_parameters_today(pu):

@@ -157,8 +157,8 @@ class FittedPair:
         return np.asarray(found / float(positives))
 
     def share_interval(self, share: str, level: float, kind: str) -> Interval:
-        """Return an interval of the "class_prior" or the "label_frequency", by "grids" or by the "model"."""
-        if kind == "grids":
+        """Return an interval of the "class_prior" or the "label_frequency", by "grid" or by the "model"."""
+        if kind == "grid":
             return grid_interval(self.grids, share, level)
         inference = self.inference if self.shares is None else self.shares
         assert inference is not None

@@ -151,7 +151,8 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
     >>> name, state["propensity_attributes"], state["window"]
     ('PublishedEMClassifier', [2], 5)
     """
-    state = dict(state)
+    renamed = _RENAMED.get(_CLASSES[name], {})
+    state = {renamed.get(key, key): value for key, value in state.items()}
     if name == "SAREMClassifier" and "solver" in state and _was_published_em(state):
         return "PublishedEMClassifier", _with_defaults(PublishedEMClassifier, _published(state))
     if name == "SAREMClassifier":
