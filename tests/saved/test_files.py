@@ -371,9 +371,9 @@ def test_what_an_earlier_version_was_told_of_the_labelling_is_kept():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_cross_fit_that_was_not_recalibrated_is_refused_in_words(tmp_path):
     model = SAREMClassifier(DecisionTreeClassifier(max_depth=2), **CROSSED, max_iter=3).fit(PU.X, PU.s)
-    model.recalibrate, model.solver = False, "auto"
+    model.relax, model.solver = False, "auto"
     scarless.save(model, tmp_path / "a.skops")
-    with pytest.raises(ModelFileError, match=r"a\.skops' holds a cross-fit with recalibrate=False, .*Fit anew"):
+    with pytest.raises(ModelFileError, match=r"a\.skops' holds a cross-fit with relax=False, .*Fit anew"):
         scarless.load(tmp_path / "a.skops")
 
 

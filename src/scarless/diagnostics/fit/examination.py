@@ -178,7 +178,7 @@ class Examination:
         """Return the class priors that a recalibrated fit has tried: it has no other profile."""
         inner = self.subject.inner
         levels = inner.recalibration_.grid
-        density = np.asarray(levels.log_density - levels.pseudo)
+        density = np.asarray(levels.log_density - levels.pseudo_log_density)
         return Profile(np.asarray(levels.class_prior), density - density.max(), float(inner.class_prior_),
                        self.subject.prior_interval(), True, False, (), levels.remarks(), self.subject)  # fmt: skip
 
