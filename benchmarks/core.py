@@ -1,9 +1,10 @@
-"""The learning system's benchmark: speed, memory, growth, agreement, and what the right risk is worth.
+"""Speed, memory, growth and accuracy of the learning system, mostly of SAREMClassifier.
 
-``python -m benchmarks.core`` runs all parts (about 40 minutes on 2 cores, most of it the slow side);
-``python -m benchmarks.core memory growth speed:adult`` runs some. Each part appends its rows, as JSON lines, to
-``benchmarks/results/core.jsonl`` as soon as it has them. ``python -m benchmarks.core table`` prints the Markdown
-table from that file. Ratios are within one run; seconds are for orientation only.
+Data: the eight datasets of the paper by Bekker, Robberechts and Davis (2019), from ../shared/data or the folder in the
+environment variable SCARLESS_DATA, with the paper's labelling protocol; and simulated tables.
+Time: about 40 minutes on 2 cores; the part `speed` takes most of it, because it runs the paper's slow algorithm.
+
+Compare ratios, which are measured within one run, rather than seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.datasets import SOURCES, PaperSetting, paper_setting
 from benchmarks.paper_em import fit_liblinear, paper_em, penalised_objective
-from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, resident, run, timed
+from benchmarks.runner import Row, best_of, extra_memory, read_rows, resident, run_parts, timed
 from scarless import PropensityWeightedClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals
 from scarless.engines import InMemoryEngine
@@ -37,11 +38,12 @@ from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.numerics.linear import Design
 from scarless.pair.learners import LogisticLearner, em
 
-GAP = 1e-6  # in penalised log-likelihood per row: "the same optimum"
+# Two fits have reached the same optimum if their penalised log-likelihoods per row differ by less than this.
+SAME_OPTIMUM_GAP = 1e-6
 
 
 def objective(data: PaperSetting, f: np.ndarray, e: np.ndarray) -> float:
-    """Return the penalised objective at C = 1 of parameters (coefficients, then intercept)."""
+    """Return the penalised objective at C = 1; the parameters are the coefficients, then the intercept."""
     X_e = data.X_train[:, data.propensity_columns]
     return penalised_objective(data.X_train, X_e, data.s_train, f[:-1], f[-1], e[:-1], e[-1], 1.0, 1.0)
 
@@ -56,9 +58,10 @@ def parameters(model: SAREMClassifier, data: PaperSetting) -> tuple[np.ndarray, 
 
 
 def exact_em(data: PaperSetting, optimum: float, *, gap: float, max_iter: int) -> tuple[int, float]:
-    """Return the iterations of EM with exact M-steps until its objective is within `gap` per row, and the last gap.
+    """Return how many EM iterations bring the objective within `gap` per row of the optimum, and the last gap.
 
-    The M-steps are ours (warm, unpenalised intercept); the sequence of models is EM's own.
+    The M-steps are solved exactly, from warm starts and without a penalty on the intercept. liblinear's M-steps, which
+    penalise the intercept, would converge to a slightly different optimum.
     """
     f, e = LogisticLearner(C=1.0), LogisticLearner(C=1.0)
     n = data.s_train.size
@@ -67,27 +70,29 @@ def exact_em(data: PaperSetting, optimum: float, *, gap: float, max_iter: int) -
     class Reached(Exception):
         pass
 
-    def look(step: Any) -> None:
+    def check_gap(step: Any) -> None:
         gaps.append((objective(data, f.beta, e.beta) - optimum) / n)
         if gaps[-1] < gap:
             raise Reached
 
     X_e = np.ascontiguousarray(data.X_train[:, data.propensity_columns])
     s = data.s_train.astype(float)
-    never = {"tol": -np.inf, "slope_tol": -np.inf, "window": 10, "max_iter": max_iter}
+    no_stopping_rule = {"tol": -np.inf, "slope_tol": -np.inf, "window": 10, "max_iter": max_iter}
     with contextlib.suppress(Reached):
-        em(data.X_train, X_e, s, np.ones(n), f, e, progress=look, **never)
+        em(data.X_train, X_e, s, np.ones(n), f, e, progress=check_gap, **no_stopping_rule)
     return len(gaps), gaps[-1]
 
 
 def speed(names: tuple[str, ...] = ("splice", "adult", "covtype")) -> Iterator[Row]:
-    """The paper's EM against `SAREMClassifier`: time to the same penalised log-likelihood."""
+    """Time of the paper's EM and of `SAREMClassifier` until both reach the same penalised log-likelihood."""
     for name in names:
         for coding in ("-1/+1", "0/1"):
             data = recoded(paper_setting(name), coding)
             seconds, model = best_of(3, lambda data=data: fit_ours(data))
             optimum = objective(data, *parameters(model, data))
-            needed, gap = recorded(name, coding) or exact_em(data, optimum, gap=GAP, max_iter=3000)
+            needed, gap = iterations_of_earlier_run(name, coding) or exact_em(
+                data, optimum, gap=SAME_OPTIMUM_GAP, max_iter=3000
+            )
             X_e = np.ascontiguousarray(data.X_train[:, data.propensity_columns])
             timed_iterations = needed if name == "splice" else 10
             slow = paper_em(data.X_train, X_e, data.s_train, max_iter=timed_iterations, stop=False)
@@ -108,8 +113,8 @@ def speed(names: tuple[str, ...] = ("splice", "adult", "covtype")) -> Iterator[R
             }
 
 
-def recorded(name: str, coding: str) -> tuple[int, float] | None:
-    """Return how many iterations EM needs from an earlier run's record; it does not depend on the machine."""
+def iterations_of_earlier_run(name: str, coding: str) -> tuple[int, float] | None:
+    """Return the number of EM iterations that an earlier run counted. It does not depend on the machine."""
     found = [
         row
         for row in read_rows("core")
@@ -119,14 +124,14 @@ def recorded(name: str, coding: str) -> tuple[int, float] | None:
 
 
 def recoded(data: PaperSetting, coding: str) -> PaperSetting:
-    """Return the same data with attributes in [0, 1] instead of the paper's [-1, 1], where asked for."""
+    """Return the data with attributes in [0, 1] instead of the paper's [-1, 1] if the coding is "0/1"."""
     if coding == "0/1":
         data.X_train[...] = (data.X_train + 1.0) / 2.0
     return data
 
 
 def supervised() -> Iterator[Row]:
-    """`SAREMClassifier` against one supervised logistic regression on the same X: the faster of two solvers."""
+    """`SAREMClassifier` against supervised logistic regression on the same X, the faster of two solvers."""
     for name, X, y, s, columns in supervised_tables():
         models: dict[str, tuple[Any, Any]] = {
             "ours": (SAREMClassifier(propensity_attributes=columns), s),
@@ -134,7 +139,8 @@ def supervised() -> Iterator[Row]:
             "lbfgs": (LogisticRegression(solver="lbfgs", max_iter=1000), y),
         }
         seconds = dict.fromkeys(models, np.inf)
-        for _ in range(3):  # in turns, so that a busy moment of the machine hits all alike
+        # The models take turns, so that other work on the machine affects all of them alike.
+        for _ in range(3):
             for label, (model, labels) in models.items():
                 once, _ = timed(lambda model=model, X=X, labels=labels: model.fit(X, labels))
                 seconds[label] = min(seconds[label], once)
@@ -154,7 +160,7 @@ def supervised() -> Iterator[Row]:
 
 
 def supervised_tables() -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, Any]]:
-    """Yield Cover Type with all its rows, and two simulated tables: X, true classes, labels, propensity attributes."""
+    """Yield name, X, true classes, labels and propensity attributes of Cover Type and of two simulated tables."""
     data = paper_setting("covtype")
     halves = ((data.X_train, data.X_test), (data.y_train, data.y_test), (data.s_train, data.s_test))
     yield ("covtype", *(np.concatenate(half) for half in halves), data.propensity_columns)
@@ -164,30 +170,31 @@ def supervised_tables() -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarra
 
 
 def passes(model: SAREMClassifier, X: np.ndarray, s: np.ndarray) -> float:
-    """Return how many times a fit multiplies the whole table with something: rows in such passes, over its rows.
+    """Return the number of passes of a fit: how often it multiplies the whole table by vectors of coefficients.
 
-    Checks of the values, and sums over labels and weights alone, are no passes.
+    A pass over some of the rows counts by its share of rows. Checks of the values, and sums over labels and weights
+    alone, do not count.
     """
     rows, multiplied = [], Event()
-    walk, take = InMemoryEngine._map, Design.take
+    map_blocks, take = InMemoryEngine._map, Design.take
 
-    def counting_walk(self: InMemoryEngine, *arguments: Any) -> Iterator[Any]:
+    def count_rows(self: InMemoryEngine, *arguments: Any) -> Iterator[Any]:
         multiplied.clear()
-        yield from walk(self, *arguments)
+        yield from map_blocks(self, *arguments)
         if multiplied.is_set():
             rows.append(self.n_rows)
 
-    def noting_take(self: Design, block: Any) -> Any:
+    def note_product(self: Design, block: Any) -> Any:
         multiplied.set()
         return take(self, block)
 
-    with patch.object(InMemoryEngine, "_map", counting_walk), patch.object(Design, "take", noting_take):
+    with patch.object(InMemoryEngine, "_map", count_rows), patch.object(Design, "take", note_product):
         model.fit(X, s)
     return sum(rows) / X.shape[0]
 
 
 def memory() -> Iterator[Row]:
-    """Peak memory that a fit needs beside X, in a process of its own that holds nothing else."""
+    """Peak memory of a fit beside X, measured in a separate process."""
     data = paper_setting("covtype")
     with TemporaryDirectory() as folder:
         for dtype in ("float64", "float32"):
@@ -199,16 +206,16 @@ def memory() -> Iterator[Row]:
 
 
 def memory_of_one_fit(path: str) -> None:
-    """Print the growth of the resident set's high-water mark over one fit (Linux)."""
+    """Print by how much one fit raises the peak of resident memory (Linux)."""
     stored = np.load(path)
     X, s, columns = stored["X"], stored["s"], stored["columns"]
-    SAREMClassifier(propensity_attributes=columns).fit(X[:5000], s[:5000])  # loads what is loaded once
+    SAREMClassifier(propensity_attributes=columns).fit(X[:5000], s[:5000])  # A first fit loads all modules.
     extra, model = extra_memory(lambda: SAREMClassifier(propensity_attributes=columns).fit(X, s))
     print(json.dumps({"X_mb": X.nbytes / 1e6, "extra_mb": extra, "n_iter": model.n_iter_}))
 
 
 def memory_map() -> Iterator[Row]:
-    """Peak of what is not the table itself, beside a memory map of 32 MB: a fit, a search and a bootstrap."""
+    """Peak memory of a fit, a search and a bootstrap beside a memory map of 32 MB."""
     for what in MAPPED:
         command = [sys.executable, "-m", "benchmarks.core", "memory-beside-map", what]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -225,16 +232,16 @@ MAPPED: dict[str, Callable[..., Any]] = {
 
 
 def memory_beside_map(what: str) -> None:
-    """Print the largest growth of anonymous memory over one call on a memory map (Linux)."""
+    """Print by how much one call on a memory map raises the peak of anonymous memory (Linux)."""
     n, d = 200_000, 20
     with TemporaryDirectory() as folder:
         path = Path(folder) / "X"
         np.memmap(path, dtype=float, mode="w+", shape=(n, d))[:] = np.random.default_rng(0).normal(size=(n, d))
         X = np.memmap(path, dtype=float, mode="r", shape=(n, d))
-        chance = expit(2 * np.asarray(X[:, 0])) * expit(1 + np.asarray(X[:, 1]))
-        s = (np.random.default_rng(1).random(n) < chance).astype(np.int8)
-        del chance
-        MAPPED[what](np.asarray(X[:2000]), s[:2000])  # loads what is loaded once
+        label_probability = expit(2 * np.asarray(X[:, 0])) * expit(1 + np.asarray(X[:, 1]))
+        s = (np.random.default_rng(1).random(n) < label_probability).astype(np.int8)
+        del label_probability
+        MAPPED[what](np.asarray(X[:2000]), s[:2000])  # A first call loads all modules.
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
         before, peak, done = resident("RssAnon"), [0.0], Event()
@@ -252,7 +259,7 @@ def memory_beside_map(what: str) -> None:
 
 
 def growth() -> Iterator[Row]:
-    """Time against rows, at 54 attributes."""
+    """Time of a fit for 10,000 to 1,000,000 rows with 54 attributes."""
     sizes = [10_000, 31_623, 100_000, 316_228, 1_000_000]
     X, s, _ = simulated(max(sizes), d=54, seed=0)
     seconds = []
@@ -266,7 +273,7 @@ def growth() -> Iterator[Row]:
 
 
 def simulated(n: int, *, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Return attributes, labels, and the truth: class probabilities, classes and propensities."""
+    """Return attributes, labels, and the true class probabilities, classes and propensities."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     coefficients = rng.normal(size=d) * np.sqrt(4.0 / d)
@@ -277,7 +284,7 @@ def simulated(n: int, *, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, dic
 
 
 def known_propensity(n_seeds: int = 10) -> Iterator[Row]:
-    """True propensities given: the convex risk against the version whose solver drops negative weights."""
+    """Error with known propensities: convex risk, likelihood, and weighted copies of which liblinear drops some."""
     errors = {"convex": [], "likelihood": [], "dropped": []}
     for seed in range(n_seeds):
         X, s, truth = simulated(20_000, d=10, seed=seed)
@@ -290,14 +297,14 @@ def known_propensity(n_seeds: int = 10) -> Iterator[Row]:
 
 
 def dropped_rows(X: np.ndarray, s: np.ndarray, e: np.ndarray, X_test: np.ndarray) -> np.ndarray:
-    """Fit the paper's weighted copies with liblinear, which ignores all rows of negative weight, and predict."""
+    """Fit the paper's weighted copies with liblinear, which drops rows of negative weight, and predict."""
     X2, label = np.vstack([X, X]), np.repeat([1, 0], s.size)
     coef, intercept = fit_liblinear(X2, label, np.concatenate([s / e, 1.0 - s / e]), 1.0)
     return np.asarray(expit(X_test @ coef + intercept))
 
 
 def refit(names: tuple[str, ...] = ("breastcancer", "imagesegmentation", "splice", "mushroom")) -> Iterator[Row]:
-    """Test error of the classifier without a final refit, with ours, and with one that drops negative weights."""
+    """Test error without a final refit, with a convex one, and with one that drops rows of negative weight."""
     for name in names:
         errors: dict[str, list[float]] = {"without": [], "convex": [], "dropped": []}
         for seed in range(10):
@@ -315,7 +322,7 @@ def refit(names: tuple[str, ...] = ("breastcancer", "imagesegmentation", "splice
 
 
 def agreement() -> Iterator[Row]:
-    """Newton against EM run to full convergence, on all eight datasets."""
+    """Iterations of Newton's method and of EM until both reach the same optimum, on all eight datasets."""
     for name in SOURCES:
         data = paper_setting(name)
         seconds, model = timed(lambda data=data: fit_ours(data))
@@ -332,7 +339,7 @@ def agreement() -> Iterator[Row]:
 
 
 def wide_sparse() -> Iterator[Row]:
-    """CPU seconds of a fit to 100,000 rows with 50 of 50,000 columns each; whether it ends where a tight one does."""
+    """CPU seconds and objective of a fit to 100,000 sparse rows with 50,000 columns, for two tolerances."""
     X, s = sparse_table(100_000, d=50_000, per_row=50, propensity_columns=20)
     objectives = {}
     for tol in (1e-10, 1e-13):
@@ -357,7 +364,7 @@ def wide_sparse() -> Iterator[Row]:
 def sparse_table(
     n: int, *, d: int, per_row: int, propensity_columns: int, seed: int = 0
 ) -> tuple[sparse.csr_array, np.ndarray]:
-    """Return rows with few entries, and labels that need a class and a labelling of the first columns."""
+    """Return a sparse table, and labels whose propensity depends on the first columns."""
     rng = np.random.default_rng(seed)
     columns = rng.integers(0, d, size=n * per_row)
     X = sparse.csr_array(
@@ -383,16 +390,13 @@ PARTS = {
 
 
 def main(arguments: list[str]) -> None:
+    # The parts `memory` and `memory_map` start these in separate processes.
     if arguments[:1] == ["memory-of-one-fit"]:
         memory_of_one_fit(arguments[1])
-        return
-    if arguments[:1] == ["memory-beside-map"]:
+    elif arguments[:1] == ["memory-beside-map"]:
         memory_beside_map(arguments[1])
-        return
-    if arguments == ["table"]:
-        print_rows(newest("core"))
-        return
-    run("core", PARTS, arguments)
+    else:
+        run_parts("core", __doc__, PARTS, arguments)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""The paper's eight datasets, with its labelling protocol on top.
+"""Rows, attributes and class priors of the paper's eight datasets.
 
-Run ``python -m benchmarks.datasets`` for the table of rows, attributes and class priors.
+Data: the datasets, from ../shared/data or the folder in the environment variable SCARLESS_DATA.
+Time: a few seconds.
+
+Other programs take the datasets from this module, with the paper's labelling protocol.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.model_selection import train_test_split
 
+from benchmarks.runner import command_parser
 from scarless.datasets import dataset_names, load_dataset
 from scarless.labelling import GeometricMeanSAR, simulate_labels
 
@@ -20,38 +25,39 @@ SOURCES = dataset_names()
 
 
 def find_data_home() -> Path | None:
-    """Directory of the raw files: ``SCARLESS_DATA``, which the library reads itself, else ``../shared/data``."""
+    """Return the folder of the raw files, ../shared/data, or None if the library finds them by SCARLESS_DATA."""
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
     return shared if not os.environ.get("SCARLESS_DATA") and shared.is_dir() else None
 
 
 def load(name: str, data_home: str | Path | None = None) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Attributes scaled to [-1, 1] (float64, C-contiguous), class (0/1) and attribute names of a dataset."""
+    """Return attributes scaled to [-1, 1] (float64, C-contiguous), classes (0/1) and attribute names of a dataset."""
     data = load_dataset(name, data_home=data_home or find_data_home())
     return data.X, data.y, list(data.attribute_names)
 
 
 def propensity_attributes(X: np.ndarray, rng: np.random.Generator, n_attributes: int = 4) -> np.ndarray:
-    """Binary attributes (-1/+1) that depend on the others through clusters, as in the paper.
+    """Return binary attributes (-1/+1) that depend on the other attributes through clusters, as in the paper.
 
-    For each: k-means with 5 clusters, a uniform random probability per cluster, a Bernoulli draw per row. The
-    clusters are fitted on at most 20,000 rows, drawn anew for each attribute.
+    For each attribute: k-means with 5 clusters, a uniform random probability for each cluster, and a Bernoulli draw
+    for each row. The clusters are fitted to at most 20,000 rows, which are drawn anew for each attribute.
     """
     n = X.shape[0]
     columns = []
     for _ in range(n_attributes):
         rows = rng.choice(n, size=20_000, replace=False) if n > 20_000 else slice(None)
         k_means = KMeans(n_clusters=5, random_state=int(rng.integers(2**31))).fit(X[rows])
-        chance = rng.random(5)[k_means.predict(X)]
-        columns.append(np.where(rng.random(n) < chance, 1.0, -1.0))
+        probability = rng.random(5)[k_means.predict(X)]
+        columns.append(np.where(rng.random(n) < probability, 1.0, -1.0))
     return np.column_stack(columns)
 
 
 @dataclass(frozen=True)
 class PaperSetting:
-    """One labelled train/test split; X holds the dataset's attributes, then the four propensity ones.
+    """A labelled split into training and test rows.
 
-    ``propensity_columns`` are those that drive e: the first k of the four.
+    X has the attributes of the dataset and then the four added ones. ``propensity_columns`` are the first k of the four
+    added attributes, which the propensity depends on.
     """
 
     X_train: np.ndarray
@@ -68,9 +74,9 @@ class PaperSetting:
 
 
 def paper_setting(name: str, k: int = 4, seed: int = 0, data_home: str | Path | None = None) -> PaperSetting:
-    """Stratified 80/20 split, with four propensity attributes added, the first ``k`` of which drive e."""
+    """Return a stratified 80/20 split with four added attributes; the propensity depends on the first ``k``."""
     if k not in (1, 2, 3, 4):
-        raise ValueError(f"k must be 1, 2, 3 or 4, as four propensity attributes are made; got {k!r}.")
+        raise ValueError(f"k must be 1, 2, 3 or 4, because four propensity attributes are added; got {k!r}.")
     rng = np.random.default_rng(seed)
     X, y, names = load(name, data_home)
     n, d = X.shape
@@ -94,7 +100,8 @@ def paper_setting(name: str, k: int = 4, seed: int = 0, data_home: str | Path | 
     )
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
+    command_parser("datasets", __doc__).parse_args(arguments)
     print(f"{'dataset':<18}{'rows':>8}{'attributes':>12}{'Pr(y=1)':>9}")
     for name in SOURCES:
         X, y, _ = load(name)
@@ -102,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,12 +1,16 @@
-"""Fits on a GPU: tables that are torch tensors, by scikit-learn's array API dispatch, against the same machine's cores.
+"""Fits to tables on a GPU, against the processor cores of the same machine.
 
-``SCIPY_ARRAY_API=1 python -m benchmarks.device [cuda] [fit float32 pass search bootstrap]`` prints a line of JSON for
-each measurement; on a machine without a GPU, ``cpu`` tries the same code on less.
+Data: simulated tables, held as torch tensors that scikit-learn's array API dispatch hands to scarless.
+Time: about two minutes with a GPU. Needs: pip install "scarless[torch]", and SCIPY_ARRAY_API=1 in the environment.
+
+The device is `cuda` or `cpu`; with `cpu` the same code runs on small tables, without a GPU. Each measurement is printed
+as a line of JSON.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import warnings
@@ -15,6 +19,8 @@ from typing import Any
 import numpy as np
 import sklearn
 
+from benchmarks import records
+from benchmarks.runner import add_record_option, command_parser
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals
 from scarless.engines.base import known_rows, open_rows
@@ -33,7 +39,7 @@ def draw(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best(function: Any, torch: Any, device: str, repeats: int = 5) -> float:
-    """Return the shortest of several times, all work on the device done."""
+    """Return the shortest of several times, including the work on the device."""
     times = []
     for _ in range(repeats):
         since = time.perf_counter()
@@ -45,7 +51,7 @@ def best(function: Any, torch: Any, device: str, repeats: int = 5) -> float:
 
 
 def one_fit(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
-    """Time a fit on the device, and the same on the cores; compare where they end."""
+    """Return the times of a fit on the device and on the cores, and the differences of the results."""
     X, s = draw(n, d)
     A, b = torch.asarray(X, device=device), torch.asarray(s, device=device)
     options = {"propensity_attributes": list(range(10, 14))}
@@ -62,7 +68,7 @@ def one_fit(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
 
 
 def one_pass(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
-    """Time a pass for value, gradient and expected information."""
+    """Return the time of a pass for value, gradient and expected information."""
     generator = torch.Generator(device=device).manual_seed(0)
     A = torch.randn((n, d), dtype=torch.float64, device=device, generator=generator)
     s = (torch.rand(n, dtype=torch.float64, device=device, generator=generator) < 0.3).to(torch.float64)
@@ -80,7 +86,7 @@ def one_pass(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
 
 
 def search(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
-    """Time a search through 60 candidates in 5 folds."""
+    """Return the time of a search over 60 candidates in 5 folds."""
     X, s = draw(n, d)
     A, b = torch.asarray(X, device=device), torch.asarray(s, device=device)
     options = {"propensity_attributes": list(range(10, 14)), "Cs": 10, "propensity_Cs": (0.1, 1.0, 10.0)}
@@ -94,7 +100,7 @@ def search(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
 
 
 def bootstrap(torch: Any, device: str, n: int, d: int, n_resamples: int) -> dict[str, Any]:
-    """Time resampled fits on the device, and a few on the cores."""
+    """Return the times of resampled fits on the device and on the cores."""
     X, s = draw(n, d)
     A, b = torch.asarray(X, device=device), torch.asarray(s, device=device)
     options = {"propensity_attributes": list(range(10, 14))}
@@ -116,7 +122,7 @@ def bootstrap(torch: Any, device: str, n: int, d: int, n_resamples: int) -> dict
 
 
 def single(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
-    """Compare a table of float32 with the same numbers in float64: time, and coefficients in standard errors."""
+    """Return the time of a fit in float32, and its distance from float64 in standard errors."""
     X, s = draw(n, d)
     A, b = torch.asarray(X.astype(np.float32), device=device), torch.asarray(s, device=device)
     options = {"propensity_attributes": list(range(10, 14))}
@@ -141,17 +147,27 @@ SIZES = {
 PARTS = {"fit": one_fit, "float32": single, "pass": one_pass, "search": search, "bootstrap": bootstrap}
 
 
-def main(device: str, parts: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Print the measurements."""
+    parser = command_parser("device", __doc__)
+    parser.add_argument("device", nargs="?", choices=tuple(SIZES), default="cuda", help="device (default: cuda)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"parts to run: {', '.join(PARTS)} (default: all)")
+    add_record_option(parser)
+    options = parser.parse_args(arguments)
+    if unknown := [part for part in options.parts if part not in PARTS]:
+        parser.error(f"unknown part {unknown[0]!r}; expected {', '.join(PARTS)}")
     import torch
 
     warnings.simplefilter("ignore")
-    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    name = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
     print(json.dumps({"device": name, "torch": torch.__version__, "sklearn": sklearn.__version__}), flush=True)
-    for part in parts or PARTS:
-        for size in SIZES[device][part]:
-            print(json.dumps(PARTS[part](torch, device, *size)), flush=True)
+    for part in options.parts or PARTS:
+        for size in SIZES[options.device][part]:
+            row = PARTS[part](torch, options.device, *size)
+            print(json.dumps(row), flush=True)
+            if options.record:
+                records.append_row("device", row, machine=f"{name}, {os.cpu_count()} cores")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "cuda", sys.argv[2:])
+    main(sys.argv[1:])

@@ -1,25 +1,25 @@
-"""KM2 as first written down: two samples kept apart, a general interior-point solver, every distance from scratch.
+"""KM2 in its original formulation, solved by a general interior-point solver.
 
-The opponent of `scarless.label_frequency.KernelMean` in the benchmark. Lambda is bisected to 0.04, slopes are
-difference quotients, as in the code that came with Ramaswamy, Scott and Tewari (ICML 2016).
+`benchmarks.label_frequency` compares `scarless.label_frequency.KernelMean` with it. Lambda is found by bisection to a
+precision of 0.04, and slopes are difference quotients, as in the code of Ramaswamy, Scott and Tewari (ICML 2016).
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-WIDTHS = np.logspace(-1, 1, 5)
-LARGEST = 8.0
-PRECISION = 0.04
+KERNEL_WIDTHS = np.logspace(-1, 1, 5)
+LARGEST_LAMBDA = 8.0
+LAMBDA_PRECISION = 0.04
 
 
 @dataclass
 class InteriorPointKM2:
-    """Mixture and component rows, and the share of the component in the mixture."""
+    """The KM2 estimator for the share of a component in a mixture."""
 
     mixture: np.ndarray
     component: np.ndarray
-    precision: float = PRECISION
+    precision: float = LAMBDA_PRECISION
     n_solves: int = field(default=0, init=False)
 
     def share(self) -> float:
@@ -27,7 +27,7 @@ class InteriorPointKM2:
         self._choose_kernel()
         start = (self._distance(1.05) - self._distance(1.0)) / 0.05
         threshold = 0.8 * start + 0.2 * self._apart
-        low, high = 1.0, LARGEST
+        low, high = 1.0, LARGEST_LAMBDA
         while high - low > self.precision:
             middle, step = (low + high) / 2, self.precision / 2
             slope = (self._distance(middle + step) - self._distance(middle)) / step
@@ -42,13 +42,13 @@ class InteriorPointKM2:
         self._of_mixture = np.concatenate([np.full(n, 1 / n), np.zeros(m)])
         self._of_component = np.concatenate([np.zeros(n), np.full(m, 1 / m)])
         difference = self._of_mixture - self._of_component
-        kernels = [np.exp(-squared / (2 * width**2)) for width in WIDTHS * np.sqrt(np.median(squared))]
+        kernels = [np.exp(-squared / (2 * width**2)) for width in KERNEL_WIDTHS * np.sqrt(np.median(squared))]
         distances = [np.sqrt(max(difference @ kernel @ difference, 0.0)) for kernel in kernels]
         best = int(np.argmax(distances))
         self._kernel, self._apart = kernels[best], distances[best]
 
     def _distance(self, stretch: float) -> float:
-        """Return the distance from the signed mixture to the nearest distribution on all points: one cold solve."""
+        """Solve for the distance from the signed mixture to the nearest distribution on all points."""
         from cvxopt import matrix, solvers, spmatrix
 
         self.n_solves += 1

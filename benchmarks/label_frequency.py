@@ -1,10 +1,8 @@
-"""The label-frequency estimators' benchmark: accuracy under SCAR, and speed against the straightforward versions.
+"""Accuracy of the label-frequency estimators under SCAR, and their speed against simple implementations.
 
-``python -m benchmarks.label_frequency`` runs all parts (about an hour on 2 cores); ``python -m
-benchmarks.label_frequency accuracy:adult kernel_mean`` runs some. Each part appends its rows, as JSON lines, to
-``benchmarks/results/label_frequency.jsonl`` as soon as it has them, and ``accuracy`` skips what is there already.
-``python -m benchmarks.label_frequency table`` prints the Markdown tables from that file. Methods see attributes and
-labels only; the classes serve to measure the error.
+Data: the paper's eight datasets, from ../shared/data or the folder in the environment variable SCARLESS_DATA. Labels
+are drawn completely at random. The methods see attributes and labels; the classes are used to measure the error only.
+Time: about an hour on 2 cores. The part `accuracy` skips what was measured before.
 """
 
 from __future__ import annotations
@@ -19,13 +17,25 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import records
 from benchmarks.datasets import SOURCES, load
 from benchmarks.interior_point import InteriorPointKM2
 from benchmarks.plain_tice import plain_tice, range_codes
-from benchmarks.runner import Row, best_of, extra_memory, newest, print_rows, read_rows, run, timed
+from benchmarks.runner import (
+    Row,
+    best_of,
+    extra_memory,
+    newest,
+    print_rows,
+    print_table,
+    read_rows,
+    record_table,
+    run_parts,
+    timed,
+)
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
 from scarless.label_frequency.held_out_scores import default_classifier, out_of_fold_scores
-from scarless.label_frequency.kernel_mean import by_range
+from scarless.label_frequency.kernel_mean import scale_by_range
 from scarless.label_frequency.tice import cut_into_ranges
 from scarless.numerics.order import canonical_order
 
@@ -37,7 +47,7 @@ METHODS = ("Elkan-Noto e1", "Elkan-Noto e2", "Elkan-Noto e3", "DEDPUL", "best bi
 
 
 def estimators(seed: int, classifier: Any = None) -> dict[str, Any]:
-    """Return every method with its defaults; those on scores with another classifier, where given."""
+    """Return all methods with their defaults; methods that use scores take another classifier if one is given."""
     made = (
         *(ElkanNoto(classifier, variant=variant, random_state=seed) for variant in ("e1", "e2", "e3")),
         DEDPUL(classifier, random_state=seed),
@@ -49,7 +59,7 @@ def estimators(seed: int, classifier: Any = None) -> dict[str, Any]:
 
 
 def scar_sample(name: str, c: float, seed: int, max_rows: int | None = MAX_ROWS) -> tuple[np.ndarray, ...]:
-    """Return a table, its classes, and labels of positives picked completely at random."""
+    """Return attributes, classes, and labels of positives that are drawn completely at random."""
     X, y, _ = load(name)
     rng = np.random.default_rng([seed, round(100 * c)])
     rows = rng.permutation(len(y))[: max_rows or len(y)]
@@ -58,9 +68,9 @@ def scar_sample(name: str, c: float, seed: int, max_rows: int | None = MAX_ROWS)
 
 
 def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
-    """The class prior that every method finds under SCAR, on samples of the eight datasets.
+    """Error of the class prior of every method under SCAR, on samples of the eight datasets.
 
-    The five methods on scores get the same out-of-fold scores, of the default gradient boosting.
+    The five methods that use scores get the same out-of-fold scores of the default gradient boosting.
     """
     done = {(r["dataset"], r["method"], r["c"], r["seed"]) for r in read_rows(NAME) if r["part"] == "accuracy"}
     for name, c, seed in product(names, FREQUENCIES, SEEDS):
@@ -74,7 +84,7 @@ def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
         for method in missing:
             table = scores[:, None] if hasattr(methods[method], "estimator") else X
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # estimates at the edge of what is possible
+                warnings.simplefilter("ignore")  # Some estimates lie at the edge of the possible range.
                 seconds, found = timed(lambda e=methods[method], table=table, s=s: e.fit(table, s))
             yield {
                 "part": "accuracy",
@@ -89,18 +99,20 @@ def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
 
 
 def kernel_mean(names: tuple[str, ...] = ("mushroom",)) -> Iterator[Row]:
-    """KM2 against an interior-point solution of the original formulation, 2,000 unlabelled rows as the mixture."""
+    """Time of KM2 against an interior-point solution of the original formulation, with 2,000 unlabelled rows."""
     for name in names:
         X, _, s = scar_sample(name, 0.5, 0, max_rows=None)
         n = int(np.searchsorted(np.cumsum(1 - s), 2000)) + 1
         X, s = X[:n], s[:n]
         share_and_seconds = partial(best_of, 3, lambda X=X, s=s: KernelMean(max_rows=len(s), random_state=0).fit(X, s))
         seconds, ours = share_and_seconds()
-        scaled = by_range(X, np.arange(len(s)))
-        for precision in (0.04, 0.01):  # of lambda: as published, and fine enough to compare the estimates
+        scaled = scale_by_range(X, np.arange(len(s)))
+        # The published precision of lambda is 0.04; 0.01 is fine enough to compare the estimates.
+        for precision in (0.04, 0.01):
             slow = InteriorPointKM2(scaled[s == 0], scaled[s == 1], precision)
             slow_seconds, slow_share = timed(slow.share)
-            seconds = min(seconds, share_and_seconds()[0])  # before and after: the machine may be busy at one time
+            # Timed before and after the opponent, because other work may slow the machine down at one of these times.
+            seconds = min(seconds, share_and_seconds()[0])
             yield {
                 "part": "kernel_mean",
                 "dataset": name,
@@ -115,7 +127,7 @@ def kernel_mean(names: tuple[str, ...] = ("mushroom",)) -> Iterator[Row]:
 
 
 def kernel_mean_size() -> Iterator[Row]:
-    """Time and memory of KM2 at 4,000 points and 100 attributes, in a process of its own."""
+    """Time and memory of KM2 with 4,000 rows and 100 attributes, in a separate process."""
     command = [sys.executable, "-m", "benchmarks.label_frequency", "size-of-one-fit"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     yield {"part": "kernel_mean_size", "rows": "4000 x 100", "seconds": float(out[0]), "extra_mb": float(out[1])}
@@ -127,17 +139,17 @@ def size_of_one_fit() -> None:
     X = rng.normal(size=(4000, 100))
     X[:, :10] += 1.2 * y[:, None]
     s = y & (rng.random(4000) < 0.5)
-    KernelMean(random_state=0).fit(X[:200], s[:200])  # loads what is loaded once
+    KernelMean(random_state=0).fit(X[:200], s[:200])  # A first fit loads all modules.
     extra, (seconds, _) = extra_memory(lambda: timed(lambda: KernelMean(max_rows=4000, random_state=0).fit(X, s)))
     print(seconds, extra)
 
 
 def tice(names: tuple[str, ...] = ("adult",)) -> Iterator[Row]:
-    """TIcE against a plain Python version with bit sets, from the table to the estimate, both with the same folds."""
+    """Time of TIcE against a plain Python version with the same folds."""
     for name in names:
         X, y, s = scar_sample(name, 0.5, 0, max_rows=None)
         order = canonical_order(X, s)
-        X, s = X[order], s[order]  # as `TIcE.fit` has it before it draws folds
+        X, s = X[order], s[order]  # `TIcE.fit` also sorts the rows before it draws folds.
         seconds, ours = best_of(3, lambda X=X, s=s: TIcE(random_state=0).fit(X, s))
         folds = np.random.default_rng(0).permutation(s.size) % 5
         alone, _ = best_of(5, lambda X=X, s=s, f=folds: TIcE()._bounds(cut_into_ranges(X, 4), s, f))
@@ -162,21 +174,16 @@ def tice(names: tuple[str, ...] = ("adult",)) -> Iterator[Row]:
 
 
 def together(names: tuple[str, ...] = ("adult",)) -> Iterator[Row]:
-    """All estimators on all rows of a dataset."""
+    """Time and class prior of every method on all rows of a dataset."""
     for name in names:
         X, y, s = scar_sample(name, 0.5, 0, max_rows=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             times = {method: timed(lambda e=e, X=X, s=s: e.fit(X, s)) for method, e in estimators(0).items()}
-        yield {
-            "part": "together",
-            "dataset": name,
-            "shape": list(X.shape),
-            "true": float(y.mean()),
-            "seconds": {method: seconds for method, (seconds, _) in times.items()},
-            "estimates": {method: found.class_prior_ for method, (_, found) in times.items()},
-            "total_seconds": sum(seconds for seconds, _ in times.values()),
-        }
+        row: Row = {"part": "together", "dataset": name, "shape": list(X.shape)}
+        for method, (seconds, found) in times.items():
+            yield {**row, "method": method, "seconds": seconds, "estimate": found.class_prior_, "true": float(y.mean())}
+        yield {**row, "method": "all methods", "seconds": sum(seconds for seconds, _ in times.values())}
 
 
 PARTS = {
@@ -188,41 +195,49 @@ PARTS = {
 }
 
 
-def print_accuracy(rows: list[Row]) -> None:
-    """Print the mean absolute error of the class prior: datasets down, methods across; the spread in the last lines."""
+def accuracy_lines(rows: list[Row]) -> Iterator[list[str]]:
+    """Yield the mean absolute error of the class prior by dataset and by label frequency, and summaries."""
     error = {(r["dataset"], r["method"], r["c"], r["seed"]): r["estimate"] - r["true"] for r in rows}
-    print("| data | Pr(y=1) | " + " | ".join(METHODS) + " |\n" + "|---" * (len(METHODS) + 2) + "|")
 
     def errors(method: str, dataset: str | None = None, c: float | None = None) -> np.ndarray:
         return np.array(
             [v for k, v in error.items() if k[1] == method and dataset in (None, k[0]) and c in (None, k[2])]
         )
 
-    for dataset in SOURCES:
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
         prior = np.mean([r["true"] for r in rows if r["dataset"] == dataset])
-        cells = [f"{np.abs(errors(method, dataset)).mean():.3f}" for method in METHODS]
-        print(f"| {dataset} | {prior:.2f} | " + " | ".join(cells) + " |")
+        yield [dataset, f"{prior:.2f}", *(f"{np.abs(errors(method, dataset)).mean():.3f}" for method in METHODS)]
     for c in FREQUENCIES:
-        print(f"| all, c = {c} | | " + " | ".join(f"{np.abs(errors(m, c=c)).mean():.3f}" for m in METHODS) + " |")
-    lines = {
-        "**all** | ": lambda e: f"**{np.abs(e).mean():.3f}**",
-        "standard deviation of the error | ": lambda e: f"{e.std():.3f}",
-        "mean signed error | ": lambda e: f"{e.mean():+.3f}",
-        "worst | ": lambda e: f"{np.abs(e).max():.3f}",
+        yield [f"all, c = {c}", "", *(f"{np.abs(errors(method, c=c)).mean():.3f}" for method in METHODS)]
+    summaries = {
+        "all": lambda e: f"{np.abs(e).mean():.3f}",
+        "standard deviation of the error": lambda e: f"{e.std():.3f}",
+        "mean signed error": lambda e: f"{e.mean():+.3f}",
+        "worst": lambda e: f"{np.abs(e).max():.3f}",
     }
-    for head, show in lines.items():
-        print(f"| {head}| " + " | ".join(show(errors(method)) for method in METHODS) + " |")
+    for head, text in summaries.items():
+        yield [head, "", *(text(errors(method)) for method in METHODS)]
+
+
+def table(record: bool) -> None:
+    """Print what was measured so far, and record it if asked to."""
+    rows = newest(NAME)
+    others = [row for row in rows if row["part"] != "accuracy"]
+    print_rows(others)
+    heads = ["data", "Pr(y=1)", *METHODS]
+    lines = list(accuracy_lines([row for row in rows if row["part"] == "accuracy"]))
+    print_table(heads, lines)
+    if record:
+        record_table(NAME, "accuracy", heads, lines)
+        for row in others:
+            records.append_row(NAME, row)
 
 
 def main(arguments: list[str]) -> None:
-    if arguments == ["size-of-one-fit"]:
+    if arguments == ["size-of-one-fit"]:  # The part `kernel_mean_size` starts this in a separate process.
         size_of_one_fit()
-    elif arguments == ["table"]:
-        rows = newest(NAME)
-        print_rows([row for row in rows if row["part"] != "accuracy"])
-        print_accuracy([row for row in rows if row["part"] == "accuracy"])
     else:
-        run(NAME, PARTS, arguments)
+        run_parts(NAME, __doc__, PARTS, arguments, table=table)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,30 @@
-"""Published worked examples of occupancy models: the data, and the estimates as they were printed.
+"""List of published examples of occupancy models: their size, model and source.
 
-In an occupancy model a site is a row, a visit a look, "occupied" the class (psi is our f) and "seen" the label (p is
-our e). Each function returns an `Example`: what a fit needs, and what R's ``unmarked`` (``occu``, ``occuFP``) or
-PRESENCE printed for it. Where the data come from: ``data/README.md``.
+Data: the tables in benchmarks/data, and data that books simulate in R; see benchmarks/data/README.md.
+Time: a second.
 
-Two things to know when comparing. *Printed is not exact*: R stops its climb early and takes slopes over a coarse step,
-PRESENCE curvatures, so that the last digits are often not those of the maximum (two codings of one model differ in
-the fifth). A `Number` knows how many decimals the exact maximum confirms; with R's own rules (`r_climb`) all digits
-that ``unmarked`` printed come out. *Not looked is NaN*, in S and in the columns of a visit attribute.
+In an occupancy model a site is a row, a visit is a look, "occupied" is the class (psi is f here) and "seen" is the
+label (p is e here). Each function of this module returns an `Example`: the data and the model, and what R's
+``unmarked`` (``occu``, ``occuFP``) or PRESENCE printed for it.
 
-Run ``python -m benchmarks.occupancy_examples`` for the list.
+Printed numbers are not exact: R stops its optimisation early and computes slopes with a coarse step, and PRESENCE
+computes curvatures in the same way. The last digits therefore often differ from those of the maximum. A `Number` knows
+how many decimals the exact maximum confirms. With R's own rules (`r_optim`) all digits that ``unmarked`` printed are
+reproduced. Visits that did not take place are NaN, in S and in the columns of a visit attribute.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.printed import Estimate, Example, Number, estimates
+from benchmarks.printed_numbers import Estimate, Example, Number, estimates
 from benchmarks.r_random import RStream
+from benchmarks.runner import command_parser
 
 HOME = Path(__file__).with_name("data")
 COURSE = "C. J. Schwarz, course notes on occupancy models: "
@@ -37,7 +40,7 @@ def _read(name: str) -> pd.DataFrame:
 
 
 def _with_visit_columns(X: pd.DataFrame, visits: dict[str, np.ndarray]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    """X with one column per look of every visit attribute, and the names of those columns."""
+    """Return X with one column for each look of every visit attribute, and the names of these columns."""
     names = {name: _looks(name, values.shape[1]) for name, values in visits.items()}
     parts = [pd.DataFrame(values, columns=names[name]) for name, values in visits.items()]
     return pd.concat([X, *parts], axis=1), names
@@ -84,7 +87,7 @@ def salamander(*, by_visit: bool = False) -> Example:
 
 
 def _weta_table() -> tuple[pd.DataFrame, np.ndarray, dict[str, np.ndarray]]:
-    """Browsed or not, what was seen, and all visit attributes: who came (three observers) and on which of five days."""
+    """Return site attributes, labels and visit attributes: which of three observers came, on which of five days."""
     table = _read("weta")
     S = table[_looks("seen", 5)].to_numpy(float)
     who = table[_looks("observer", 5)].to_numpy(float)
@@ -123,7 +126,7 @@ def _weta(
 
 
 def weta_constant() -> Example:
-    """Mahoenui giant weta: 72 sites, 5 visits of which 98 of 360 were not made, no attribute."""
+    """Mahoenui giant weta: 72 sites, 5 visits, no attribute; 98 of the 360 visits did not take place."""
     lines = estimates(
         "f intercept 0.4752421/3 0.3745705/4",
         "e intercept -0.6217868/4 0.2363836/4",
@@ -142,7 +145,7 @@ def weta_browsed() -> Example:
 
 
 def weta_browsed_twice() -> Example:
-    """Both models see the same attribute, which repeated visits can tell apart."""
+    """Both models have the same attribute; repeated visits identify both effects."""
     lines = estimates(
         "f intercept 1.13303258/2",
         "f unbrowsed -1.19695607/2",
@@ -153,7 +156,7 @@ def weta_browsed_twice() -> Example:
 
 
 def weta_observer() -> Example:
-    """A visit attribute: who looked."""
+    """Weta with a visit attribute: the observer."""
     lines = estimates(
         "f intercept 1.1178664/5",
         "f unbrowsed -1.1791957/4",
@@ -166,7 +169,7 @@ def weta_observer() -> Example:
 
 
 def weta_observer_day() -> Example:
-    """Two visit attributes: who looked, and when; the best model of the course notes."""
+    """Weta with two visit attributes, observer and day; the best model of the course notes."""
     lines = estimates(
         "f intercept 1.19328816/4",
         "f unbrowsed -1.16929772/4",
@@ -208,14 +211,14 @@ def weta_presence() -> Example:
 
 
 def _standardised(values: np.ndarray) -> np.ndarray:
-    """R's ``scale`` over all looks that took place (divisor n - 1)."""
+    """Return values standardised over all looks that took place, as R's ``scale`` does (divisor n - 1)."""
     return (values - np.nanmean(values)) / np.nanstd(values, ddof=1)
 
 
 def frogs(*, attributes: bool = True) -> Example:
     """Spring peepers on 130 stops, up to 3 visits (the example data of ``unmarked``).
 
-    A call index above 0 is "seen". Minutes after sunset and temperature are standardised over all visits made.
+    A call index above 0 counts as seen. Minutes after sunset and temperature are standardised over all visits made.
     """
     table = _read("frogs")
     calls, minutes, temperature = (
@@ -225,7 +228,7 @@ def frogs(*, attributes: bool = True) -> Example:
     site = table[[]]
     printed_in = "M. Hebblewhite, lab 12 of a course (2023), unmarked (its data frog2001pcru)"
     if not attributes:
-        # Nearly flat in psi: unmarked stopped at 2.952, the maximum is at 2.957.
+        # The likelihood is nearly flat in psi: unmarked stopped at 2.952, and the maximum is at 2.957.
         lines = estimates("f intercept 2.952089/1 1.44/1", "e intercept -0.2490076/3 0.1695313/3")
         return Example("frogs-constant", printed_in, "~1 ~1", site, S, lines, aic=Number.parse("461.0042/3"))
     X, names = _with_visit_columns(site, {"minutes": _standardised(minutes), "temperature": _standardised(temperature)})
@@ -247,9 +250,9 @@ def frogs(*, attributes: bool = True) -> Example:
 
 
 def false_positives() -> Example:
-    """All seven looks can be wrong (Royle and Link): 200 sites simulated in R with seed 1.
+    """Seven looks with false positives (Royle and Link): 200 sites, simulated in R with seed 1.
 
-    The likelihood has a twin with f, e, h swapped for 1 - f, h, e; printed is the side with e > h.
+    The likelihood does not change if f, e, h are replaced by 1 - f, h, e. The printed estimates have e > h.
     """
     stream = RStream(1)
     y = stream.coins(200, 0.6)
@@ -272,7 +275,7 @@ def false_positives() -> Example:
 
 
 def two_methods() -> Example:
-    """Three looks that are never wrong, four that can be (Miller et al. 2011): simulated in R with seed 129."""
+    """Three looks without and four with false positives (Miller et al. 2011), simulated in R with seed 129."""
     stream = RStream(129)
     y = stream.coins(200, 0.6)
     S = np.array(
@@ -313,14 +316,15 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
 }
 
 
-def main() -> None:
-    """Print every example: its size, its model, and where it was printed."""
+def main(arguments: list[str]) -> None:
+    """Print the size, the model and the source of every example."""
+    command_parser("occupancy_examples", __doc__).parse_args(arguments)
     for name, load in EXAMPLES.items():
         example = load()
         n_rows, n_looks = example.S.shape
         missing = int(np.isnan(example.S).sum())
-        print(f"{name}: {n_rows} x {n_looks}, {missing} not looked; {example.formula}; {example.printed_in}")
+        print(f"{name}: {n_rows} x {n_looks}, {missing} visits missing; {example.formula}; {example.printed_in}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

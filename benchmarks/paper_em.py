@@ -1,16 +1,17 @@
-"""The paper's SAR-EM as published, in our own words: the baseline that the solvers are timed against.
+"""The SAR-EM algorithm of the paper as published, timed on one dataset.
 
-Two logistic regressions, f on the classification attributes and e on the propensity attributes, each fitted
-anew by liblinear in every M-step. Bekker, Robberechts and Davis, ECML-PKDD 2019.
+Data: one of the paper's eight datasets, from ../shared/data or the folder in the environment variable SCARLESS_DATA.
+Time: seconds to hours; the algorithm is slow on large datasets.
 
-Left as published: every fit is cold; the M-step for f doubles the rows; liblinear penalises the intercept as
-one more coefficient. EM therefore climbs towards the optimum of `penalised_objective` plus
-``b_f^2 / (2 C_f) + b_e^2 / (2 C_e)``, not of `penalised_objective` itself, where it ends slightly higher
-(measured, C = 1: breastcancer 140.67 against 139.88, imagesegmentation 614.08 against 612.88). Add those two
-terms to compare optima to the last digits. Left out: the propensity-weighted refit after the last iteration,
-which is no part of climbing the likelihood.
+The benchmark `core speed` compares SAREMClassifier with this implementation of Bekker, Robberechts and Davis,
+ECML-PKDD 2019. Two logistic regressions, f on the classification attributes and e on the propensity attributes, are
+fitted anew by liblinear in every M-step.
 
-Run ``python -m benchmarks.paper_em breastcancer [max_iter]`` to time it on a dataset.
+As published: every fit starts from zero, the M-step for f doubles the rows, and liblinear penalises the intercept like
+a coefficient. EM therefore converges to the optimum of `penalised_objective` plus b_f^2 / (2 C_f) + b_e^2 / (2 C_e). At
+that point `penalised_objective` itself is slightly higher than its minimum (with C = 1: breastcancer 140.67 instead of
+139.88, imagesegmentation 614.08 instead of 612.88). Not as published: there is no propensity-weighted refit after the
+last iteration, because it does not maximise the likelihood.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ Callback = Callable[[int, np.ndarray, float, np.ndarray, float, float], None]
 
 @dataclass
 class PaperEMResult:
-    """What EM reached, and how.
+    """Parameters, log-likelihoods and times of a run of EM.
 
-    ``log_likelihood[t]`` is the mean observed log-likelihood after iteration t, with the initial models at 0;
-    ``iteration_seconds[t]`` is the time of iteration t, with the initialisation at 0 and no callbacks.
+    ``log_likelihood[t]`` is the mean observed log-likelihood after iteration t; entry 0 is that of the initial models.
+    ``iteration_seconds[t]`` is the time of iteration t without callbacks; entry 0 is that of the initialisation.
     """
 
     f_coef: np.ndarray
@@ -54,12 +55,12 @@ class PaperEMResult:
 
 
 def observed_log_likelihood(u: np.ndarray, v: np.ndarray, s: np.ndarray) -> float:
-    r"""Sum over rows of the log-likelihood of the labels, for logits ``u`` of f and ``v`` of e.
+    r"""Return the log-likelihood of the labels, summed over rows, for logits ``u`` of f and ``v`` of e.
 
     .. math:: \sum_i s_i (\log f_i + \log e_i) + (1 - s_i) \log(1 - f_i e_i)
 
-    ``log(1 - f e)`` is ``log1p(-f e)`` while ``f e < 1/2``; above, ``1 - f e = (1-f) + f (1-e)`` is summed in
-    logarithms, which neither cancels nor underflows.
+    ``log(1 - f e)`` is computed as ``log1p(-f e)`` if ``f e < 1/2``. Otherwise ``1 - f e = (1-f) + f (1-e)`` is summed
+    on the log scale, which avoids cancellation and underflow.
     """
     labelled = s == 1
     total = log_expit(u[labelled]).sum() + log_expit(v[labelled]).sum()
@@ -82,7 +83,7 @@ def penalised_objective(
     C_f: float,
     C_e: float,
 ) -> float:
-    r"""Minus the observed log-likelihood, with L2 penalties on the coefficients but not on the intercepts.
+    r"""Return minus the observed log-likelihood, with L2 penalties on the coefficients but not on the intercepts.
 
     .. math:: -\ell(\beta_f, b_f, \beta_e, b_e)
         + \frac{\lVert\beta_f\rVert^2}{2 C_f} + \frac{\lVert\beta_e\rVert^2}{2 C_e}
@@ -95,7 +96,7 @@ def penalised_objective(
 
 
 def posterior(u: np.ndarray, v: np.ndarray, s: np.ndarray) -> np.ndarray:
-    r"""The E-step, for logits ``u`` of f and ``v`` of e.
+    r"""Return the posterior of each row (the E-step), for logits ``u`` of f and ``v`` of e.
 
     .. math:: q = s + (1 - s) \frac{f (1 - e)}{1 - f e}, \qquad 1 - f e = (1 - f) + f (1 - e)
     """
@@ -104,13 +105,13 @@ def posterior(u: np.ndarray, v: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 def fit_liblinear(X: np.ndarray, label: np.ndarray, weight: np.ndarray, C: float) -> tuple[np.ndarray, float]:
-    """Coefficients and intercept of a cold liblinear fit (rows of weight 0 count for nothing)."""
+    """Return coefficients and intercept of a liblinear fit that starts from zero."""
     model = LogisticRegression(solver="liblinear", C=C).fit(X, label, sample_weight=weight)
     return model.coef_[0], float(model.intercept_[0])
 
 
 def mean_absolute_slope(history: deque[np.ndarray]) -> float:
-    """Mean over rows of the absolute least-squares slope of their propensity against the iteration."""
+    """Return the mean over rows of the absolute least-squares slope of the propensity over the iterations."""
     t = np.arange(len(history), dtype=np.float64)
     t -= t.mean()
     slope = sum(t_i * e for t_i, e in zip(t, history, strict=True)) / (t @ t)
@@ -141,7 +142,7 @@ def paper_em(
         Largest number of EM iterations.
     ll_tol, slope_tol, window
         The published stopping rule: over the last ``window`` iterations the mean observed log-likelihood rose
-        by less than ``ll_tol``, and the propensities' mean absolute least-squares slope < ``slope_tol``.
+        by less than ``ll_tol``, and the mean absolute slope of the propensities is below ``slope_tol``.
     stop
         False runs all ``max_iter`` iterations; the rule is then not evaluated.
     callback
@@ -156,7 +157,7 @@ def paper_em(
     X_doubled = np.vstack([X_f, X_f])
     label_doubled = np.repeat([1, 0], n)
 
-    # Start: unlabelled as negative, both classes with equal total weight.
+    # The initial class model treats unlabelled rows as negatives and gives both classes the same total weight.
     labelled_share = s.mean()
     f_coef, f_intercept = fit_liblinear(X_f, s, np.where(s == 1, 1.0 - labelled_share, labelled_share), C_f)
     u = X_f @ f_coef + f_intercept
@@ -194,9 +195,18 @@ def paper_em(
     return result
 
 
-def main(name: str = "breastcancer", max_iter: int = 500) -> None:
-    from benchmarks.datasets import paper_setting
+def main(arguments: list[str]) -> None:
+    from benchmarks.datasets import SOURCES, paper_setting
+    from benchmarks.runner import command_parser
 
+    parser = command_parser("paper_em", __doc__)
+    parser.add_argument("dataset", nargs="?", default="breastcancer", choices=SOURCES, metavar="DATASET",
+                        help=f"{', '.join(SOURCES)} (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "max_iter", nargs="?", type=int, default=500, help="largest number of iterations (default: 500)"
+    )
+    options = parser.parse_args(arguments)
+    name, max_iter = options.dataset, options.max_iter
     data = paper_setting(name)
     X_e = np.ascontiguousarray(data.X_train[:, data.propensity_columns])
     result = paper_em(data.X_train, X_e, data.s_train, max_iter=max_iter)
@@ -227,4 +237,4 @@ def main(name: str = "breastcancer", max_iter: int = 500) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *(int(argument) for argument in sys.argv[2:3]))
+    main(sys.argv[1:])

@@ -1,10 +1,11 @@
-"""TIcE in plain Python, with whole numbers as sets of rows: the benchmark's opponent and the tests' oracle.
+"""TIcE in plain Python, timed against the TIcE class on Adult.
 
-Every subset is an ``int`` with one bit per row of the table. Each node asks each attribute it has left for each of its
-ranges, with an AND and a count of bits for all rows and for the labelled ones. Sets are made once, ranges that hold no
-row are dropped, and an attribute that can no longer matter is not asked again further down.
+Data: Adult, from ../shared/data or the folder in the environment variable SCARLESS_DATA.
+Time: about two minutes.
 
-Run ``python -m benchmarks.plain_tice`` for both versions on Adult, one after the other.
+The tests also use this implementation, as an independent reference. A set of rows is an integer with one bit for each
+row. Each node tries all its attributes and all their ranges, with an AND and a bit count for all rows and for the
+labelled rows. Ranges without rows are dropped, and an attribute that can no longer split is not tried again.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import numpy as np
 
 
 class PlainResult(NamedTuple):
-    """Best bounds and numbers of splits, by iteration and fold."""
+    """Best lower bounds and numbers of splits, by iteration and fold."""
 
     bounds: list[list[float]]
     n_splits: list[list[int]]
 
 
 class PlainOptions(NamedTuple):
-    """As in ``TIcE``; `forget_idle` is explained at `plain_tice`."""
+    """Options of ``TIcE``, and `forget_idle`, which `plain_tice` explains."""
 
     max_splits: int = 500
     min_rows: int = 10
@@ -36,12 +37,12 @@ class PlainOptions(NamedTuple):
 
 
 def bit_set(mask: np.ndarray) -> int:
-    """The rows where the mask is true, as the bits of a whole number."""
+    """Return an integer whose bits mark the rows where the mask is true."""
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
 
 
 def range_codes(X: np.ndarray, n_ranges: int = 4) -> np.ndarray:
-    """Number of the range in which every value lies, columns scaled to [0, 1]."""
+    """Return the number of the range in which each value lies; columns are scaled to [0, 1]."""
     low, high = X.min(axis=0), X.max(axis=0)
     scaled = (X - low) / np.where(high > low, high - low, 1.0)
     return np.minimum(np.floor(scaled * n_ranges), n_ranges - 1).astype(np.uint8)
@@ -50,10 +51,11 @@ def range_codes(X: np.ndarray, n_ranges: int = 4) -> np.ndarray:
 def plain_tice(
     codes: np.ndarray, s: np.ndarray, folds: np.ndarray, *, n_iterations: int = 2, **options: float | bool | None
 ) -> PlainResult:
-    """Lower bounds on the label frequency, by iteration and fold; `options` are those of `PlainOptions`.
+    """Return lower bounds on the label frequency, by iteration and fold; `options` are those of `PlainOptions`.
 
-    An attribute that has all rows of a node in one range cannot cut any node below. With ``forget_idle=False`` it is
-    asked again all the same, as the published description has it; the result is the same, three times later.
+    If all rows of a node lie in one range of an attribute, this attribute cannot split any node below. It is then not
+    tried again. With ``forget_idle=False`` it is tried again, as in the published description. The result is the
+    same, and takes three times as long.
     """
     chosen = PlainOptions(**options)
     labelled = bit_set(s == 1)
@@ -71,7 +73,7 @@ def plain_tice(
 def best_bound(
     ranges: list[list[int]], labelled: int, tree: int, others: int, c_prior: float, options: PlainOptions
 ) -> tuple[float, int]:
-    """The best bound that the tree grown on one part finds on the other part, and the number of its splits."""
+    """Grow a tree on one part of the rows; return its best bound on the other part, and its number of splits."""
     n_tree, n_others, n_labelled = tree.bit_count(), others.bit_count(), (tree & labelled).bit_count()
     delta = max(0.025, 1 / (1 + 0.004 * n_others)) if options.delta is None else options.delta
     odds = (1 - delta) / delta
@@ -112,7 +114,7 @@ def best_attribute(
     worth_and_need: tuple[float, float],
     options: PlainOptions,
 ) -> tuple[int | None, list[int]]:
-    """The attribute with the highest max-bepp score, and those that are left for the nodes below."""
+    """Return the attribute with the highest max-bepp score, and the attributes that nodes below may still use."""
     worth, need = worth_and_need
     n_rows = tree.bit_count()
     top, chosen, left = -1.0, None, []
@@ -133,38 +135,52 @@ def best_attribute(
     return chosen, [attribute for attribute in left if attribute != chosen]
 
 
-def main(n_repeats: int = 3) -> None:
+def main(arguments: list[str]) -> None:
+    from benchmarks import records
     from benchmarks.datasets import load
+    from benchmarks.runner import add_record_option, command_parser
     from scarless.label_frequency.tice import TIcE, cut_into_ranges
 
+    parser = command_parser("plain_tice", __doc__)
+    parser.add_argument(
+        "repeats", nargs="?", type=int, default=3, help="runs, of which the fastest counts (default: 3)"
+    )
+    add_record_option(parser)
+    options = parser.parse_args(arguments)
     X, y, _ = load("adult")
     rng = np.random.default_rng(0)
     s = (y * (rng.random(y.size) < 0.5)).astype(np.float64)
     folds = rng.permutation(y.size) % 5
     runs = {
         "plain": lambda: np.array(plain_tice(range_codes(X), s, folds).bounds),
-        "plain, idle attributes asked again": lambda: np.array(
+        "plain, idle attributes tried again": lambda: np.array(
             plain_tice(range_codes(X), s, folds, forget_idle=False).bounds
         ),
-        "ours, from the table": lambda: np.array(
+        "scarless, algorithm only": lambda: np.array(
             [[fold.bound for fold in found] for found in TIcE()._bounds(cut_into_ranges(X, 4), s, folds)]
         ),
-        "ours, TIcE.fit with all checks": lambda: TIcE(random_state=0).fit(X, s).fold_estimates_,
+        "scarless, TIcE.fit": lambda: TIcE(random_state=0).fit(X, s).fold_estimates_,
     }
     for run in runs.values():
         run()
     print(
-        f"Adult, {X.shape[0]} x {X.shape[1]}, {s.sum():.0f} labelled; best of {n_repeats}, wall and processor seconds"
+        f"Adult, {X.shape[0]} x {X.shape[1]}, {s.sum():.0f} labelled; best of {options.repeats}, wall and CPU seconds"
     )
+    cpu_seconds = {}
     for name, run in runs.items():
         times = []
-        for _ in range(n_repeats if name.startswith("plain") else 5 * n_repeats):
+        for _ in range(options.repeats if name.startswith("plain") else 5 * options.repeats):
             start = time.perf_counter(), time.process_time()
             bounds = run()
             times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-        wall, processor = np.min(times, axis=0)
-        print(f"{name:36s} {wall:8.3f} {processor:8.3f}   estimate {bounds[-1].mean():.6f}")
+        wall, cpu_seconds[name] = np.min(times, axis=0)
+        print(f"{name:36s} {wall:8.3f} {cpu_seconds[name]:8.3f}   estimate {bounds[-1].mean():.6f}")
+    if options.record:
+        plain, _, algorithm, fit = map(float, cpu_seconds.values())
+        values = {"plain_seconds": plain, "fit_seconds": fit, "fit_ratio": plain / fit}
+        values |= {"algorithm_seconds": algorithm, "algorithm_ratio": plain / algorithm}
+        records.append("plain_tice", "tice", "adult", values)
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:2]))
+    main(sys.argv[1:])

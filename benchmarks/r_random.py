@@ -1,22 +1,22 @@
-"""The random numbers that R draws after ``set.seed``: uniform ones and coin tosses, without R.
+"""Random numbers as R draws them after ``set.seed``: uniform numbers and coin tosses.
 
-Books print estimates from data that they simulate in R; with R's own stream the data come out again. Only what
-those examples need: the Mersenne Twister, which is R's default, and ``rbinom`` with one trial.
+Books print estimates from data that they simulate in R. With R's random numbers the same data are drawn here. Only what
+these examples need is implemented: the Mersenne Twister, which is R's default, and ``rbinom`` with one trial.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-N_SCRAMBLES = 50  # before R fills the state of a generator, it turns the seed this often
+N_SCRAMBLES = 50  # steps by which R scrambles the seed before it fills the state
 N_WORDS = 624
 
 
 class RStream:
     """R's default generator after ``set.seed(seed)``.
 
-    R spreads the seed over the state with the congruential generator ``x -> 69069 x + 1`` (mod 2^32). The first
-    word after the scrambling is the place in the state, which R then sets to its end.
+    R fills the state with the congruential generator ``x -> 69069 x + 1`` (mod 2^32). The first word after the
+    scrambling is the position in the state, which R then sets to the end.
 
     Examples
     --------
@@ -34,12 +34,12 @@ class RStream:
         self._twister.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": N_WORDS}}
 
     def uniform(self) -> float:
-        """``runif(1)``: 32 bits. (R moves an exact 0 into the interval, which one draw in 2^32 would need.)"""
+        """Return ``runif(1)``, with 32 bits. An exact 0, one draw in 2^32, is not moved into the interval as in R."""
         return int(self._twister.random_raw()) / 2**32
 
-    def coins(self, n: int, chance: float) -> np.ndarray:
-        """``rbinom(n, 1, chance)``, by inversion of the rarer side; a sure thing costs no random number."""
-        if chance in (0.0, 1.0):
-            return np.full(n, int(chance))
+    def coins(self, n: int, probability: float) -> np.ndarray:
+        """Return ``rbinom(n, 1, probability)``, which draws no random number for a probability of 0 or 1."""
+        if probability in (0.0, 1.0):
+            return np.full(n, int(probability))
         u = np.array([self.uniform() for _ in range(n)])
-        return (u < chance if chance > 0.5 else u >= 1.0 - chance).astype(int)
+        return (u < probability if probability > 0.5 else u >= 1.0 - probability).astype(int)

@@ -1,15 +1,13 @@
-"""Do the tests of SCAR hold their level on real data, and do they see the paper's bias?
+"""Size and power of the tests of SCAR on real attributes and classes.
 
-``python -m benchmarks.scar_test`` runs all parts; ``python -m benchmarks.scar_test size:adult`` runs one on
-one dataset. Each labelling's p-values are appended, as a JSON line, to ``benchmarks/results/scar_test.jsonl`` as soon
-as they are known, and a labelling that is there already is not run again. ``python -m benchmarks.scar_test
-table`` prints the Markdown tables from that file.
+Data: samples of 2,000 rows of the paper's eight datasets (breast cancer has 683), from ../shared/data or the folder in
+the environment variable SCARLESS_DATA, with four added attributes as in the paper.
+Time: a few hours for all 1,440 labellings. Labellings that were measured before are skipped.
 
-Attributes and classes are real, 2,000 rows (breast cancer has 683); to them come four attributes as in the paper, drawn
-anew, like the rows, for every labelling. Labels are drawn: completely at random for the size of the tests, by the
-paper's mechanism on two or four of the added attributes for their power, and by a logistic one for the intervals of
-single effects. The tests see attributes and labels only. All tests of one labelling share its out-of-fold scores, as
-`scar_test` makes them.
+Rows, added attributes and labels are drawn anew for each labelling: labels completely at random for the size of the
+tests, by the paper's mechanism on two or four of the added attributes for their power, and by a logistic mechanism for
+the intervals of single effects. The tests see attributes and labels. All tests of one labelling share the same
+out-of-fold scores.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from benchmarks.datasets import SOURCES, load, propensity_attributes
-from benchmarks.runner import KEYS, Row, newest, read_rows, run
+from benchmarks.runner import KEYS, Part, Row, newest, print_table, read_rows, record_table, run_parts
 from scarless.diagnostics.scar._learned import class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import compare
 from scarless.diagnostics.scar._roles import Roles, check_roles
@@ -33,15 +31,15 @@ from scarless.labelling import GeometricMeanSAR, LogisticSAR, simulate_labels
 
 NAME = "scar_test"
 N_ATTRIBUTES = 4
-EFFECTS = (0.6, -0.4, 0.0, 0.0)  # log odds per unit of the added attributes, which are -1 or +1
+EFFECTS = (0.6, -0.4, 0.0, 0.0)  # log odds per unit of the added attributes, whose values are -1 and +1
 
 
 class Sample(NamedTuple):
-    """Rows of a dataset: its attributes, then the added ones, and the classes."""
+    """Rows of a dataset: its attributes and the added ones, and the classes."""
 
     X: np.ndarray
     y: np.ndarray
-    added: np.ndarray  # columns
+    added: np.ndarray  # indices of the added columns
 
 
 @cache
@@ -52,7 +50,7 @@ def whole(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sample(name: str, seed: int, max_rows: int) -> Sample:
-    """Rows and added attributes, both drawn anew for each seed: SCAR is a statement about all of them."""
+    """Return a sample of rows with added attributes, both drawn anew for each seed."""
     X, y = whole(name)
     rng = np.random.default_rng([seed, 1])
     rows = rng.permutation(len(y))[:max_rows]
@@ -62,12 +60,12 @@ def sample(name: str, seed: int, max_rows: int) -> Sample:
 
 
 def paper(rows: Sample, k: int = 4) -> np.ndarray:
-    """The paper's mechanism on the first `k` added attributes."""
+    """Return propensities by the paper's mechanism on the first `k` added attributes."""
     return GeometricMeanSAR(rows.added[:k], low=0.2, high=0.8, ranges=[(-1, 1)] * k).propensity(rows.X)
 
 
 def constant(rows: Sample) -> float:
-    """SCAR with as many labels as the paper's mechanism gives."""
+    """Return a constant propensity that gives as many labels as the paper's mechanism."""
     return float(paper(rows)[rows.y == 1].mean())
 
 
@@ -76,8 +74,9 @@ def logistic(rows: Sample) -> np.ndarray:
 
 
 class Plan(NamedTuple):
-    """How to label, how often, and which rows."""
+    """The labelling mechanism, the number of labellings, the datasets and the number of rows of one part."""
 
+    text: str
     propensity: Callable[[Sample], Any]
     labellings: int
     datasets: tuple[str, ...] = tuple(SOURCES)
@@ -85,19 +84,20 @@ class Plan(NamedTuple):
 
 
 PLANS = {
-    "size": Plan(constant, 100),
-    "power, k=4": Plan(paper, 25),
-    "power, k=2": Plan(partial(paper, k=2), 25),
-    "logistic": Plan(logistic, 25),
-    "size, 16,000 rows": Plan(constant, 20, ("adult", "covtype"), 16_000),
+    "size": Plan("labels completely at random: how often the tests reject", constant, 100),
+    "power, k=4": Plan("labels that depend on four attributes by the paper's mechanism", paper, 25),
+    "power, k=2": Plan("labels that depend on two attributes by the paper's mechanism", partial(paper, k=2), 25),
+    "logistic": Plan("labels that depend on two attributes by a logistic mechanism", logistic, 25),
+    "size, 16,000 rows": Plan("as size, with more rows", constant, 20, ("adult", "covtype"), 16_000),
 }
 
 
 def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng: np.random.Generator) -> float:
-    """The p-value of the ECAI 2024 test with its own positives: labelled rows and the highest scores of the others.
+    """Return the p-value of the test of ECAI 2024.
 
-    As many as the true class prior says, which it is given here as in its paper. Kolmogorov-Smirnov distances between
-    labelled rows and all positives, added up over columns; labels drawn among the positives at their label frequency.
+    Its positives are the labelled rows and the unlabelled rows with the highest scores, as many as the true class prior
+    gives, which the test knows here as in its paper. The statistic is the sum over columns of the Kolmogorov-Smirnov
+    distances between labelled rows and positives; under the null hypothesis, labels are drawn among the positives.
     """
     unlabelled = np.flatnonzero(s == 0)
     n_missing = max(10, round(s.size * prior - s.sum()))
@@ -108,7 +108,7 @@ def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng
     distance = np.zeros(len(labels))
     for x in X[rows].T:
         order = np.argsort(x, kind="stable")
-        last = np.append(np.diff(x[order]) > 0, True)  # of equal values
+        last = np.append(np.diff(x[order]) > 0, True)  # marks the last of equal values
         gap = (
             np.cumsum(labels[:, order], axis=1) / labels.sum(axis=1)[:, None] - np.arange(1, rows.size + 1) / rows.size
         )
@@ -117,7 +117,7 @@ def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng
 
 
 def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
-    """All tests of one labelling; the slow one with a logistic `f` of many columns for every fifth only."""
+    """Return the p-values of all tests of one labelling; the slow tests with a logistic `f` for every fifth only."""
     rng = np.random.default_rng(seed)
     k, Z, s, w = roles.Z.shape[1], standardised(roles.Z, roles.w), roles.s, roles.w
     D = class_columns(roles, estimator=None, cv=5, rng=rng)
@@ -143,7 +143,7 @@ def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
 
 
 def labellings(part: str, names: tuple[str, ...] | None = None) -> Iterator[Row]:
-    """The p-values of every test, labelling by labelling, the datasets in turn."""
+    """Yield the p-values of all tests for each labelling and dataset."""
     done = {(r["part"], r["dataset"], r["seed"]) for r in read_rows(NAME)}
     plan = PLANS[part]
     for seed in range(plan.labellings):
@@ -153,7 +153,7 @@ def labellings(part: str, names: tuple[str, ...] | None = None) -> Iterator[Row]
             rows = sample(name, seed, plan.rows)
             s = simulate_labels(rows.y, plan.propensity(rows), random_state=seed)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # breast cancer has few labelled rows
+                warnings.simplefilter("ignore")  # Breast cancer has few labelled rows.
                 roles = check_roles(
                     rows.X,
                     s,
@@ -167,25 +167,31 @@ def labellings(part: str, names: tuple[str, ...] | None = None) -> Iterator[Row]
             yield {"part": part, "dataset": name, "seed": seed, "labelled": int(s.sum()), **found}
 
 
-def print_table(rows: list[Row], level: float = 0.05) -> None:
-    """Print how often each test rejects, and how often the intervals hold the effect: datasets down, tests across."""
-    tests = [
-        key for key in rows[0] if key not in KEYS and not key.startswith(("effect", "error", "labelled", "machine"))
-    ]
+def table(record: bool) -> None:
+    """Print how often each test rejects, and how often the intervals contain the effect; record it if asked to."""
+    rows, level = newest(NAME), 0.05
+    if not rows:
+        return
+    no_tests = ("effect", "error", "labelled", "machine")
+    tests = [key for key in rows[0] if key not in KEYS and not key.startswith(no_tests)]
+    heads = ["data", "labellings", "labelled", *tests, "intervals"]
     for part in PLANS:
-        some = [row for row in rows if row["part"] == part]
-        head = ["data", "labellings", "labelled", *tests, "intervals"]
-        print(f"\n{part}\n\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
+        of_part = [row for row in rows if row["part"] == part]
+        lines = []
         for name in (*SOURCES, "all"):
-            if chosen := [row for row in some if name in (row["dataset"], "all")]:
+            if chosen := [row for row in of_part if name in (row["dataset"], "all")]:
                 shares = [np.mean([row[test] < level for row in chosen if test in row]) for test in tests]
                 labelled = np.mean([row["labelled"] for row in chosen])
                 cells = [f"{share:.3f}" for share in (*shares, coverage(chosen))]
-                print(f"| {name} | {len(chosen)} | {labelled:.0f} | {' | '.join(cells)} |")
+                lines.append([name, f"{len(chosen)}", f"{labelled:.0f}", *cells])
+        print(f"\n{part}\n")
+        print_table(heads, lines)
+        if record:
+            record_table(NAME, part, heads, lines)
 
 
 def coverage(rows: list[Row]) -> float:
-    """Share of 95% intervals that hold the true log odds, where the mechanism is logistic or constant."""
+    """Return the coverage of 95% intervals of the log odds; NaN if the mechanism is not logistic or constant."""
     truth = {"size": (0, 0, 0, 0), "size, 16,000 rows": (0, 0, 0, 0), "logistic": EFFECTS}.get(rows[0]["part"])
     if truth is None:
         return float("nan")
@@ -197,14 +203,19 @@ def coverage(rows: list[Row]) -> float:
     return float(np.mean(gaps))
 
 
-PARTS = {part: partial(labellings, part) for part in PLANS}
+def _part(name: str) -> Part:
+    def measure(datasets: tuple[str, ...] | None = None) -> Iterator[Row]:
+        yield from labellings(name, datasets)
+
+    measure.__doc__ = PLANS[name].text
+    return measure
+
+
+PARTS = {name: _part(name) for name in PLANS}
 
 
 def main(arguments: list[str]) -> None:
-    if arguments == ["table"]:
-        print_table(newest(NAME))
-    else:
-        run(NAME, PARTS, arguments)
+    run_parts(NAME, __doc__, PARTS, arguments, table=table)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""The scores without negatives: do their intervals cover, are their standard errors right, what do they cost?
+"""Coverage, bias and cost of the scores that need no negatives.
 
-``python -m benchmarks.scorers`` runs all parts (a few minutes on one core); ``python -m benchmarks.scorers
-coverage:plain`` runs one variant of one, ``python -m benchmarks.scorers table`` prints the rows as Markdown. Rows go to
-``benchmarks/results/scorers.jsonl`` as soon as they are there.
+Data: simulated tables of 2,000 and 5,000 rows.
+Time: a few minutes on one core.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ import numpy as np
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
-from benchmarks.runner import Row, best_of, newest, print_rows, run
+from benchmarks import records
+from benchmarks.runner import Row, best_of, newest, print_rows, print_table, run_parts
 from scarless.diagnostics.calibration.curves import class_calibration, label_calibration
 from scarless.metrics.score import Score
 from scarless.metrics.scores import (
@@ -32,8 +32,8 @@ from scarless.metrics.scores import (
     propensity_weighted_roc_auc,
 )
 
-DRAWS = 1000
-POPULATION = 1_000_000
+N_DRAWS = 1000
+N_POPULATION = 1_000_000
 SCORES: dict[str, Callable[..., Score]] = {
     "log loss": propensity_weighted_log_loss,
     "Brier": propensity_weighted_brier_score,
@@ -48,7 +48,7 @@ SCORES: dict[str, Callable[..., Score]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A population: how classes and labels depend on one attribute, and a classifier that is not quite right."""
+    """A population in which classes and labels depend on one attribute, and a classifier with some error."""
 
     slope: float
     shift: float
@@ -71,9 +71,9 @@ class Setting:
 
 
 SETTINGS = {
-    "moderate": Setting(2.0, -1.0, 0.2, 0.8),
-    "few positives": Setting(4.0, -6.0, 0.2, 0.8),
-    "small propensities": Setting(2.0, -1.0, 0.05, 0.5),
+    "e from 0.2 to 0.8": Setting(2.0, -1.0, 0.2, 0.8),
+    "8.5% positives": Setting(4.0, -6.0, 0.2, 0.8),
+    "e from 0.05 to 0.5": Setting(2.0, -1.0, 0.05, 0.5),
 }
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -87,15 +87,15 @@ def options_of(variant: str, score: str, class_prior: float) -> dict[str, Any]:
     options = dict(VARIANTS[variant])
     if variant == "normalised, known prior":
         options["class_prior"] = class_prior
-    if score == "recall":  # normalised as it stands
+    if score == "recall":  # Recall is always normalised.
         options = {key: value for key, value in options.items() if key == "max_weight"}
     return options
 
 
 @cache
 def truth_of(setting: Setting) -> tuple[dict[str, float], float]:
-    """Scores in the population, with class probabilities for classes, and the class prior."""
-    data = setting.draw(POPULATION, np.random.default_rng(12345))
+    """Return the scores in the population, computed from class probabilities, and the class prior."""
+    data = setting.draw(N_POPULATION, np.random.default_rng(12345))
     p, f = data["p"], data["f"]
     d = p > 0.5
     found, positives, decided = float((f * d).sum()), float(f.sum()), float(d.sum())
@@ -115,20 +115,20 @@ def truth_of(setting: Setting) -> tuple[dict[str, float], float]:
 
 
 def coverage(variants: tuple[str, ...] = tuple(VARIANTS)) -> Iterator[Row]:
-    """Share of 95% intervals that cover the population's score; bias and standard error in standard deviations."""
+    """Coverage of 95% intervals of all scores; bias and standard error in units of the standard deviation."""
     for variant in variants:
         for name, setting in SETTINGS.items():
             truth, prior = truth_of(setting)
             options = {score: options_of(variant, score, prior) for score in SCORES}
             for n in (2000, 5000):
                 found: dict[str, list[Score]] = {score: [] for score in SCORES}
-                rng = np.random.default_rng(n)  # the same draws for every variant
-                for _ in range(DRAWS):
+                rng = np.random.default_rng(n)  # All variants get the same draws.
+                for _ in range(N_DRAWS):
                     data = setting.draw(n, rng)
                     for score, results in found.items():
                         results.append(SCORES[score](data["s"], data["p"], propensity=data["e"], **options[score]))
                 summaries = {score: summary(found[score], truth[score]) for score in SCORES}
-                yield {"part": "coverage", "dataset": name, "rows": n, "method": variant, "draws": DRAWS, **summaries}
+                yield {"part": "coverage", "dataset": name, "rows": n, "method": variant, "draws": N_DRAWS, **summaries}
 
 
 def summary(scores: list[Score], truth: float) -> dict[str, float]:
@@ -144,27 +144,27 @@ def summary(scores: list[Score], truth: float) -> dict[str, float]:
 
 
 def likelihood(names: tuple[str, ...] = tuple(SETTINGS)) -> Iterator[Row]:
-    """Coverage of the observed log-likelihood's interval."""
+    """Coverage of 95% intervals of the observed log-likelihood."""
     for name in names:
         setting = SETTINGS[name]
-        data = setting.draw(POPULATION, np.random.default_rng(12345))
-        chance, predicted = data["f"] * data["e"], data["p"] * data["e"]
-        truth = float(np.mean(chance * np.log(predicted) + (1 - chance) * np.log1p(-predicted)))
+        data = setting.draw(N_POPULATION, np.random.default_rng(12345))
+        true, predicted = data["f"] * data["e"], data["p"] * data["e"]
+        truth = float(np.mean(true * np.log(predicted) + (1 - true) * np.log1p(-predicted)))
         for n in (2000, 5000):
             rng = np.random.default_rng(n + 1)
-            draws = (setting.draw(n, rng) for _ in range(DRAWS))
+            draws = (setting.draw(n, rng) for _ in range(N_DRAWS))
             found = summary([observed_log_likelihood(d["s"], d["p"], propensity=d["e"]) for d in draws], truth)
-            yield {"part": "likelihood", "dataset": name, "rows": n, "draws": DRAWS, **found}
+            yield {"part": "likelihood", "dataset": name, "rows": n, "draws": N_DRAWS, **found}
 
 
 def calibration(names: tuple[str, ...] = tuple(SETTINGS)) -> Iterator[Row]:
-    """How often the calibration test rejects the truth and the wrong classifier; how often a bin's interval covers."""
+    """Rejections of the true and of a wrong classifier by the calibration test, and coverage of the bins."""
     for name in names:
         for n in (2000, 5000):
             rng = np.random.default_rng(n + 2)
             rejected: dict[str, list[bool]] = {}
             covered: dict[str, list[np.ndarray]] = {"label": [], "class": []}
-            for _ in range(DRAWS):
+            for _ in range(N_DRAWS):
                 data = SETTINGS[name].draw(n, rng)
                 for kind, calibrate in (("label", label_calibration), ("class", class_calibration)):
                     right = calibrate(data["s"], data["f"], propensity=data["e"])
@@ -176,15 +176,15 @@ def calibration(names: tuple[str, ...] = tuple(SETTINGS)) -> Iterator[Row]:
                 "part": "calibration",
                 "dataset": name,
                 "rows": n,
-                "draws": DRAWS,
+                "draws": N_DRAWS,
                 **{key: float(np.mean(values)) for key, values in rejected.items()},
                 **{f"{kind} bins": float(np.mean(values)) for kind, values in covered.items()},
             }
 
 
 def speed() -> Iterator[Row]:
-    """A million rows, with the standard error, against scikit-learn's score without one."""
-    data = SETTINGS["moderate"].draw(1_000_000, np.random.default_rng(0))
+    """Time of two scores with standard errors on a million rows, against scikit-learn's without."""
+    data = SETTINGS["e from 0.2 to 0.8"].draw(1_000_000, np.random.default_rng(0))
     for name, theirs in (("ROC-AUC", roc_auc_score), ("average precision", average_precision_score)):
         ours_seconds, _ = best_of(3, lambda name=name: SCORES[name](data["s"], data["p"], propensity=data["e"]))
         theirs_seconds, _ = best_of(3, lambda theirs=theirs: theirs(data["y"], data["p"]))
@@ -201,24 +201,23 @@ def speed() -> Iterator[Row]:
 PARTS = {"coverage": coverage, "likelihood": likelihood, "calibration": calibration, "speed": speed}
 
 
-def print_coverage(rows: list[Row]) -> None:
-    """Print coverage as a Markdown table: one line per setting, size and variant, one column per score."""
-    print(f"| setting | rows | variant | {' | '.join(SCORES)} |")
-    print("|---" * (3 + len(SCORES)) + "|")
-    for row in rows:
+def table(record: bool) -> None:
+    """Print coverage, with bias and standard error in brackets, and the other rows; record all if asked to."""
+    rows = newest("scorers")
+    lines = []
+    for row in (row for row in rows if row["part"] == "coverage"):
         cells = [
             f"{100 * row[name]['coverage']:.1f} ({row[name]['bias']:+.2f}, {row[name]['error']:.2f})" for name in SCORES
         ]
-        print(f"| {row['dataset']} | {row['rows']:,} | {row['method']} | {' | '.join(cells)} |")
+        lines.append([row["dataset"], f"{row['rows']:,}", row["method"], *cells])
+    print_table(["setting", "rows", "variant", *SCORES], lines)
+    print_rows([row for row in rows if row["part"] != "coverage"])
+    for row in rows if record else ():
+        records.append_row("scorers", row)
 
 
 def main(arguments: list[str]) -> None:
-    if arguments == ["table"]:
-        rows = newest("scorers")
-        print_coverage([row for row in rows if row["part"] == "coverage"])
-        print_rows([row for row in rows if row["part"] != "coverage"])
-        return
-    run("scorers", PARTS, arguments)
+    run_parts("scorers", __doc__, PARTS, arguments, table=table)
 
 
 if __name__ == "__main__":

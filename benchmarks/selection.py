@@ -1,8 +1,8 @@
-"""``python -m benchmarks.selection [part]``: penalties, attributes and optima chosen without the true class.
+"""Test errors of SAREMClassifierCV, which chooses penalties and attributes from the labels alone.
 
-Parts: ``errors`` (or ``errors:mushroom``), the paper's protocol, 25 runs for each dataset, resumable; ``path``, the
-time of the whole path on Adult; ``table``, the errors so far as Markdown. The runs are those of the paper's experiment
-(``scarless.papers.bekker2019``) with four propensity attributes and a classifier that may see all attributes.
+Data: the paper's eight datasets, from ../shared/data or the folder in the environment variable SCARLESS_DATA. The runs
+are those of the paper's experiment with four propensity attributes and a classifier that sees all attributes.
+Time: many hours for all datasets. The part `errors` skips runs that were measured before.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks import records
 from benchmarks.datasets import SOURCES, load
-from benchmarks.runner import Row, read_rows, run, timed
+from benchmarks.runner import Row, newest, print_table, read_rows, record_table, run_parts, timed
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.experiments.protocol import Task, label, prepare, split_rows
 from scarless.experiments.spec import Cell
 from scarless.papers.bekker2019 import specification
 
-# Training rows that all rivals get of the larger datasets; the test part is whole.
-THINNED = {"newsgroups": 4_000, "adult": 4_000, "covtype": 4_000, "diabetes": 4_000}
+# Numbers of training rows for the larger datasets. All test rows are used.
+MAX_TRAINING_ROWS = {"newsgroups": 4_000, "adult": 4_000, "covtype": 4_000, "diabetes": 4_000}
 NAME = "selection"
 
 
@@ -38,7 +39,7 @@ def tasks(name: str) -> Iterator[Task]:
 
 
 def models(task: Task) -> dict[str, SAREMClassifier | SAREMClassifierCV]:
-    """Return the rivals: the paper's start, and the search."""
+    """Return the two models: C = 1 from the paper's start, and the search."""
     columns = {"propensity_attributes": task.propensity_columns}
     return {
         "paper start, C = 1": SAREMClassifier(**columns),
@@ -47,7 +48,7 @@ def models(task: Task) -> dict[str, SAREMClassifier | SAREMClassifierCV]:
 
 
 def errors(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
-    """Yield the test errors of each rival on each run that is not on disk yet."""
+    """Test errors of both models on the runs that were not measured before."""
     done = {(row["dataset"], row["split"], row["labelling"]) for row in read_rows(NAME) if row["part"] == "errors"}
     for name in names:
         for task in tasks(name):
@@ -56,19 +57,19 @@ def errors(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
 
 
 def one_run(task: Task) -> Row:
-    """Return the test errors of each rival on one labelled split."""
+    """Return the test errors of both models on one labelled split."""
     cell, split = task.cell, task.split
-    thin = np.random.default_rng(task.seed).permutation(task.s_train.size)[: THINNED.get(cell.dataset)]
+    thin = np.random.default_rng(task.seed).permutation(task.s_train.size)[: MAX_TRAINING_ROWS.get(cell.dataset)]
     X, s = split.X_train[thin], task.s_train[thin]
     row: Row = {"part": "errors", "dataset": cell.dataset, "split": cell.split, "labelling": cell.labelling}
     row["rows"] = int(thin.size)
-    rivals = models(task)
-    for key, model in rivals.items():
+    fitted = models(task)
+    for key, model in fitted.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # label frequencies of 1 are in the table
+            warnings.simplefilter("ignore")  # The stored label frequency shows what the fit warns about.
             seconds, _ = timed(lambda model=model: model.fit(X, s))
         row[key] = {**test_errors(model, task), "seconds": seconds}
-    chosen = rivals["search"]
+    chosen = fitted["search"]
     row["chosen"] = {
         "members": [chosen.cv_results_["params"][i] for i in chosen.selection_.members],
         "tied": chosen.selection_.n_tied,
@@ -80,7 +81,7 @@ def one_run(task: Task) -> Row:
 
 
 def test_errors(model: SAREMClassifier | SAREMClassifierCV, task: Task) -> Row:
-    """Return the errors of a fit on the test rows, which is where the truth comes in."""
+    """Return the errors of a fit on the test rows, by comparison with the true classes and propensities."""
     X, y = task.split.X_test, task.split.y_test
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     return {
@@ -91,7 +92,7 @@ def test_errors(model: SAREMClassifier | SAREMClassifierCV, task: Task) -> Row:
 
 
 def path() -> Iterator[Row]:
-    """Yield the time of the whole path on Adult: 10 penalties, two sets of attributes, 5 folds."""
+    """Time of a whole search on Adult: 10 penalties, one or two sets of attributes, 5 folds."""
     task = next(iter(tasks("adult")))
     X, s = task.split.X_train, task.s_train
     for sets in ("auto", [None]):
@@ -108,15 +109,14 @@ def path() -> Iterator[Row]:
         }
 
 
-def table() -> None:
-    """Print the errors so far: means over runs, with the standard error of the paired difference to the paper start."""
+def table(record: bool) -> None:
+    """Print means over runs, with the standard error of the paired difference, and record them if asked to."""
     rows = defaultdict(list)
     for row in read_rows(NAME):
         if row["part"] == "errors":
             rows[row["dataset"]].append(row)
     keys = ("paper start, C = 1", "search")
-    print("| data | rows | runs | " + " | ".join(keys) + " | search - paper start | its interval covers | width |")
-    print("|---" * (len(keys) + 6) + "|")
+    lines = []
     for name in SOURCES:
         if not (runs := rows[name]):
             continue
@@ -127,18 +127,21 @@ def table() -> None:
         ends = np.array([run["chosen"]["interval"] for run in runs])
         true = np.array([run["chosen"]["true"] for run in runs])
         covers = int(((ends[:, 0] <= true) & (true <= ends[:, 1])).sum())
-        print(
-            f"| {name} | {runs[0]['rows']:,} | {len(runs)} | {' | '.join(cells)} | {gain.mean():+.3f} ± {error:.3f} | "
-            f"{covers} of {len(runs)} | {np.ptp(ends, axis=1).mean():.2f} |"
-        )
+        counts = [f"{runs[0]['rows']:,}", f"{len(runs)}"]
+        interval = [f"{covers} of {len(runs)}", f"{np.ptp(ends, axis=1).mean():.2f}"]
+        lines.append([name, *counts, *cells, f"{gain.mean():+.3f} ± {error:.3f}", *interval])
+    heads = ["data", "rows", "runs", "paper start", "search", "difference", "intervals that cover", "width"]
+    print_table(heads, lines)
+    if record:
+        record_table(NAME, "errors", heads, lines)
+        for row in newest(NAME):
+            if row["part"] == "path":
+                records.append_row(NAME, row)
 
 
 def main(arguments: list[str]) -> None:
-    """Run the parts that are asked for."""
-    if arguments == ["table"]:
-        table()
-    else:
-        run(NAME, {"errors": errors, "path": path}, arguments)
+    """Run the parts that are named."""
+    run_parts(NAME, __doc__, {"errors": errors, "path": path}, arguments, table=table)
 
 
 if __name__ == "__main__":

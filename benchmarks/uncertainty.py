@@ -1,12 +1,7 @@
-"""Do 95% intervals cover 95 times in a hundred? By simulation, where the models are right and identified.
+"""Coverage of 95% confidence intervals when the models are correct and identified.
 
-``python -m benchmarks.uncertainty`` runs all parts (about 40 minutes on one core); ``python -m benchmarks.uncertainty
-coverage:shared`` runs one design. Rows are appended, as JSON lines, to ``benchmarks/results/uncertainty.jsonl``, and
-what is there already is skipped. ``python -m benchmarks.uncertainty table`` prints the Markdown rows.
-
-`coverage`: intervals by the delta method. `covariance`: which covariance covers under a penalty. `profile`:
-profile-likelihood intervals of the class prior, against the population's and against that of the very rows.
-`bootstrap`: percentile intervals.
+Data: simulated tables of 5,000 rows.
+Time: about 40 minutes on one core. What was measured before is skipped.
 """
 
 from __future__ import annotations
@@ -19,20 +14,20 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, roots_hermitenorm
 
-from benchmarks.runner import Row, newest, print_rows, read_rows, run
+from benchmarks.runner import Row, read_rows, run_parts
 from scarless import SAREMClassifier
 from scarless.diagnostics.uncertainty.bootstrap import bootstrap_intervals
 from scarless.diagnostics.uncertainty.profile import profile_class_prior
 
-N = 5000
+N_ROWS = 5000
 REPETITIONS = {"coverage": 1000, "covariance": 300, "profile": 500, "bootstrap": 150}
-RESAMPLES = 200
-Z = 1.959964
+N_RESAMPLES = 200
+NORMAL_QUANTILE = 1.959964  # of 0.975
 
 
 @dataclass(frozen=True)
 class Design:
-    """True parameters over independent normal attributes, and which attributes each model may see."""
+    """True parameters for independent normal attributes, and the attributes of each model."""
 
     f: tuple[float, ...]
     e: tuple[float, ...]
@@ -40,13 +35,13 @@ class Design:
     e_intercept: float
     f_columns: tuple[int, ...]
     e_columns: tuple[int, ...]
-    units: tuple[float, ...] = ()  # standard deviations of the attributes; 1 where empty
+    units: tuple[float, ...] = ()  # standard deviations of the attributes; all 1 if empty
 
     def draw(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return attributes and labels."""
         rng = np.random.default_rng([seed, 5])
-        X = rng.normal(size=(N, len(self.f))) * self.spread()
-        return X, (rng.random(N) < self.class_probability(X) * self.propensity(X)).astype(int)
+        X = rng.normal(size=(N_ROWS, len(self.f))) * self.spread()
+        return X, (rng.random(N_ROWS) < self.class_probability(X) * self.propensity(X)).astype(int)
 
     def spread(self) -> np.ndarray:
         """Return the standard deviations of the attributes."""
@@ -61,7 +56,7 @@ class Design:
         return np.asarray(expit(X @ np.array(self.e) + self.e_intercept))
 
     def model(self, C: float) -> SAREMClassifier:
-        """Return an unfitted classifier that is right about who sees what."""
+        """Return an unfitted classifier with the correct attributes for both models."""
         return SAREMClassifier(
             propensity_attributes=list(self.e_columns) or None,
             classification_attributes=list(self.f_columns),
@@ -70,7 +65,7 @@ class Design:
         )
 
     def parameters(self) -> np.ndarray:
-        """Return the true parameters, in the order of a fit's."""
+        """Return the true parameters, in the order of a fit's parameters."""
         f, e = np.array(self.f)[list(self.f_columns)], np.array(self.e)[list(self.e_columns)]
         return np.concatenate([f, [self.f_intercept], e, [self.e_intercept]])
 
@@ -87,38 +82,38 @@ class Design:
         return float((weight * p).sum()), float((weight * p * q).sum() / (weight * p).sum())
 
 
-MANY = tuple(np.random.default_rng(1).normal(size=20) * 0.3)
+SMALL_EFFECTS = tuple(np.random.default_rng(1).normal(size=20) * 0.3)
 DESIGNS = {
-    "separate": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), 0.0, 0.0, (0, 1), (2,)),
-    "low label frequency": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), 0.0, -1.5, (0, 1), (2,)),
-    "high label frequency": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), 0.0, 1.5, (0, 1), (2,)),
-    "rare class": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), -2.0, 0.0, (0, 1), (2,)),
-    "shared": Design((1.5, -1.0, 0.5), (0.0, 0.0, 1.2), 0.0, 0.0, (0, 1, 2), (2,)),
+    "separate attributes": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), 0.0, 0.0, (0, 1), (2,)),
+    "label frequency 0.24": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), 0.0, -1.5, (0, 1), (2,)),
+    "label frequency 0.77": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), 0.0, 1.5, (0, 1), (2,)),
+    "class prior 0.21": Design((1.5, -1.0, 0.0), (0.0, 0.0, 1.2), -2.0, 0.0, (0, 1), (2,)),
+    "one shared attribute": Design((1.5, -1.0, 0.5), (0.0, 0.0, 1.2), 0.0, 0.0, (0, 1, 2), (2,)),
     "SCAR": Design((1.5, -1.0, 0.5), (0.0, 0.0, 0.0), 0.0, 0.0, (0, 1, 2), ()),
-    "20 attributes": Design((0.0, *MANY), (1.0, *[0.0] * 20), 0.0, 0.0, tuple(range(1, 21)), (0,)),
+    "20 attributes": Design((0.0, *SMALL_EFFECTS), (1.0, *[0.0] * 20), 0.0, 0.0, tuple(range(1, 21)), (0,)),
 }
-PENALTIES = {"1": 1.0, "inf": np.inf, "0.1": 0.1, "0.01": 0.01}
+PENALTIES = {"C = 1": 1.0, "no penalty": np.inf, "C = 0.1": 0.1, "C = 0.01": 0.01}
 
 
 def coverage(names: tuple[str, ...] = tuple(DESIGNS)) -> Iterator[Row]:
-    """Delta-method intervals of everything that a fit estimates."""
+    """Delta-method intervals of all estimates of a fit."""
     for name in names:
-        for penalty in ("1", "inf", "0.1") if name == "20 attributes" else ("1", "inf"):
+        for penalty in ("C = 1", "no penalty", *(["C = 0.1"] if name == "20 attributes" else [])):
             if not done("coverage", name, penalty):
                 design = DESIGNS[name]
                 parts = [covered(design, PENALTIES[penalty], seed) for seed in range(REPETITIONS["coverage"])]
-                yield {"part": "coverage", "dataset": name, "c": penalty, **truth(design), **joined(parts)}
+                yield {"part": "coverage", "dataset": name, "method": penalty, **truth(design), **joined(parts)}
 
 
 def covered(design: Design, C: float, seed: int) -> dict[str, np.ndarray]:
     """Return which intervals of one simulated fit cover."""
     X, s = design.draw(seed)
     model = design.model(C).fit(X, s)
-    inference, beta = model._inference, design.parameters()
+    inference, beta = model.fitted_pair_.inference, design.parameters()
     n_f, off = len(design.f_columns) + 1, np.abs(inference.parameters - beta)
-    inside = off < Z * inference.parameter_errors()
+    inside = off < NORMAL_QUANTILE * inference.parameter_errors()
     V = inference.precision.root @ inference.precision.root.T
-    sampling = off < Z * np.sqrt(np.diagonal(V @ inference.information @ V))
+    sampling = off < NORMAL_QUANTILE * np.sqrt(np.diagonal(V @ inference.information @ V))
     alpha, c = design.population()
     rows = np.random.default_rng(99).normal(size=(20, X.shape[1]))
     return {
@@ -131,17 +126,19 @@ def covered(design: Design, C: float, seed: int) -> dict[str, np.ndarray]:
         "label_frequency": np.array([between(c, model.label_frequency_interval())]),
         "f": between(design.class_probability(rows), model.predict_proba_interval(rows).T),
         "e": between(design.propensity(rows), model.predict_propensity_interval(rows).T),
-        "elsewhere": np.array([abs(model.class_prior_ - alpha) > 6 * model.standard_errors().class_prior]),
+        "more_than_6_se_off": np.array([abs(model.class_prior_ - alpha) > 6 * model.standard_errors().class_prior]),
     }
 
 
-def profile(names: tuple[str, ...] = ("separate", "low label frequency", "shared", "20 attributes")) -> Iterator[Row]:
+def profile(
+    names: tuple[str, ...] = ("separate attributes", "label frequency 0.24", "one shared attribute", "20 attributes"),
+) -> Iterator[Row]:
     """Profile-likelihood intervals of the class prior."""
     for name in names:
-        if not done("profile", name, "1"):
+        if not done("profile", name, "C = 1"):
             design = DESIGNS[name]
             parts = [profiled(design, seed) for seed in range(REPETITIONS["profile"])]
-            yield {"part": "profile", "dataset": name, "c": "1", **truth(design), **joined(parts)}
+            yield {"part": "profile", "dataset": name, "method": "C = 1", **truth(design), **joined(parts)}
 
 
 def profiled(design: Design, seed: int) -> dict[str, np.ndarray]:
@@ -156,20 +153,20 @@ def profiled(design: Design, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def bootstrap(names: tuple[str, ...] = ("separate", "shared")) -> Iterator[Row]:
-    """Percentile intervals."""
+def bootstrap(names: tuple[str, ...] = ("separate attributes", "one shared attribute")) -> Iterator[Row]:
+    """Percentile intervals of the bootstrap."""
     for name in names:
-        if not done("bootstrap", name, "1"):
+        if not done("bootstrap", name, "C = 1"):
             design = DESIGNS[name]
             parts = [resampled(design, seed) for seed in range(REPETITIONS["bootstrap"])]
-            yield {"part": "bootstrap", "dataset": name, "c": "1", **truth(design), **joined(parts)}
+            yield {"part": "bootstrap", "dataset": name, "method": "C = 1", **truth(design), **joined(parts)}
 
 
 def resampled(design: Design, seed: int) -> dict[str, np.ndarray]:
     X, s = design.draw(seed)
     model = design.model(1.0).fit(X, s)
     rows = np.random.default_rng(99).normal(size=(20, X.shape[1]))
-    found = bootstrap_intervals(model, X, s, n_resamples=RESAMPLES, random_state=seed, rows=rows)
+    found = bootstrap_intervals(model, X, s, n_resamples=N_RESAMPLES, random_state=seed, rows=rows)
     alpha, c = design.population()
     seen = {"coef": list(design.f_columns), "propensity_coef": list(design.e_columns)}
     true = {"coef": design.f, "propensity_coef": design.e}
@@ -189,11 +186,12 @@ def resampled(design: Design, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def covariance(names: tuple[str, ...] = ("0.1", "0.01")) -> Iterator[Row]:
-    """Which covariance covers under a penalty: small effects drawn from the prior that the penalty stands for.
+def covariance(names: tuple[str, ...] = ("C = 0.1", "C = 0.01")) -> Iterator[Row]:
+    """Intervals of small effects under a penalty, by two covariances.
 
-    Three strong effects identify the models; their columns are so large that the penalty does not see them. The
-    covariance in use is the inverse of the penalised information; `sampling` leaves out the bias of the penalty.
+    The small effects are drawn from the prior distribution that corresponds to the penalty. Three strong effects
+    identify the models; their columns have large values, so that the penalty hardly affects them. The covariance in use
+    is the inverse of the penalised information; `sampling` is the covariance that leaves out the bias of the penalty.
     """
     for penalty in names:
         if not done("covariance", "20 small effects", penalty):
@@ -204,7 +202,7 @@ def covariance(names: tuple[str, ...] = ("0.1", "0.01")) -> Iterator[Row]:
                 design = Design(f, e, 0.0, 0.0, tuple(range(1, 23)), (0,), units=(20.0, 20.0, 20.0, *[1.0] * 20))
                 part = covered(design, PENALTIES[penalty], seed)
                 parts.append({"coef": part["coef"][2:], "sampling": part["sampling"][2:22]})
-            yield {"part": "covariance", "dataset": "20 small effects", "c": penalty, **joined(parts)}
+            yield {"part": "covariance", "dataset": "20 small effects", "method": penalty, **joined(parts)}
 
 
 def between(value: Any, ends: Any) -> Any:
@@ -217,9 +215,9 @@ def truth(design: Design) -> Row:
 
 
 def joined(parts: list[dict[str, np.ndarray]]) -> Row:
-    """Return the share of repetitions that cover, for each kind of number: the mean over its entries, and the extremes.
+    """Return the coverage of each kind of estimate: the mean over its entries, and the lowest and highest entry.
 
-    One entry's share of 1,000 repetitions has a standard error of 0.007.
+    The coverage of one entry over 1,000 repetitions has a standard error of 0.007.
     """
     row: Row = {"repetitions": len(parts)}
     for key in parts[0]:
@@ -232,7 +230,7 @@ def joined(parts: list[dict[str, np.ndarray]]) -> Row:
 
 def done(part: str, name: str, penalty: str) -> bool:
     found = [
-        row for row in read_rows("uncertainty") if (row["part"], row["dataset"], row["c"]) == (part, name, penalty)
+        row for row in read_rows("uncertainty") if (row["part"], row["dataset"], row["method"]) == (part, name, penalty)
     ]
     return bool(found)
 
@@ -241,10 +239,7 @@ PARTS = {"coverage": coverage, "covariance": covariance, "profile": profile, "bo
 
 
 def main(arguments: list[str]) -> None:
-    if arguments == ["table"]:
-        print_rows(newest("uncertainty"))
-        return
-    run("uncertainty", PARTS, arguments)
+    run_parts("uncertainty", __doc__, PARTS, arguments)
 
 
 if __name__ == "__main__":

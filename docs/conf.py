@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation: `make docs`. Nothing is fetched, neither in the build nor by the pages."""
+"""Configuration of the Sphinx build (`make docs`). Neither the build nor the pages download anything."""
 
 import inspect
 import os
@@ -36,13 +36,13 @@ exclude_patterns = ["_build", "_run", "gallery"]
 templates_path = ["_templates"]
 default_role = "code"
 highlight_language = "none"
-toc_object_entries_show_parents = "hide"  # methods by their own names beside a class, where there is little room
+toc_object_entries_show_parents = "hide"  # The sidebar is narrow: it lists methods without the name of their class.
 
 # --- Markdown
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
-# Pages are read on their own too, in the repository: there they link to files that are pages of another name here.
+# Pages are also read in the repository, where they link to files that have another name in this build.
 PAGES = {
     "../README.md": "index.md",
     "../benchmarks/README.md": "benchmarks.md",
@@ -56,8 +56,8 @@ SPREAD = re.compile(r"(?<=\d) ± (?=[\d.])")
 # --- API reference
 
 autosummary_generate = True
-autodoc_mock_imports = ["torch", "skorch"]  # the environment of the documentation does without: the wheel is large
-autodoc_typehints = "none"  # signatures have them already in words: the numpydoc sections
+autodoc_mock_imports = ["torch", "skorch"]  # not installed for the build, because the wheels are large
+autodoc_typehints = "none"  # the numpydoc sections describe the types
 autodoc_default_options = {"members": True, "inherited-members": True}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -120,37 +120,37 @@ COMMANDS = {
 
 
 def run_tool(app):
-    """Run the tool as `make demo` does, and ask it for help, so that what a page shows is what it printed."""
+    """Run the command line as `make demo` does, and store its output and help texts for the pages that show them."""
     (HERE / "_run").mkdir(exist_ok=True)
     for name, options in COMMANDS.items():
         command = [sys.executable, "-m", "scarless.cli", *options]
         narrow = {**os.environ, "COLUMNS": "100"}
-        said = subprocess.run(command, cwd=ROOT, env=narrow, check=True, capture_output=True, text=True).stdout
-        said = said.replace(f"{ROOT}/", "").replace("docs/_run/demo", "demo")
-        (HERE / "_run" / f"{name}.txt").write_text(said, encoding="utf-8")
+        printed = subprocess.run(command, cwd=ROOT, env=narrow, check=True, capture_output=True, text=True).stdout
+        printed = printed.replace(f"{ROOT}/", "").replace("docs/_run/demo", "demo")
+        (HERE / "_run" / f"{name}.txt").write_text(printed, encoding="utf-8")
 
 
 def translate_page(app, docname, source):
-    """Let links to files of the repository lead to their pages, where they have one; keep a number beside its error."""
+    """Point links to files of the repository at their pages, and keep a number and its standard error on one line."""
     text = LINK.sub(lambda match: f"]({PAGES.get(match[1], match[1])}", source[0])
     source[0] = SPREAD.sub("\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}", text)
 
 
 def translate_included_page(app, path, docname, source):
-    """Do the same with the files that a page includes, whose links begin where they are."""
+    """Do the same for included files, whose links are relative to their own folder."""
     source[0] = re.sub(r"\]\((?=[A-Z]+\.md)", "](../", source[0]).replace("](docs/", "](")
     translate_page(app, docname, source)
 
 
-def skip_what_is_not_ours(app, what, name, member, skip, options):
-    """Leave out what scikit-learn, enums and exceptions bring along: their own pages have it."""
+def skip_inherited_members(app, what, name, member, skip, options):
+    """Skip members that are inherited from scikit-learn, enums and exceptions."""
     module = getattr(getattr(member, "fget", member), "__module__", None) or ""
     routing = re.fullmatch(r"set_\w+_request|get_metadata_routing", name)
     return True if routing or (callable(member) and not module.startswith("scarless")) else None
 
 
 def show_own_signature(app, what, name, obj, options, signature, returned):
-    """Say what a class takes whose base is imported in name only, which would hide it."""
+    """Return the signature of a class whose base class is mocked, because the mock hides it."""
     if what == "class" and signature == "(*args, **kwargs)":
         own = inspect.signature(obj.__init__)
         plain = [each.replace(annotation=inspect.Parameter.empty) for each in list(own.parameters.values())[1:]]
@@ -159,7 +159,7 @@ def show_own_signature(app, what, name, obj, options, signature, returned):
 
 
 def copy_reports(app, error):
-    """Put the reports that pages link to beside them: each is one file that needs no other."""
+    """Copy the reports that pages link to. Each report is a single file."""
     if error is None and app.builder.format == "html":
         for name, path in {"demo": HERE / "_run" / "demo", "paper": ROOT / "papers" / "bekker2019"}.items():
             target = Path(app.outdir, "reports", f"{name}.html")
@@ -168,11 +168,11 @@ def copy_reports(app, error):
 
 
 def setup(app):
-    """Connect what is above."""
+    """Register the functions of this file with Sphinx."""
     warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
     app.connect("builder-inited", run_tool, priority=100)
     app.connect("source-read", translate_page)
     app.connect("include-read", translate_included_page)
-    app.connect("autodoc-skip-member", skip_what_is_not_ours)
+    app.connect("autodoc-skip-member", skip_inherited_members)
     app.connect("autodoc-process-signature", show_own_signature)
     app.connect("build-finished", copy_reports)

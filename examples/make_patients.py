@@ -1,7 +1,7 @@
-"""Make ``patients.csv``: patients that nobody has met, some of them diagnosed, for `make demo` and the documentation.
+"""Write ``patients.csv``: simulated patients, some of them diagnosed, for `make demo` and the documentation.
 
-Who is ill depends on age, body mass index, smoking and blood sugar. Of the ill, those are diagnosed more often who see
-a doctor more often and are insured. The true class is not in the file: it is what the tool has to find.
+Illness depends on age, body mass index, smoking and blood sugar. Ill patients are diagnosed more often if they see a
+doctor often and are insured. The file does not have the true class, which the tool has to estimate.
 """
 
 import sys
@@ -12,7 +12,7 @@ import pandas as pd
 
 
 def make_patients(n=6000, seed=2019):
-    """Return the table, and who is truly ill."""
+    """Return the table and the true classes."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
         {

@@ -1,12 +1,12 @@
-"""Biased labels on real tumour data: what each method makes of them.
+"""Compare methods on real tumour data with biased labels.
 
-The cell measurements and diagnoses are scikit-learn's breast cancer table (569 tumours). Who gets a diagnosis on
-record is simulated: two made-up attributes, "insured" and "near a clinic", decide with which propensity a malignant
-tumour is labelled, from 0.1 (neither) to 0.9 (both). Both attributes go along with the cell measurements, so the
-labelled tumours are not like the unlabelled ones. Everything is repeated for ten splits and labellings.
+The cell measurements and classes are scikit-learn's breast cancer table (569 tumours). The labels are simulated: the
+propensity of a malignant tumour depends on two simulated attributes, "insured" and "near a clinic", from 0.1 (neither)
+to 0.9 (both). Both attributes are correlated with the cell measurements, so labelled and unlabelled malignant tumours
+differ. Everything is repeated for ten train-test splits and labellings.
 
-Run it with ``python examples/tumours.py``; it prints a table and writes ``demo.png``. With the name of a file, as in
-``python examples/tumours.py docs/demo.png``, it draws that picture, here the one of the guide.
+Run ``python examples/tumours.py``; it prints a table and writes ``demo.png``. With a file name, as in
+``python examples/tumours.py docs/demo.png``, it writes the figure to this file.
 """
 
 import sys
@@ -35,7 +35,7 @@ GROUPS = {"neither": (-1, -1), "insured": (1, -1), "near a clinic": (-1, 1), "bo
 
 
 def labelling_attributes(Z, rng, n_attributes=2):
-    """Return -1/+1 columns that go along with the measurements: by cluster, as in the paper's experiment."""
+    """Return -1/+1 columns that are correlated with the measurements through clusters, as in the paper."""
     columns = []
     for _ in range(n_attributes):
         cluster = KMeans(5, n_init=1, random_state=int(rng.integers(2**31))).fit_predict(Z)
@@ -44,7 +44,7 @@ def labelling_attributes(Z, rng, n_attributes=2):
 
 
 def one_run(seed):
-    """Return scores per method, and the propensity that SAR-EM finds for each group."""
+    """Return each method's scores, the propensity of each group by SAR-EM, and the share of malignant tumours."""
     measurements, benign = load_breast_cancer(return_X_y=True)
     y = 1 - benign
     Z = StandardScaler().fit_transform(measurements)
@@ -71,14 +71,14 @@ def one_run(seed):
 
 
 def interval(values):
-    """Return mean and half the width of a 95% interval over runs."""
+    """Return the mean over runs and half the width of its 95% interval."""
     values = np.asarray(values)
     return values.mean(axis=0), 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
 def draw(results, propensities, path):
-    """Draw the error of every method, and the propensities that SAR-EM found."""
-    import matplotlib  # noqa: PLC0415  an extra
+    """Plot the error of every method, and the propensities estimated by SAR-EM."""
+    import matplotlib  # noqa: PLC0415  (an optional dependency)
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt  # noqa: PLC0415
@@ -102,7 +102,7 @@ def draw(results, propensities, path):
     for row in range(4):
         found = np.asarray(propensities)[:, row]
         right.plot(
-            found, np.full(len(found), row), "o", color="#1f6fb4", alpha=0.45, label="learned" if row == 0 else None
+            found, np.full(len(found), row), "o", color="#1f6fb4", alpha=0.45, label="estimated" if row == 0 else None
         )
     right.set(yticks=range(4), yticklabels=list(GROUPS), xlim=(0, 1), xlabel="Pr(labelled | malignant)")
     right.set_title("Who gets a diagnosis?", loc="left")
@@ -130,8 +130,8 @@ def main(path="demo.png"):
         cells = [f"{m:.3f} ± {h:.3f}" for m, h in zip(mean, half, strict=True)]
         print(f"{method:34}{cells[0]:>22}{cells[1]:>18}{cells[2]:>20}")
     draw(results, propensities, path)
-    print("\nSCAR has the share right because it was given the true label frequency; it has the wrong tumours.")
-    print(f"\nThe picture is in {path}")
+    print("\nSCAR gets the share right because it was given the true label frequency; it gets single tumours wrong.")
+    print(f"\nFigure: {path}")
 
 
 if __name__ == "__main__":

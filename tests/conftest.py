@@ -50,7 +50,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if os.environ.get("SCARLESS_TEST_ENGINE") == "shards" and call.excinfo is not None:
         said = str(call.excinfo.value)
-        if "cv must be a number of folds where the rows of X are not in memory" in said:
+        if "cv must be a number of folds if the rows of X are not in memory" in said:
             report.outcome, report.longrepr = "skipped", (str(item.path), 0, "Skipped: folds of its own")
     return report
 
@@ -65,15 +65,15 @@ SLOW = (
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[visit attributes-quick",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[offset-quick",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[bounds-quick",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[one label-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[several looks-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[audits-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[looks with gaps-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[false positives-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[known share-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[visit attributes-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[offset-dear",
-    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[bounds-dear",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[one label-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[several looks-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[audits-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[looks with gaps-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[false positives-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[known share-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[visit attributes-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[offset-slow",
+    "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[bounds-slow",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SARStackingClassifier",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifierCV",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifier(cv",
@@ -95,8 +95,8 @@ SLOW = (
     "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks[ElkanNoto(cv",
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
-    "tests/pair/test_form.py::test_a_wrong_attribute_is_told_of_nearly_always",
-    "tests/pair/test_groups.py::test_survey_weights_are_told_of_and_groups_of_rows_count_rows[SARStackingClassifier",
+    "tests/pair/test_form.py::test_a_wrong_attribute_is_reported_nearly_always",
+    "tests/pair/test_groups.py::test_a_fit_warns_about_survey_weights_and_groups_of_rows_count_rows[SARStackingClassifier",
     "tests/models/test_looks_claims.py::test_a_look_that_is_partly_a_copy[all",
     "tests/models/test_device.py::test_folds_may_be_those_of_a_splitter_or_a_list[strict-list",
     "tests/models/test_device.py::test_folds_may_be_those_of_a_splitter_or_a_list[strict-splitter",
@@ -138,7 +138,7 @@ SLOW = (
     "tests/report/fit/test_effects.py::test_survey_weights_make_no_test_of_the_report_surer[1",
     "tests/report/fit/test_page.py::test_pages_nest_and_need_nothing_from_elsewhere[StratifiedSCARClassifier",
     "tests/cli/test_tables.py::test_where_the_fit_says_nothing_no_number_is_shown[logistic",
-    "tests/pair/test_form.py::test_stack_and_cross_fit_are_told_of_a_wrong_attribute[<lambda>1",
+    "tests/pair/test_form.py::test_stack_and_cross_fit_report_a_wrong_attribute[<lambda>1",
     "tests/models/test_looks_claims.py::test_dropped_labels_of_several_looks_are_not_doubted[1",
     "tests/scale/test_dask",
     "tests/scale/test_s3",
@@ -183,8 +183,8 @@ SLOW = (
     "tests/models/test_weights.py::test_rows_of_weight_zero_are_not_there[SAREMClassifier(estimator",
     "tests/pair/test_optima.py::test_the_optimum_taken",
     "tests/models/test_published_em.py::test_logistic_regressions",
-    "tests/pair/test_recalibrated.py::test_scale_and_level_are_found_again[2.0",
-    "tests/pair/test_recalibrated.py::test_scale_and_level_are_found_again[1.0",
+    "tests/pair/test_recalibrated.py::test_slope_and_shift_are_recovered[2.0",
+    "tests/pair/test_recalibrated.py::test_slope_and_shift_are_recovered[1.0",
     "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[wald",
     "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[like",
     "tests/metrics/test_intervals.py::test_coverage_in_a_moderate_setting[squared",
@@ -259,9 +259,9 @@ SLOW = (
     "tests/scale/test_models.py::test_the_classifier_says_how_many",
     "tests/scale/test_sources.py::test_label_frequencies_are_estimated",
     "tests/scale/test_ray.py::test_a_walker",
-    "tests/test_fuzz.py::test_hostile_calls_end_clearly[1",
-    "tests/test_fuzz.py::test_hostile_calls_end_clearly[2",
-    "tests/test_fuzz.py::test_hostile_calls_end_clearly[75",
+    "tests/test_fuzz.py::test_unusual_calls_end_clearly[1",
+    "tests/test_fuzz.py::test_unusual_calls_end_clearly[2",
+    "tests/test_fuzz.py::test_unusual_calls_end_clearly[75",
     "tests/pair/test_optima.py::test_swappable_models_stay_the_way_round_that_the_papers_start_leads_to[1.0-10.0",
     "tests/pair/test_optima.py::test_swappable_models_stay_the_way_round_that_the_papers_start_leads_to[30.0",
     "tests/pair/test_optima.py::test_swapping_the_penalties_of_swappable_models_finds_the_same_best_optimum[3",
@@ -336,11 +336,11 @@ def quick_reports():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_scouts(request):
-    """Let fits from several starts look for these with fewer rough climbs where the tests are of other things."""
+def few_trial_fits(request):
+    """Use fewer trial fits for starts in tests that do not test them."""
     with pytest.MonkeyPatch.context() as patch:
         if {"analysis", "cli", "report"} & set(request.path.relative_to(TESTS).parts):
-            patch.setattr(starts, "SCOUTS", 3)
+            patch.setattr(starts, "TRIAL_FITS", 3)
         yield
 
 

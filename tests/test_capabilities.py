@@ -1,4 +1,4 @@
-"""The table of what goes with what is what comes of trying each cell."""
+"""The table of supported combinations agrees with a trial of each cell."""
 
 import importlib.util
 import re
@@ -31,8 +31,8 @@ def tool():
 
 
 @pytest.fixture(scope="module")
-def told(tool):
-    """Return what the page says of each cell: None, or a reason."""
+def page_cells(tool):
+    """Return the reason that the page gives for each cell, or None for a supported one."""
     lines = tool.PAGE.read_text(encoding="utf-8").splitlines()
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     reasons = dict(re.findall(r"^(\d+)\. (.*)$", "\n".join(lines), flags=re.MULTILINE))
@@ -43,18 +43,18 @@ def told(tool):
     return found
 
 
-def test_the_page_has_every_cell_and_nothing_that_is_not_said(tool, told):
-    assert set(told) == {(name, column) for name in NAMES for column in tool.COLUMNS}
+def test_the_page_has_every_cell_and_its_reason(tool, page_cells):
+    assert set(page_cells) == {(name, column) for name in NAMES for column in tool.COLUMNS}
     assert [row.name for row in tool.rows(20)] == NAMES
-    assert all(reason is None or reason == tool.reason_of(*cell) for cell, reason in told.items())
-    assert tool.written(told) == tool.PAGE.read_text(encoding="utf-8"), "run python tools/capabilities.py"
+    assert all(reason is None or reason == tool.reason_of(*cell) for cell, reason in page_cells.items())
+    assert tool.written(page_cells) == tool.PAGE.read_text(encoding="utf-8"), "run python tools/capabilities.py"
 
 
-@pytest.mark.parametrize("dear", [False, True], ids=["quick", "dear"])
+@pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
 @pytest.mark.parametrize("name", NAMES)
-def test_each_cell_is_as_the_page_says(tool, told, name, dear):
+def test_each_cell_is_as_the_page_says(tool, page_cells, name, slow):
     row = next(row for row in tool.rows() if row.name == name)
-    columns = [column for column in tool.COLUMNS if (column in tool.DEAR) == dear]
+    columns = [column for column in tool.COLUMNS if (column in tool.SLOW_COLUMNS) == slow]
     assert {column: tool.refusal(row, column) is None for column in columns} == {
-        column: told[name, column] is None for column in columns
+        column: page_cells[name, column] is None for column in columns
     }

@@ -1,4 +1,4 @@
-"""A slice of ``make fuzz``: hostile calls of every public name, and the judge of their outcomes."""
+"""Some calls of ``make fuzz``, and the judge of their outcomes."""
 
 import contextlib
 import importlib
@@ -26,7 +26,7 @@ def verdict(function, step="step"):
 
 
 @pytest.mark.parametrize("start", range(0, 200, 25))
-def test_hostile_calls_end_clearly(start):
+def test_unusual_calls_end_clearly(start):
     _, unclear = run.try_calls(0, range(start, start + 25))
     assert not [(number, trial.arguments, trial.what, trial.where) for number, trial in unclear]
 
@@ -115,5 +115,5 @@ def test_arithmetic_that_went_wrong_is_unclear_even_when_a_clear_error_follows()
 
 
 def test_a_call_without_end_is_unclear(monkeypatch):
-    monkeypatch.setattr(judge, "SECONDS", 0.05)
+    monkeypatch.setattr(judge, "MAX_SECONDS", 0.05)
     assert verdict(lambda: time.sleep(30)) == ("unclear", "no end in 0.05 s")

@@ -17,8 +17,8 @@ from scipy.special import expit, log_expit
 examples = pytest.importorskip(
     "benchmarks.occupancy_examples", reason="the benchmarks are not part of the distribution"
 )
-printed_numbers = pytest.importorskip("benchmarks.printed")
-r_climb = pytest.importorskip("benchmarks.r_climb")
+printed_numbers = pytest.importorskip("benchmarks.printed_numbers")
+r_optim = pytest.importorskip("benchmarks.r_optim")
 r_random = pytest.importorskip("benchmarks.r_random")
 
 Term = tuple[str, str, int | None]
@@ -136,9 +136,9 @@ def test_with_the_rules_of_r_every_printed_digit_comes_out(name):
     def cost(theta: np.ndarray) -> float:
         return -model.log_likelihood(theta)
 
-    theta = r_climb.climb(cost, np.zeros(len(model.terms)) if example.start is None else np.array(example.start))
+    theta = r_optim.minimise(cost, np.zeros(len(model.terms)) if example.start is None else np.array(example.start))
     printed = {(line.model, line.term, line.look): line for line in example.estimates}
-    for term, value, error in zip(model.terms, theta, r_climb.standard_errors(cost, theta), strict=True):
+    for term, value, error in zip(model.terms, theta, r_optim.standard_errors(cost, theta), strict=True):
         line = printed[term]
         assert line.value.is_printed_of(value), (term, value)
         assert line.se is None or line.se.is_printed_of(error), (term, error)
@@ -221,17 +221,17 @@ def test_the_climb_of_r_stops_where_r_stops_in_a_bent_valley():
     def cost(x: np.ndarray) -> float:
         return float(100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2)
 
-    end = r_climb.climb(cost, np.array([-1.2, 1.0]))
+    end = r_optim.minimise(cost, np.array([-1.2, 1.0]))
     np.testing.assert_allclose(end, [0.999804433, 0.999608381], rtol=0.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_our_classifier_finds_what_was_printed(name):
     """Estimates, standard errors and AIC to every decimal that the exact maximum confirms."""
-    published = pytest.importorskip("benchmarks.published")
+    published = pytest.importorskip("benchmarks.occupancy")
     example = examples.EXAMPLES[name]()
     model = published.fit_example(example)
-    for line, (term, value, error) in zip(example.estimates, published.found(model, example), strict=True):
+    for line, (term, value, error) in zip(example.estimates, published.estimates_of(model, example), strict=True):
         assert line.value.agrees(value), (term, value, line.value)
         assert line.se is None or line.se.agrees(error), (term, error, line.se)
     if example.aic is not None:

@@ -1,4 +1,4 @@
-"""The users of ``tools/three_users.py``: one plays here, all three in ``make test-dist``."""
+"""``tools/three_users.py``: one of the users runs here, all three in ``make test-dist``."""
 
 import importlib.util
 from pathlib import Path
@@ -21,9 +21,9 @@ def test_the_scientist_gets_posteriors_a_report_and_a_file_out_of_a_pipeline(use
     users.scientist(users.EXAMPLES)
 
 
-def test_what_is_not_as_it_should_be_ends_the_play(users):
+def test_a_condition_that_does_not_hold_ends_the_script(users):
     users.expect(True, "the sky is up")
-    with pytest.raises(SystemExit, match="not so: the sky is down"):
+    with pytest.raises(SystemExit, match="Failed: the sky is down"):
         users.expect(False, "the sky is down")
 
 

@@ -1,7 +1,7 @@
-"""Write docs/capabilities.md: what goes with what, found out by trying.
+"""Write docs/capabilities.md: which kinds of data each function supports.
 
-``python tools/capabilities.py`` tries every cell of the table and writes the page; a test tries them again. A cell that
-is refused has a reason here.
+``python tools/capabilities.py`` tries every cell of the table and writes the page; a test tries them again. REASONS has
+the reason for each combination that is not supported.
 """
 
 import subprocess
@@ -45,39 +45,39 @@ PAGE = ROOT / "docs" / "capabilities.md"
 EFFORT = ["effort_1", "effort_2"]
 HEAD = """# What goes with what
 
-What may have been observed of rows, or be known, and what can be done with it. Each cell was tried
-(`python tools/capabilities.py`), and a test tries them again.
+The columns are kinds of data or knowledge; the rows are estimators and functions. Each cell was tried
+(`python tools/capabilities.py`), and a test tries it again.
 """
-# Why a cell does not work: of a column, or of one cell. What is not built yet says so.
+# Reasons why cells do not work, by the key of `COLUMNS`, or by the name of the data and this key.
 REASONS: dict[Any, str] = {
-    "rows on a device": "Not built yet: the likelihood of looks, audits and facts is computed with numpy.",
-    "sensitivity": "The bounds move the odds of one propensity for each row. Several looks have several, and with "
-    "false positives, bounds or offsets they do not hold.",
-    "goodness of fit": "One label of each row fits any propensity: there is nothing to test.",
-    "ONNX": "Not built yet: a graph answers for one label of each row.",
-    "`TableClassifier`": "An offset is added as it is, and a preparation changes columns.",
-    "command line": "The command line prepares columns, and an offset is added as it is.",
+    "rows on a device": "Not implemented yet: the likelihood of looks, audits and known values needs numpy.",
+    "sensitivity": "The bounds vary the odds of one propensity for each row. Several looks have several "
+    "propensities. With false positives, bounds or offsets the bounds do not hold.",
+    "goodness of fit": "With one label for each row there is nothing to test: some propensity fits any labels.",
+    "ONNX": "Not implemented yet: the exported graph supports one label for each row.",
+    "`TableClassifier`": "An offset must stay unchanged, but the preparation changes columns.",
+    "command line": "The command line prepares columns, but an offset must stay unchanged.",
 }
 
 
 class Observed(NamedTuple):
-    """A row of the table: a data frame, its labels, audits, and what an estimator is told."""
+    """A kind of data, which is a column of the page: attributes, labels, audits and options of the estimator."""
 
     name: str
     X: pd.DataFrame
     labels: np.ndarray
     audit: np.ndarray | None = None
-    options: Any = ()  # pairs of a parameter and its value
-    flags: tuple[str, ...] = ()  # on the command line, beside labels and audits
+    options: Any = ()  # pairs of a parameter of the estimator and its value
+    flags: tuple[str, ...] = ()  # flags of the command line besides those for labels and audits
 
     @property
     def given(self) -> dict[str, Any]:
-        """What `fit` gets beside rows and labels."""
+        """Arguments of `fit` besides rows and labels."""
         return {} if self.audit is None else {"audit": self.audit}
 
 
 def rows(n: int = 700) -> list[Observed]:
-    """Return what may have been observed, or be known: one of each kind."""
+    """Return one example of each kind of data."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
     y = rng.random(n) < expit(1.5 * X["a"] + X["b"])
@@ -139,16 +139,16 @@ def _search(row: Observed) -> Any:
 def _boosted(row: Observed) -> Any:
     boosting = HistGradientBoostingClassifier(max_iter=5, max_leaf_nodes=4)
     model = SAREMClassifier(boosting, propensity_attributes=["c"], cv=2, random_state=0, **dict(row.options))
-    return _answered(model.fit(row.X, row.labels, **row.given), row)
+    return _checked(model.fit(row.X, row.labels, **row.given), row)
 
 
 def _stack(row: Observed) -> Any:
     model = SARStackingClassifier([("l", None)], propensity_attributes=["c"], cv=2, random_state=0, **dict(row.options))
-    return _answered(model.fit(row.X, row.labels, **row.given), row)
+    return _checked(model.fit(row.X, row.labels, **row.given), row)
 
 
-def _answered(model: Any, row: Observed) -> Any:
-    """Ask a model that is not made of two logistic models for all that it can say, also after it was saved."""
+def _checked(model: Any, row: Observed) -> Any:
+    """Call the methods of a model that is not a pair of logistic models, also after saving and loading it."""
     low, high = model.class_prior_interval()
     assert low <= model.class_prior_ <= high
     assert model.predict_proba_interval(row.X).shape == (len(row.X), 2)
@@ -162,7 +162,7 @@ def _answered(model: Any, row: Observed) -> Any:
 
 
 def _named(row: Observed) -> tuple[pd.DataFrame, Any, dict[str, Any]]:
-    """Return one table with labels and audits, and the names of their columns."""
+    """Return one table with labels and audits, and the names of these columns."""
     table, labels = row.X.copy(), np.atleast_2d(row.labels.T).T
     names = [f"look_{k}" for k in range(labels.shape[1])]
     table[names] = labels
@@ -190,11 +190,11 @@ def _device(row: Observed) -> Any:
     options = dict(row.options)
     if "labelling" in options:
         columns = {name: place for place, name in enumerate(row.X.columns)}
-        said = options["labelling"].get_params()
-        visits = said["visit_attributes"]
-        said["visit_attributes"] = visits and {k: [columns[name] for name in v] for k, v in visits.items()}
-        said["offset"] = None if said["offset"] is None else columns[said["offset"]]
-        options["labelling"] = type(options["labelling"])(**said)
+        parameters = options["labelling"].get_params()
+        visits, offset = parameters["visit_attributes"], parameters["offset"]
+        parameters["visit_attributes"] = visits and {k: [columns[name] for name in v] for k, v in visits.items()}
+        parameters["offset"] = None if offset is None else columns[offset]
+        options["labelling"] = type(options["labelling"])(**parameters)
     with sklearn.config_context(array_api_dispatch=True):
         return SAREMClassifier(propensity_attributes=[2], **options).fit(X, row.labels, **row.given)
 
@@ -258,12 +258,13 @@ def _command_line(row: Observed) -> Any:
 
 
 def logistic_of_groups(row: Observed) -> Any:
-    """Fit two logistic models to rows that belong to groups of two."""
+    """Fit two logistic models to rows in groups of two."""
     groups = np.arange(len(row.X)) // 2
     model = SAREMClassifier(propensity_attributes=["c"], **dict(row.options))
     return model.fit(row.X, row.labels, groups=groups, **row.given).class_prior_interval()
 
 
+# Estimators and functions, which are the rows of the page.
 COLUMNS: dict[str, Callable[[Observed], Any]] = {
     "`SAREMClassifier`": logistic,
     "`SAREMClassifierCV`": _search,
@@ -286,11 +287,11 @@ COLUMNS: dict[str, Callable[[Observed], Any]] = {
     "`TableClassifier`": _table,
     "command line": _command_line,
 }
-DEAR = {"command line", "bootstrap", "cross-fitted boosting", "rows of Dask"}  # seconds each
+SLOW_COLUMNS = {"command line", "bootstrap", "cross-fitted boosting", "rows of Dask"}  # take seconds for each cell
 
 
 def refusal(row: Observed, column: str) -> str | None:
-    """Try a cell; return the words in which it is refused, or None where it works."""
+    """Try a cell; return the text of the error, or None if it works."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -303,21 +304,21 @@ def refusal(row: Observed, column: str) -> str | None:
 def page() -> str:
     """Try every cell and return the page."""
     tried = {(row.name, column): refusal(row, column) for row in rows() for column in COLUMNS}
-    return written({cell: None if words is None else reason_of(*cell) for cell, words in tried.items()})
+    return written({cell: None if error is None else reason_of(*cell) for cell, error in tried.items()})
 
 
 def written(cells: dict[tuple[str, str], str | None]) -> str:
-    """Return the page with these reasons; None where a cell works."""
+    """Return the page; `cells` has the reason why a cell does not work, or None if it works."""
     names = list(dict.fromkeys(name for name, _ in cells))
     every = [cells[name, column] for column in COLUMNS for name in names]
     reasons = list(dict.fromkeys(reason for reason in every if reason))
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     for column in COLUMNS:
         marks = [cells[name, column] for name in names]
-        told = " | ".join("yes" if mark is None else f"no ({1 + reasons.index(mark)})" for mark in marks)
-        lines.append(f"| {column} | {told} |")
+        texts = ["yes" if mark is None else f"no ({1 + reasons.index(mark)})" for mark in marks]
+        lines.append(f"| {column} | {' | '.join(texts)} |")
     notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, start=1)]
-    return "\n".join([HEAD, *lines, "", "Why not:", "", *notes, ""])
+    return "\n".join([HEAD, *lines, "", "Reasons:", "", *notes, ""])
 
 
 def reason_of(name: str, column: str) -> str:

@@ -1,7 +1,8 @@
-"""Write docs/constants.md: the constants of the source that a researcher would ask about.
+"""Write docs/constants.md: constants of the source that change results.
 
 A constant is listed if the comment above it begins with ``#:``. The comment says what the constant measures, and then
-either "Evidence: ..." or "By judgement". ``python tools/constants.py`` writes the page again; a test compares both.
+either "Evidence: ..." or "By judgement". ``python tools/constants.py`` writes the page; a test checks that it is
+current.
 """
 
 import ast
@@ -13,16 +14,16 @@ PAGE = ROOT / "docs" / "constants.md"
 MARK = "#:"
 HEAD = """# Constants
 
-Numbers in the source that change answers and are no parameters. Each says where its value comes from: evidence, which
-is a publication, a published implementation or a benchmark of ours, or judgement. Parameters and their defaults are in
-the [reference](api.rst).
+Numbers in the source that change results and are not parameters. Each has its origin: evidence (a publication, a
+published implementation or one of our benchmarks) or judgement. The [reference](api.rst) lists parameters and their
+defaults.
 
-This page is made from the comments of the source (`python tools/constants.py`), and a test compares both.
+`python tools/constants.py` writes this page from the comments of the source; a test checks that it is current.
 """
 
 
 class Constant(NamedTuple):
-    """A constant, or several that are set in one line, as the page shows it."""
+    """A line of the page: one constant, or several that are assigned together."""
 
     module: str
     names: tuple[str, ...]
@@ -31,7 +32,7 @@ class Constant(NamedTuple):
 
 
 def constants_of(source: str, module: str) -> list[Constant]:
-    """Return the constants of a module that have a comment for the page."""
+    """Return the constants of a module that the page lists."""
     lines, found = source.splitlines(), []
     for node in ast.parse(source).body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
@@ -57,11 +58,11 @@ def all_constants() -> list[Constant]:
 
 def page() -> str:
     """Return the page."""
-    parts, room = [HEAD], ""
+    parts, package = [HEAD], ""
     for each in all_constants():
-        if (now := each.module.rpartition(".")[0]) != room:
-            room = now
-            parts.append(f"\n## {room}\n\n| constant | value | what it is |\n|---|---|---|\n")
+        if (now := each.module.rpartition(".")[0]) != package:
+            package = now
+            parts.append(f"\n## {package}\n\n| constant | value | what it is |\n|---|---|---|\n")
         names = ", ".join(f"`{name.lstrip('_')}`" for name in each.names)
         module = each.module.rpartition(".")[2]
         parts.append(f"| {names} (`{module}`) | `{each.value}` | {each.text} |\n")
@@ -69,7 +70,7 @@ def page() -> str:
 
 
 def _value(node: ast.expr) -> str:
-    """Return a value as the source has it, a tuple without brackets."""
+    """Return a value as in the source; a tuple without brackets."""
     return ", ".join(map(ast.unparse, node.elts)) if isinstance(node, ast.Tuple) else ast.unparse(node)
 
 

@@ -1,6 +1,6 @@
-"""Write the model file that the tests keep for ever: ``python tools/save_model_file.py tests/saved/files``.
+"""Write a model file that the tests keep: ``python tools/save_model_file.py tests/saved/files``.
 
-Run it once for each schema number, with that version of scarless; a file that is there is never written again.
+Run it once for each schema number, with that version of scarless. An existing file is never overwritten.
 """
 
 import sys
@@ -15,7 +15,7 @@ from scarless.saved.files import SCHEMA_NUMBER
 def main(folder: Path) -> None:
     path = folder / f"schema-{SCHEMA_NUMBER}-sarem.skops"
     if path.exists():
-        sys.exit(f"{path} is there and stays as it is: others must be able to read it.")
+        sys.exit(f"{path} exists and is not overwritten: later versions must be able to read it.")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     y = rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))

@@ -1,9 +1,9 @@
-"""Build wheel and sdist, and try both as a stranger would: ``make test-dist``.
+"""Build wheel and sdist, and test both as users would install them: ``make test-dist``.
 
-The wheel is built from the sdist, installed in an environment of its own, and used from an empty folder: an import, a
-fit, the command line, and three users from end to end (``tools/three_users.py``). The sdist is unpacked elsewhere; it
-must hold every file of the repository, its tests must all be found, and a slice of them, chosen to read files beside
-the package, must pass.
+The wheel is built from the sdist, installed in a new environment, and used from an empty folder: an import, a fit, the
+command line, and the work of three users (``tools/three_users.py``). The sdist is unpacked in another folder. It must
+contain every file of the repository, all its tests must be collected, and some tests that read files beside the package
+must pass.
 """
 
 import argparse
@@ -31,7 +31,7 @@ y = rng.random(5000) < 1 / (1 + np.exp(1 - 3 * X[:, 0]))
 s = y & (rng.random(5000) < 1 / (1 + np.exp(-X[:, 1])))
 model = scarless.SAREMClassifier(propensity_attributes=[1], classification_attributes=[0]).fit(X, s)
 low, high = model.class_prior_interval()
-print(f"a fit finds {model.class_prior_:.3f} positives, {low:.3f} to {high:.3f}; there are {y.mean():.3f}")
+print(f"class prior {model.class_prior_:.3f}, {low:.3f} to {high:.3f}; true share {y.mean():.3f}")
 assert low < y.mean() < high
 """
 SPEC = """
@@ -55,8 +55,8 @@ C = 1.0
 km_max_rows = 100
 [quick]
 """
-# Tests that read what lies beside the package: the specification, the benchmarks, the documents.
-SLICE = (
+# Tests that read files beside the package: the specification, the benchmarks, the documentation.
+TESTS_TO_RUN = (
     *("README.md", "docs", "tests/test_house.py", "tests/cli/test_experiments.py", "tests/datasets/test_loaders.py"),
     *("tests/experiments/test_spec.py", "tests/papers", "tests/label_frequency/test_tice_numerics.py"),
     "tests/test_fuzz.py::test_every_public_name_is_called_or_is_known_to_be_a_result",
@@ -65,7 +65,7 @@ SLICE = (
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--out", type=Path, default=ROOT / "dist", help="where wheel and sdist go (default: dist)")
+    options.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for wheel and sdist (default: dist)")
     out = options.parse_args().out.resolve()
     with TemporaryDirectory() as folder:
         home = Path(folder).resolve()
@@ -73,22 +73,24 @@ def main() -> None:
         python = environment(home / "used")
         try_wheel(wheel, python, home)
         try_sdist(sdist, python, home)
-    print(f"Both are good: {wheel.name}, {sdist.name}")
+    print(f"Both passed: {wheel.name}, {sdist.name}")
 
 
 def environment(folder: Path) -> str:
-    """Make a virtual environment; return its Python."""
+    """Create a virtual environment; return the path of its Python."""
     venv.create(folder, with_pip=True)
     return str(folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 
 
 def run(*command: str | Path, within: Path) -> None:
-    """Run a command, without any path of the repository; end if it fails."""
+    """Run a command without the repository in its path; exit if it fails."""
     print("$", *(str(part).strip().splitlines()[0] for part in command[:6]), flush=True)
-    outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MAKEFLAGS")}
-    done = subprocess.run([str(part) for part in command], cwd=within, env=outside, check=False)
+    environment_variables = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MAKEFLAGS")
+    }
+    done = subprocess.run([str(part) for part in command], cwd=within, env=environment_variables, check=False)
     if done.returncode:
-        sys.exit(f"failed, with exit code {done.returncode}")
+        sys.exit(f"The command failed with exit code {done.returncode}.")
 
 
 def install(python: str, *what: str | Path, within: Path) -> None:
@@ -96,7 +98,7 @@ def install(python: str, *what: str | Path, within: Path) -> None:
 
 
 def build(home: Path, out: Path) -> tuple[Path, Path]:
-    """Return the wheel, built from the sdist, and the sdist."""
+    """Build the sdist, and the wheel from it; return wheel and sdist."""
     builder = environment(home / "builder")
     install(builder, "build", within=home)
     made = home / "made"
@@ -108,9 +110,9 @@ def build(home: Path, out: Path) -> tuple[Path, Path]:
 
 def try_wheel(wheel: Path, python: str, home: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    strangers = sorted({name.split("/")[0] for name in names if not name.startswith("scarless")})
-    if strangers:
-        sys.exit(f"the wheel would also install {', '.join(strangers)}")
+    others = sorted({name.split("/")[0] for name in names if not name.startswith("scarless")})
+    if others:
+        sys.exit(f"The wheel would also install {', '.join(others)}.")
     empty = home / "empty"
     empty.mkdir()
     install(python, "-c", ROOT / "constraints.txt", wheel, within=empty)
@@ -121,7 +123,7 @@ def try_wheel(wheel: Path, python: str, home: Path) -> None:
     run(scarless, "--version", within=empty)
     run(scarless, "compare", "tiny.toml", "--out", "found", "--jobs", "1", within=empty)
     if not (empty / "found" / "report.html").is_file():
-        sys.exit("`scarless compare` wrote no page")
+        sys.exit("`scarless compare` did not write its page.")
     install(python, "-c", ROOT / "constraints.txt", f"{wheel}[tool,reproduce]", within=empty)
     users = home / "users"
     users.mkdir()
@@ -134,14 +136,14 @@ def try_sdist(sdist: Path, python: str, home: Path) -> None:
     (folder,) = (home / "unpacked").iterdir()
     missing = [name for name in tracked() if not (folder / name).exists()]
     if missing:
-        sys.exit(f"the sdist lacks {len(missing)} files, the first {missing[0]}")
+        sys.exit(f"{len(missing)} files are missing from the sdist; the first is {missing[0]}.")
     install(python, "-c", folder / "constraints.txt", "-e", f"{folder}[test]", within=folder)
     run(python, "-m", "pytest", "--collect-only", "-qq", within=folder)
-    run(python, "-m", "pytest", "-q", *SLICE, within=folder)
+    run(python, "-m", "pytest", "-q", *TESTS_TO_RUN, within=folder)
 
 
 def tracked() -> list[str]:
-    """Return the files that the sdist must hold: all that git knows, where it is asked."""
+    """Return the files that git tracks, which the sdist must contain; an empty list outside a git repository."""
     if not (ROOT / ".git").exists():
         return []
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True)

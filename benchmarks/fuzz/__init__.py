@@ -1,1 +1,1 @@
-"""Hostile calls of every public name: each must give an answer without NaN, or an error that says what to do."""
+"""Calls of every public name with unusual arguments: ``python -m benchmarks fuzz``."""

@@ -1,4 +1,4 @@
-"""A small, well-behaved problem that every hostile call starts from."""
+"""A small valid problem, from which the arguments of all calls are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scarless import SAREMClassifier
 
 @dataclass(frozen=True)
 class Base:
-    """Attributes, class, labels, propensities, probabilities and weights of a few rows; numbers to draw from."""
+    """A small table: attributes, classes, labels, propensities, class probabilities and weights; a generator."""
 
     rng: np.random.Generator
     X: np.ndarray
@@ -30,11 +30,11 @@ class Base:
 
 
 Maker = Callable[[Base], Any]
-Pool = dict[str, Maker]  # in words -> value
+Pool = dict[str, Maker]  # descriptions and makers of values
 
 
 def make_base(rng: np.random.Generator) -> Base:
-    """Draw a table of a few columns, the last of them binary, which is also the one that drives the labelling."""
+    """Draw a table with a few columns; the propensity depends on the last one, which is binary."""
     n, d = int(rng.integers(80, 120)), int(rng.integers(2, 5))
     while True:
         X = rng.normal(size=(n, d))
@@ -43,26 +43,27 @@ def make_base(rng: np.random.Generator) -> Base:
         e = np.where(X[:, -1] > 0, 0.7, 0.4)
         y = (rng.random(n) < f).astype(np.int64)
         s = y * (rng.random(n) < e)
-        if s.sum() >= 22:  # diagnostics ask for 20
+        if s.sum() >= 22:  # Diagnostics need 20 labelled rows.
             return Base(rng, X, y, s, e, f, rng.uniform(0.5, 2.0, size=n))
 
 
 def fitted(base: Base) -> SAREMClassifier:
-    """Return a model of the base table."""
+    """Return a model that is fitted to the base table."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a small table may look as if all positives were labelled
+        warnings.simplefilter("ignore")  # A fit to few rows may warn that all positives are labelled.
         return SAREMClassifier(propensity_attributes=[base.X.shape[1] - 1]).fit(base.X, base.s)
 
 
 @cache
 def folder() -> Path:
-    """Return a folder of this process's own, which goes when the process ends."""
+    """Return a temporary folder of this process, which is removed when the process ends."""
     holder = tempfile.TemporaryDirectory(prefix="scarless-fuzz-")
-    _KEPT.append(holder)
+    _TEMPORARY_FOLDERS.append(holder)
     return Path(holder.name)
 
 
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
+# References keep the folders from being removed early.
+_TEMPORARY_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def mapped(values: np.ndarray) -> np.memmap:
@@ -89,6 +90,6 @@ def replaced(values: Any, where: Any, value: Any, dtype: Any = None) -> np.ndarr
 
 
 def draw(pool: Pool, base: Base) -> tuple[str, Any]:
-    """Return one of the pool's values, and what it is in words."""
+    """Return the description of a random value of the pool, and the value."""
     name = list(pool)[int(base.rng.integers(len(pool)))]
     return name, pool[name](base)

@@ -1,4 +1,4 @@
-"""Was the outcome of a call clear? A value without NaN, or an error that somebody wrote for the user."""
+"""Judges the outcome of a call: clear outcomes are values without NaN and errors that were written for users."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from sklearn.exceptions import DataConversionWarning
 
 import scarless
 
-CLEAR = (ValueError, TypeError, AttributeError, ImportError, OSError, NotImplementedError)
+CLEAR_ERRORS = (ValueError, TypeError, AttributeError, ImportError, OSError, NotImplementedError)
 PREDICTIONS = ("predict_proba", "predict_propensity", "predict_posterior", "propensity")
-BROUGHT = ("(estimator:", "(propensity_estimator:", "(label_frequency:", "(estimators:")
-MAY_HAVE_GAPS = ("simulate_looks", "simulate_audit")  # what nobody looked at is NaN
-SHORTEST = 20  # characters of an error that says what was expected, what came and what to do
-SECONDS = 60
+USER_MODELS = ("(estimator:", "(propensity_estimator:", "(label_frequency:", "(estimators:")
+MAY_RETURN_NAN = ("simulate_looks", "simulate_audit")  # They return NaN for rows that were not examined.
+MIN_ERROR_LENGTH = 20  # A shorter text cannot say what was expected, what was found and what to do.
+MAX_SECONDS = 60
 PACKAGE = Path(scarless.__file__).parent
 
 
 class TooLong(BaseException):
-    """A call that takes longer than any call on so few rows should."""
+    """Raised in a call that takes longer than any call on few rows should."""
 
 
 @dataclass
 class Trial:
-    """The steps of one hostile call, and how they ended."""
+    """The steps of one call, and its verdict."""
 
     target: str
     arguments: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
-    verdict: str = "fine"  # "clear": a clear error; "unclear"
-    what: str = ""  # the error or warning
-    where: str = ""  # its innermost frame
+    verdict: str = "fine"  # "fine", "clear" (a clear error) or "unclear"
+    what: str = ""  # type of the error or warning
+    where: str = ""  # innermost frame of its traceback
     text: str = ""
 
     @property
     def group(self) -> tuple[str, str]:
-        """What makes two unclear outcomes the same fault."""
+        """Place and type of the error, which identify a fault."""
         return self.where, self.what
 
     def unclear(self, what: str, where: str, text: str = "") -> None:
-        """Note an unclear outcome; the first one counts."""
+        """Record an unclear outcome; only the first one of a trial is kept."""
         if self.verdict != "unclear":
             self.verdict, self.what, self.where, self.text = "unclear", what, where, text
 
     def do(self, step: str, function: Callable[[], Any]) -> Any:
-        """Take one step; return its value, or end the trial by `Ended`."""
+        """Do one step and return its value; raise `Ended` if it fails."""
         self.steps.append(step)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                with time_limit(SECONDS):
+                with time_limit(MAX_SECONDS):
                     value = function()
             except TooLong as error:
-                self.unclear(f"no end in {SECONDS} s", place(error.__traceback__), "".join(traceback.format_exc()))
+                self.unclear(f"no end in {MAX_SECONDS} s", place(error.__traceback__), "".join(traceback.format_exc()))
                 raise Ended from error
             except Exception as error:
                 self._judge_error(error)
@@ -72,21 +72,21 @@ class Trial:
         self._judge_value(step, value)
         return value
 
-    def _others(self) -> bool:
-        """Return whether the user has brought a model of scikit-learn's."""
-        return any(name in given for given in self.arguments for name in BROUGHT)
+    def _has_user_model(self) -> bool:
+        """Return whether an argument is a model of scikit-learn."""
+        return any(name in given for given in self.arguments for name in USER_MODELS)
 
     def _judge_error(self, error: Exception) -> None:
         if self.verdict == "unclear":
             return
-        if is_clear(error, others=self._others()):
+        if is_clear(error, user_model=self._has_user_model()):
             self.verdict, self.what, self.text = "clear", type(error).__name__, str(error)
         else:
             self.unclear(type(error).__name__, place(error.__traceback__), traceback.format_exc())
 
     def _judge_warnings(self, caught: list[warnings.WarningMessage]) -> None:
         for warning in caught:
-            if is_accident(warning, others=self._others()):
+            if is_accident(warning, user_model=self._has_user_model()):
                 where = short(f"{warning.filename}:{warning.lineno}")
                 self.unclear(f"{warning.category.__name__}: {warning.message}", where)
 
@@ -97,23 +97,23 @@ class Trial:
         try:
             array = np.asarray(numbers, dtype=np.float64)
         except (TypeError, ValueError):
-            return  # words, or arrays of several shapes
-        if np.isnan(array).any() and step not in MAY_HAVE_GAPS and not getattr(value, "no_interval", ""):
+            return  # The value is text, or arrays of several shapes.
+        if np.isnan(array).any() and step not in MAY_RETURN_NAN and not getattr(value, "no_interval", ""):
             self.unclear("NaN", step, repr(value))
         elif step.rpartition(".")[2] in PREDICTIONS and not ((array >= 0) & (array <= 1)).all():
             self.unclear("not in [0, 1]", step, repr(value))
 
 
 class Ended(Exception):
-    """A step of a trial has failed, clearly or not."""
+    """Raised when a step of a trial has failed, with a clear error or not."""
 
 
-def is_clear(error: Exception, *, others: bool) -> bool:
-    """Return whether an error was written for the user: by this library, or by scikit-learn's checks.
+def is_clear(error: Exception, *, user_model: bool) -> bool:
+    """Return whether an error was written for users, by this library or by scikit-learn's checks.
 
-    With ``others``, the user has brought a model of scikit-learn's, whose own errors are then for the user too.
+    With ``user_model``, an argument is a model of scikit-learn, and its errors count as clear, too.
     """
-    if not isinstance(error, CLEAR) or len(str(error)) < SHORTEST:
+    if not isinstance(error, CLEAR_ERRORS) or len(str(error)) < MIN_ERROR_LENGTH:
         return False
     innermost = last(error.__traceback__)
     if innermost is None:
@@ -122,31 +122,31 @@ def is_clear(error: Exception, *, others: bool) -> bool:
     if is_ours(path):
         return is_raise(innermost)
     checks = ("/sklearn/utils/", "/sklearn/base.py", "/sklearn/model_selection/_split.py")
-    return any(part in path for part in checks) or (others and "/sklearn/" in path)
+    return any(part in path for part in checks) or (user_model and "/sklearn/" in path)
 
 
 def is_ours(path: str) -> bool:
     """Return whether a file belongs to this library.
 
-    The folder's name does not say so: a checkout may be called scarless too, and its environment lies inside it.
+    The name of a folder is not enough: the repository may also be called scarless and contain the environment.
     """
     return Path(path).is_relative_to(PACKAGE)
 
 
 def is_raise(step: TracebackType) -> bool:
-    """Return whether a frame was left by a ``raise`` of its own, and not by something that went wrong in it."""
+    """Return whether a frame was left by its own ``raise`` statement."""
     code = step.tb_frame.f_code
     return any(i.offset == step.tb_lasti and i.opname == "RAISE_VARARGS" for i in dis.get_instructions(code))
 
 
-def is_accident(warning: warnings.WarningMessage, *, others: bool) -> bool:
-    """Return whether a warning is arithmetic gone wrong, or a use of other libraries that will break.
+def is_accident(warning: warnings.WarningMessage, *, user_model: bool) -> bool:
+    """Return whether a warning is about arithmetic, or about a deprecated use of other libraries.
 
-    With ``others``, arithmetic in scikit-learn is that of a model that the user has brought.
+    With ``user_model``, warnings about arithmetic in scikit-learn do not count.
     """
     path = warning.filename.replace("\\", "/")
     if issubclass(warning.category, RuntimeWarning):
-        return not (others and "/sklearn/" in path)
+        return not (user_model and "/sklearn/" in path)
     if issubclass(warning.category, DeprecationWarning | FutureWarning | ResourceWarning):
         return is_ours(path) and not issubclass(warning.category, DataConversionWarning)
     return False
@@ -160,7 +160,7 @@ def last(step: TracebackType | None) -> TracebackType | None:
 
 
 def place(step: TracebackType | None) -> str:
-    """Return the innermost frame within this library, and the innermost of all where that is another."""
+    """Return the innermost frame within this library, and the innermost of all if it is another one."""
     found, innermost = None, last(step)
     while step is not None:
         if is_ours(step.tb_frame.f_code.co_filename):
@@ -176,7 +176,7 @@ def _words(step: TracebackType) -> str:
 
 
 def short(path: str) -> str:
-    """Return a path from its package on."""
+    """Return a path relative to the folder of its package."""
     path = path.replace("\\", "/")
     for mark in ("/site-packages/", "/src/"):
         if mark in path:
@@ -186,7 +186,7 @@ def short(path: str) -> str:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TooLong` in this thread, which must be the main one, when the time is up; no limit on Windows."""
+    """Raise `TooLong` in the main thread when the time is up. There is no limit on Windows."""
     if not hasattr(signal, "SIGALRM"):
         yield
         return

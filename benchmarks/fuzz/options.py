@@ -1,4 +1,4 @@
-"""What each parameter of the public names may be given: a good value, and a pool of hostile ones."""
+"""Valid and unusual values for each parameter of the public names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from scarless.diagnostics import (
 
 
 def pool(values: Iterable[Any]) -> Pool:
-    """Return a pool of constants, each called as it prints."""
+    """Return a pool of constants, described by their representation."""
     return {reprlib.repr(value): lambda _, value=value: value for value in values}
 
 
@@ -169,7 +169,7 @@ COLUMNS: Pool = {
 
 
 def _lines(base: Base, *, polars: bool = False) -> Any:
-    """Return two lines for each unit of the base table."""
+    """Return the base table in long form, with two rows for each unit."""
     n, pairs = len(base.s), np.tile([0, 1], len(base.s))
     columns = {
         "unit": np.repeat(np.arange(n), 2),
@@ -208,10 +208,10 @@ def without_none(values: Pool) -> Pool:
 
 
 class Choice(NamedTuple):
-    """A good value of a parameter, None where its default is one, and hostile ones."""
+    """A valid value of a parameter, or None if its default is valid, and unusual values."""
 
     good: Maker | None
-    hostile: Pool
+    unusual: Pool
 
 
 def _sensitivity(base: Base) -> Sensitivity:
@@ -233,7 +233,7 @@ def _fitted_to_looks(base: Base) -> SAREMClassifier:
 
 
 def _members(base: Base) -> list[tuple[str, Any]]:
-    """Return one or two members that are fitted in no time."""
+    """Return one or two members that are fast to fit."""
     boosting = HistGradientBoostingClassifier(max_iter=3, max_leaf_nodes=3, random_state=0)
     both = [("logistic", None), ("boosting", boosting)]
     return [both, both[:1], both[1:]][int(base.rng.integers(3))]
@@ -248,8 +248,7 @@ def _length(X: Any) -> int:
     return shape[0] if shape else 1
 
 
-# By name, or by "name of the call.name" where one name means several things.
-FACTS: Pool = {
+KNOWN_VALUES: Pool = {
     "a prior": lambda _: ClassPrior(0.5),
     "a sure prior": lambda _: [ClassPrior(0.5)],
     "an impossible prior": lambda _: [ClassPrior(1e-9)],
@@ -269,7 +268,7 @@ BOUNDS: Pool = {**NUMBERS, **pool([(0.2, 1), (0.0, 1.0), [0.5, 0.5], (0.9, 0.1),
 
 
 def _any_labelling(base: Base) -> Labelling:
-    """Return an object that is hostile inside, in one parameter."""
+    """Return an object with an unusual value of one parameter."""
     parameters = {
         "visit_attributes": VISITS,
         "offset": ATTRIBUTES,
@@ -295,6 +294,7 @@ def _audit(b: Base) -> Any:
     return np.where((b.s == 1) & (np.arange(b.s.size) % 2 == 0), 1.0, np.nan)
 
 
+# By name of the parameter, or by "name of the call.name of the parameter" if a name has several meanings.
 CHOICES: dict[str, Choice] = {
     "X": Choice(lambda b: b.X, TABLES),
     "background": Choice(lambda b: b.X, TABLES),
@@ -330,7 +330,7 @@ CHOICES: dict[str, Choice] = {
     "label_probability": Choice(lambda b: b.f * b.e, PROBABILITIES),
     "estimator": Choice(None, CLASSIFIERS),
     "propensity_estimator": Choice(None, CLASSIFIERS),
-    "required estimator": Choice(fitted, MODELS),  # what has been fitted, and is asked about
+    "required estimator": Choice(fitted, MODELS),  # a fitted model
     "SelectionPathDisplay.from_estimator.estimator": Choice(
         lambda b: SAREMClassifierCV(Cs=[0.1, 1], cv=3, random_state=0).fit(b.X, b.s), MODELS
     ),
@@ -403,11 +403,11 @@ CHOICES: dict[str, Choice] = {
     "name": Choice(lambda b: "mushroom", {**NUMBERS, **pool(["../x", "Adult", "mushrooms", "breastcancer"])}),
     "data_home": Choice(lambda b: folder(), PLACES),
     "folder": Choice(lambda b: folder(), PLACES),
-    "download": Choice(lambda b: False, pool([False])),  # no call may reach the network
-    "n_jobs": Choice(None, pool(["a", 0, 1.5, np.nan, None, 1, [], True])),  # more would start processes
+    "download": Choice(lambda b: False, pool([False])),  # No call may access the network.
+    "n_jobs": Choice(None, pool(["a", 0, 1.5, np.nan, None, 1, [], True])),  # Larger numbers would start processes.
     "verbose": Choice(None, pool([False, 0, None, "", []])),
     "progress": Choice(lambda b: False, pool([False, None, 0, "", []])),
-    # None would give another answer each time.
+    # None would give a different result each time.
     "random_state": Choice(lambda b: 0, {**without_none(NUMBERS), **pool([[1, 2], [-1], 2**64])}),
     "SAREMClassifier.y": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
     "SAREMClassifier.s": Choice(lambda b: b.s, {**LABELS, **LOOKS}),
@@ -420,7 +420,7 @@ CHOICES: dict[str, Choice] = {
     "Labelling.offset": Choice(None, ATTRIBUTES),
     "Labelling.bounds": Choice(None, BOUNDS),
     "false_positive_rate": Choice(None, FALSE_RATES),
-    "known": Choice(lambda b: [ClassPrior(0.5, se=0.2)], {**NUMBERS, **FACTS}),
+    "known": Choice(lambda b: [ClassPrior(0.5, se=0.2)], {**NUMBERS, **KNOWN_VALUES}),
     "value": Choice(lambda b: 0.4, NUMBERS),
     "se": Choice(lambda b: 0.1, NUMBERS),
     "where": Choice(None, {**ATTRIBUTES, **pool([{0: 1.0}, {"a0": np.nan}])}),
@@ -435,18 +435,18 @@ CHOICES: dict[str, Choice] = {
     "n_rows": Choice(lambda b: 50, SMALL),
     "n_attributes": Choice(lambda b: 3, SMALL),
 }
-COUNTS = ("n_", "decimals", "window", "max_splits")  # large ones would take their time, as they should
+COUNTS = ("n_", "decimals", "window", "max_splits")  # Large values of these would take very long.
 
 
 def choice_of(call: str, parameter: Parameter) -> Choice:
-    """Return what a parameter of a public call may be given."""
+    """Return the values for a parameter of a public call."""
     name, required = parameter.name, parameter.default is Parameter.empty
     places = (f"{call}.{name}", f"{call.partition('.')[0]}.{name}", f"required {name}" if required else name, name)
     for known in places:
         if known in CHOICES:
             return CHOICES[known]
     if required:
-        raise LookupError(f"The generator knows no good value of {name!r} of {call}; add one to CHOICES.")
-    hostile = SMALL if name.startswith(COUNTS) else NUMBERS
+        raise LookupError(f"CHOICES has no valid value of the parameter {name!r} of {call}. Add one.")
+    unusual = SMALL if name.startswith(COUNTS) else NUMBERS
     words = pool([parameter.default, f"{parameter.default}"])
-    return Choice(None, {**hostile, **words})
+    return Choice(None, {**unusual, **words})

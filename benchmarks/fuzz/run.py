@@ -1,4 +1,4 @@
-"""One hostile call, or many, with nothing printed and nothing left open."""
+"""Makes calls with unusual arguments; nothing is printed, and figures are closed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 def begin() -> None:
-    """Prepare a worker: Ctrl-C is left to the parent, and a crash shows where it was."""
+    """Prepare a worker: leave Ctrl-C to the parent process, and print a traceback if it crashes."""
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def try_call(seed: int, number: int) -> Trial:
-    """Make the call of a number and judge it."""
+    """Make the call with this number and judge it."""
     target, caller = pick(seed, number)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Ended):
         target.chain(caller, target.name, target.what)
@@ -34,7 +34,7 @@ def try_call(seed: int, number: int) -> Trial:
 
 
 def try_calls(seed: int, numbers: Iterable[int]) -> tuple[Counter[str], list[tuple[int, Trial]]]:
-    """Make several calls; return how many ended in which way, and the unclear ones."""
+    """Make several calls; return the number of calls by verdict, and the unclear calls."""
     counts: Counter[str] = Counter()
     unclear = []
     for number in numbers:

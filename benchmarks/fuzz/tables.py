@@ -1,4 +1,4 @@
-"""Hostile tables of attributes."""
+"""Unusual and invalid tables of attributes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from benchmarks.fuzz.base import Base, Pool, mapped, read_only, replaced
 
 
 def frame(base: Base) -> pd.DataFrame:
-    """Return the base table with names."""
+    """Return the base table as a pandas data frame with column names."""
     return pd.DataFrame(base.X, columns=[f"a{i}" for i in range(base.X.shape[1])])
 
 
 def polars(base: Base) -> pl.DataFrame:
-    """Return the same as a frame of polars'."""
+    """Return the base table as a polars data frame."""
     return pl.DataFrame({f"a{i}": column for i, column in enumerate(base.X.T)})
 
 

@@ -1,4 +1,4 @@
-"""Every public name, and how it is called: alone, or as a chain such as ``fit`` and then all predictions."""
+"""The public names, and how each is called: alone, or in a chain such as ``fit`` and then all predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scarless.diagnostics import Sensitivity
 from scarless.labelling import LabellingMechanism
 
 MODULES = ("", ".models", ".metrics", ".labelling", ".label_frequency", ".diagnostics", ".datasets", ".raw", ".saved")
-# What calls return, types and the version: nobody makes these by hand. Their methods are called on what comes back.
+# Results, types and the version, which users do not create. Methods of results are called on what calls return.
 NOT_CALLED = {
     "__version__",
     "Assumption",
@@ -32,7 +32,7 @@ NOT_CALLED = {
     "Calibration",
     "ClassPriorProfile",
     "ClassPriorWarning",
-    "ColumnRoles",  # says what `analyse` is to do with columns
+    "ColumnRoles",  # options of `analyse`
     "Cost",
     "DatasetFileError",
     "Display",
@@ -57,21 +57,21 @@ NOT_CALLED = {
     "StandardErrors",
     "Summary",
     "TippingPoint",
-    "analyse",  # tests/cli/test_tables.py has hostile tables
-    "load",  # files: tests/saved/test_files.py has hostile ones
+    "analyse",  # tested with unusual tables in tests/cli/test_tables.py
+    "load",  # tested with invalid files in tests/saved/test_files.py
     "save",
-    "save_onnx",  # tests/saved/ has what is refused
+    "save_onnx",  # tested in tests/saved/
     "to_onnx",
     "YieldCurve",
 }
-BOUNDS = ("accuracy", "f1", "precision", "recall", "roc_auc", "ranks")  # what may be asked of bounds
+BOUNDS = ("accuracy", "f1", "precision", "recall", "roc_auc", "ranks")  # methods of bounds that are called
 SENSITIVITY = ("at", "curve", "decision_gammas", "tipping_point", "within")
-NOT_ASKED = ("_", "get_", "set_", "fit", "from_", "index", "count", "columns_of")  # of what comes back
-RATES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are hostile
-# Parameters whose default would take long, reach the network or leave the propensity out.
+NOT_CALLED_PREFIXES = ("_", "get_", "set_", "fit", "from_", "index", "count", "columns_of")  # of methods of results
+UNUSUAL_SHARES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are unusual
+# Parameters whose default would take long, access the network or leave out the propensity.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
 NO_DEFAULT |= {"n_simulations", "random_state", "estimators"}
-SAID = (ClassPrior, PseudoObservations, LabelFrequency, Labelling)  # what users say, as objects
+USER_OBJECTS = (ClassPrior, PseudoObservations, LabelFrequency, Labelling)
 FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity", "audit")
 
 
@@ -82,12 +82,12 @@ class Caller:
     base: Base
     trial: Trial
     rate: float
-    kept: dict[str, Any] = field(default_factory=dict)  # what `fit` was given, for the calls that follow
+    kept: dict[str, Any] = field(default_factory=dict)  # arguments of `fit`, for the calls that follow
 
     def arguments(self, call: str, function: Callable[..., Any], *, keep: bool = False) -> dict[str, Any]:
-        """Return arguments by name, some of them hostile."""
+        """Return arguments by name, some of them unusual."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the models that are made to be given
+            warnings.simplefilter("ignore")  # Some arguments are models, which are fitted here.
             given = self._drawn(call, function, keep=keep)
         if keep:
             self.kept = {name: value for name, value in given.items() if name in FIT_ARGUMENTS}
@@ -108,7 +108,7 @@ class Caller:
         if not keep and parameter.name in self.kept and rng.random() < 0.85:
             return self.kept[parameter.name]
         if rng.random() < self.rate:
-            words, value = draw(choice.hostile, self.base)
+            words, value = draw(choice.unusual, self.base)
             self.trial.arguments.append(f"{call}({parameter.name}: {words})")
             return value
         optional = parameter.default is not inspect.Parameter.empty
@@ -121,7 +121,7 @@ class Caller:
         return self.trial.do(name, partial(function, **self.arguments(name, function, keep=keep)))
 
     def explore(self, name: str, value: Any) -> None:
-        """Print what came back, and call every method of it that needs no argument."""
+        """Represent a result as text, and call all its properties and methods that need no argument."""
         if not type(value).__module__.startswith("scarless"):
             return
         self.trial.do(f"repr({name})", lambda: (repr(value), str(value)))
@@ -134,26 +134,28 @@ class Caller:
 
 def public_methods(value: Any) -> list[str]:
     """Return the names of an object's own methods."""
-    names = [name for name in dir(type(value)) if not name.startswith(NOT_ASKED)]
+    names = [name for name in dir(type(value)) if not name.startswith(NOT_CALLED_PREFIXES)]
     return [name for name in names if inspect.isroutine(inspect.getattr_static(type(value), name))]
 
 
 def estimator(caller: Caller, name: str, cls: type) -> None:
-    """Make a model, fit it, and ask it everything that it can be asked."""
+    """Make a model, fit it, and call all its methods."""
     model = caller.call(name, cls)
     caller.call(f"{name}.fit", model.fit, keep=True)
     caller.trial.do(f"repr({name})", lambda: (repr(model), str(model)))
     for attribute in ("class_prior_", "label_frequency_", "standard_error_", "interval_"):
         caller.trial.do(f"{name}.{attribute}", lambda attribute=attribute: getattr(model, attribute, None))
-    for method in [m for m in dir(model) if not m.startswith(NOT_ASKED) and callable(getattr(model, m, None))]:
+    for method in [
+        m for m in dir(model) if not m.startswith(NOT_CALLED_PREFIXES) and callable(getattr(model, m, None))
+    ]:
         if not isinstance(getattr(model, method), type) and not method.endswith("_"):
-            with contextlib.suppress(Ended):  # the next method is asked all the same
+            with contextlib.suppress(Ended):  # Call the next method even if this one fails.
                 answer = caller.call(f"{name}.{method}", getattr(model, method))
                 caller.explore(f"{name}.{method}", answer)
 
 
 def mechanism(caller: Caller, name: str, cls: type) -> None:
-    """Make a labelling mechanism and ask it for propensities."""
+    """Make a labelling mechanism and compute propensities."""
     made = caller.call(name, cls)
     caller.trial.do(f"repr({name})", lambda: (repr(made), made.assumption))
     caller.call(f"{name}.propensity", made.propensity)
@@ -168,12 +170,12 @@ def scorer(caller: Caller, name: str, cls: type) -> None:
 
 
 def alone(caller: Caller, name: str, function: Callable[..., Any]) -> None:
-    """Call a function, and look at what it returns."""
+    """Call a function, and explore its result."""
     caller.explore(name, caller.call(name, function))
 
 
 def sensitivity(caller: Caller, name: str, cls: type) -> None:
-    """Ask how wrong the propensities may be."""
+    """Make a sensitivity analysis, and call some of its methods."""
     made = caller.call(name, cls)
     for method in SENSITIVITY:
         if caller.base.rng.random() < 0.4:
@@ -181,14 +183,14 @@ def sensitivity(caller: Caller, name: str, cls: type) -> None:
 
 
 def bounds(caller: Caller, name: str, method: str) -> None:
-    """Ask bounds for a score of decisions."""
+    """Compute bounds of a score of decisions."""
     base = caller.base
     made = Sensitivity(base.f * base.e, base.e).at(1.5)
     caller.explore(f"{name}.{method}", caller.call(f"{name}.{method}", getattr(made, method)))
 
 
 class Target(NamedTuple):
-    """A public name, how it is called, and how often."""
+    """A public name, how it is called, and its weight in the random choice."""
 
     name: str
     chain: Callable[[Caller, str, Any], None]
@@ -198,7 +200,7 @@ class Target(NamedTuple):
 
 @cache
 def targets() -> tuple[Target, ...]:
-    """Return everything public that can be called."""
+    """Return all public names that can be called."""
     found: dict[str, Target] = {}
     for part in MODULES:
         module = importlib.import_module(f"scarless{part}")
@@ -223,17 +225,17 @@ def _targets_of(name: str, what: Any) -> list[Target]:
         return [Target(name, sensitivity, what, 2.0), *made]
     if hasattr(what, "evaluate"):
         return [Target(name, scorer, what, 2.0)]
-    made += [Target(name, alone, what, 0.5)] if what in SAID else []
+    made += [Target(name, alone, what, 0.5)] if what in USER_OBJECTS else []
     if made:
         return made
-    raise LookupError(f"The generator does not know how to call {name}; say so in NOT_CALLED, or write a chain for it.")
+    raise LookupError(f"There is no rule to call {name}. Add it to NOT_CALLED, or write a chain for it.")
 
 
 def pick(seed: int, number: int) -> tuple[Target, Caller]:
-    """Return the call of a number; the same seed and number always give the same call."""
+    """Return the call with this number; the same seed and number always give the same call."""
     rng = np.random.default_rng([seed, number])
     known = targets()
     weights = np.array([target.weight for target in known])
     target = known[int(rng.choice(len(known), p=weights / weights.sum()))]
-    rate = RATES[int(rng.integers(len(RATES)))]
+    rate = UNUSUAL_SHARES[int(rng.integers(len(UNUSUAL_SHARES)))]
     return target, Caller(make_base(rng), Trial(target.name), rate)

@@ -1,4 +1,4 @@
-"""Hostile vectors: one value per row, as labels, classes, probabilities, propensities or weights."""
+"""Unusual and invalid vectors with one value for each row: labels, probabilities, propensities and weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = Callable[[Base], np.ndarray]
 
 
 def forms(of: Values) -> Pool:
-    """Return a good vector in every form that it may or may not come in."""
+    """Return a valid vector in many forms, some of which are not accepted."""
     return {**_shapes(of), **_types(of), **_frames(of)}
 
 

@@ -1,16 +1,16 @@
 """
-What a label is: SCAR, SAR, and no label
-========================================
+What does a label mean? No bias, SCAR and SAR
+=============================================
 
-A label says two things at once: the row is positive, *and* somebody looked. Who looks, and at whom, is the whole
-trouble. Simulated data: the same 600 people three times over. Only the labelling differs.
+A labelled row is positive, *and* someone recorded it. The bias comes from who is checked. Simulated data: the same 600
+people in three figures. Only the labelling differs.
 
-**Lesson.** The classes are the same in all three pictures. A classifier that takes unlabelled people for healthy ones
-draws its line by who was looked at.
+**Lesson.** The classes are the same in all three figures. A classifier that treats unlabelled people as healthy learns
+who was checked.
 """
 
 # %%
-# Two measurements. Illness depends on blood sugar alone; how often somebody sees a doctor does not bear on it.
+# There are two measurements. Illness depends on blood sugar alone, and not on the number of visits to a doctor.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -22,12 +22,12 @@ X = rng.normal(size=(600, 2))
 ill = rng.random(600) < 1 / (1 + np.exp(-3 * X[:, 0]))
 
 # %%
-# Three ways to come by a label: everyone is looked at; four in ten of the ill, whoever they are (SCAR: selected
-# completely at random); mostly those who see a doctor often (SAR: selected at random *given attributes*).
+# There are three labelling mechanisms: everyone is checked; a random 40% of the ill are labelled (SCAR: selected
+# completely at random); mostly people who often see a doctor are labelled (SAR: selected at random *given attributes*).
 labels = {
-    "everyone is looked at": ill,
-    "SCAR: 4 in 10, whoever they are": simulate_labels(ill, SCAR(0.4).propensity(X), random_state=0),
-    "SAR: those who see doctors": simulate_labels(ill, LogisticSAR([1], [2.5], -0.6).propensity(X), random_state=0),
+    "everyone is checked": ill,
+    "SCAR: a random 40%": simulate_labels(ill, SCAR(0.4).propensity(X), random_state=0),
+    "SAR: people who see doctors": simulate_labels(ill, LogisticSAR([1], [2.5], -0.6).propensity(X), random_state=0),
 }
 figure, panels = plt.subplots(1, 3, figsize=(11, 4), sharey=True, layout="constrained")
 for axes, (title, given) in zip(panels, labels.items(), strict=True):
@@ -41,13 +41,13 @@ for axes, (title, given) in zip(panels, labels.items(), strict=True):
     model = NaiveClassifier().fit(X, s)
     a, (b, c) = model.intercept_[0], model.coef_[0]
     x = np.linspace(-3.2, 3.2, 2)
-    level = np.log(s.mean() / (1 - s.mean()))  # the line is where the score passes the share of labels
-    axes.plot(x, (level - a - b * x) / (c if abs(c) > 1e-9 else 1e-9), "k--", lw=1.2, label="naive line")
+    threshold = np.log(s.mean() / (1 - s.mean()))  # the logit of the share of labelled rows
+    axes.plot(x, (threshold - a - b * x) / (c if abs(c) > 1e-9 else 1e-9), "k--", lw=1.2, label="naive boundary")
     axes.set(xlim=(-3.2, 3.2), ylim=(-3.2, 3.2), xlabel="blood sugar", title=title)
 panels[0].set_ylabel("visits to doctors")
 figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 
 # %%
-# Left and middle: the line stands upright, as the classes do. Under SCAR the naive scores are too low, but their
-# *order* is right. Right: the line leans. Ill people who see no doctor are now on the healthy side, and no threshold
-# mends that.
+# Left and middle: the boundary is vertical, like the boundary of the classes. Under SCAR the naive probabilities are
+# too low, but their *ranking* is right. Right: the boundary is tilted. Ill people who see no doctor are now on the
+# healthy side, and no other threshold corrects that.

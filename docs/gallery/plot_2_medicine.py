@@ -1,18 +1,18 @@
 """
-Medicine: tumours that were found because they were large
-=========================================================
+Medicine: large tumours are diagnosed more often
+================================================
 
-A large tumour is felt and gets diagnosed; a small one often is not. Measurements and diagnoses are real:
-scikit-learn's breast cancer table, 569 tumours. Who has a diagnosis *on record* is simulated, by size.
+A large tumour is felt and diagnosed; a small one often is not. Measurements and diagnoses are real: the breast cancer
+table of scikit-learn, with 569 tumours. Which diagnoses are *on record* is simulated, and depends on the size.
 
-**Lesson.** A model that takes "no diagnosis" for "benign" believes in half as many malignant tumours as there are.
-Name what drove the diagnoses, and the number comes out about right. The list of patients to call in gets better too,
-by a little: these classes are so well apart that even a naive order is good.
+**Lesson.** A model that treats "no diagnosis" as "benign" estimates half the true number of malignant tumours. If you
+name the attribute that drives the diagnoses, the estimate is about right. The ranking of the patients improves
+slightly: these classes are so well separated that even the naive ranking is good.
 """
 
 # %%
-# Malignant tumours are on record with a propensity that depends on their mean radius: about 1 in 10 at the average
-# size of all tumours, 9 in 10 two standard deviations above.
+# The propensity of a malignant tumour depends on its mean radius: about 10% at the mean of all tumours, and about 90%
+# at two standard deviations above the mean.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -27,7 +27,7 @@ malignant = (data.target == 0).to_numpy()
 e = LogisticSAR(["mean radius"], [2.0], -2.0).propensity(table)
 
 # %%
-# Ten labellings. Each time, both models rank the patients without a diagnosis.
+# Labels are simulated ten times. Each time, both models rank the patients without a diagnosis.
 found = {"naive": [], "SAR": []}
 priors = {"naive": [], "SAR": []}
 for seed in range(10):
@@ -42,8 +42,8 @@ for seed in range(10):
         priors[name].append(model.class_prior_)
 
 # %%
-# Left: how many of the missed tumours are found, as one calls in one patient after another. Right: how many malignant
-# tumours each model believes there are.
+# Left: the share of missed tumours that are found, by the number of patients who are called in for a check. Right: each
+# model's estimate of the share of malignant tumours.
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), width_ratios=[1.5, 1], layout="constrained")
 colours = {"naive": "#8a8a8a", "SAR": "#1f6fb4"}
 calls = np.arange(1, 151)
@@ -56,11 +56,11 @@ for row, (name, values) in enumerate(priors.items()):
     right.plot(values, np.full(10, row), "o", color=colours[name], alpha=0.6)
 right.axvline(malignant.mean(), color="#c8500a", ls="--")
 right.text(malignant.mean(), -0.42, " true", color="#c8500a")
-right.set(yticks=[0, 1], yticklabels=list(priors), xlim=(0, 0.6), ylim=(1.5, -0.6), xlabel="share believed malignant")
+right.set(yticks=[0, 1], yticklabels=list(priors), xlim=(0, 0.6), ylim=(1.5, -0.6), xlabel="estimated malignant")
 
 # %%
-# In numbers, after 100 calls:
+# After 100 calls:
 for name, curves in found.items():
     at_100 = np.mean([curve[99] for curve in curves])
-    print(f"{name:6} finds {at_100:.0%} of the missed tumours, believes in {np.mean(priors[name]):.0%} malignant")
+    print(f"{name:6} finds {at_100:.0%} of the missed tumours, estimates {np.mean(priors[name]):.0%} malignant")
 print(f"true share of malignant tumours: {malignant.mean():.0%}")

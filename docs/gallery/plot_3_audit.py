@@ -2,11 +2,12 @@
 Audit: fraud is found where auditors look
 =========================================
 
-Auditors open large invoices, and those of one branch. Fraud that they find is a label; nothing is known of the rest.
-Simulated data: 8,000 invoices. Fraud goes with round amounts, new suppliers and haste, and with small sums.
+Auditors check large invoices, and the invoices of one branch. A fraud that they find is labelled; nothing is known
+about the other invoices. Simulated data: 8,000 invoices. Fraud is more likely for round amounts, new suppliers, haste
+and small amounts.
 
-**Lesson.** A naive model learns to be an auditor: it points at large invoices of the branch that is audited anyway. A
-model of both steps points at fraud.
+**Lesson.** The naive model imitates the auditors: it selects large invoices of the branch that is audited anyway. A
+model of both steps selects frauds.
 """
 
 # %%
@@ -35,8 +36,8 @@ s = simulate_labels(fraud, audits.propensity(table), random_state=0)
 print(f"{fraud.sum()} frauds, {s.sum()} of them found")
 
 # %%
-# The amount drives both: frauds are small, audits go for large sums. So it is named, and the classifier sees it too.
-# That the branch bears on audits only is known, and said.
+# The amount drives both the fraud and the audits, so it is a propensity attribute and the classifier sees it too. The
+# branch drives only the audits, so it is left out of the classification attributes.
 naive = NaiveClassifier().fit(table, s)
 sar = SAREMClassifier(
     propensity_attributes=["log amount", "audited branch"],
@@ -45,7 +46,7 @@ sar = SAREMClassifier(
 print(f"share of fraud: true {fraud.mean():.1%}, naive {naive.class_prior_:.1%}, SAR {sar.class_prior_:.1%}")
 
 # %%
-# The next 400 audits, by either model, among the invoices without a finding.
+# Each model chooses the next 400 audits among the unlabelled invoices.
 waiting = s == 0
 scores = {"naive": naive.predict_proba(table)[:, 1], "SAR": sar.predict_posterior(table, s)}
 chosen = {name: np.flatnonzero(waiting)[np.argsort(-score[waiting])[:400]] for name, score in scores.items()}
@@ -63,10 +64,10 @@ hits = {name: fraud[rows].mean() for name, rows in chosen.items()}
 hits = {"at random": fraud[waiting].mean(), **hits}
 bars = right.barh(list(hits), list(hits.values()), color=["#cccccc", "#8a8a8a", "#1f6fb4"])
 right.bar_label(bars, [f"{value:.0%}" for value in hits.values()], padding=4)
-right.set(xlabel="of 400 audits, frauds", xlim=(0, 1))
+right.set(xlabel="share of frauds in 400 audits", xlim=(0, 1))
 right.invert_yaxis()
 
 # %%
-# What the models say of the amount: the sign differs.
+# The two models disagree about the sign of the coefficient of the amount.
 amount = table.columns.get_loc("log amount")
 print(f"coefficient of the amount: true -0.7, naive {naive.coef_[0, amount]:+.1f}, SAR {sar.coef_[0, amount]:+.1f}")

@@ -2,11 +2,11 @@
 Ecology: a bird that was not seen may be there
 ==============================================
 
-A site is visited once. A bird that is seen is there; one that is not seen may be there and hide. Simulated data:
-3,000 sites. Occupancy depends on altitude and forest, detection on wind and on how long the observer stays.
+A site is visited once. A bird that is seen is present; a bird that is not seen may be present and hidden. Simulated
+data: 3,000 sites. Occupancy depends on altitude and forest, detection on wind and on the effort of the observer.
 
-**Lesson.** The map of sightings is a map of birds times a map of observers. Here observers stay longer in the
-valleys, and the naive curve says that the bird does too.
+**Lesson.** The map of sightings is the product of a map of birds and a map of observers. Here observers stay longer in
+the valleys, so the naive curve places the bird there.
 """
 
 # %%
@@ -34,7 +34,7 @@ detection = LogisticSAR(["wind", "effort"], [-0.8, 1.4], -0.3).propensity(sites)
 seen = simulate_labels(occupied, detection, random_state=0)
 
 # %%
-# In unmarked's words: ``occu(~ wind + effort ~ altitude + forest)``, with one visit.
+# In R's unmarked, this is ``occu(~ wind + effort ~ altitude + forest)`` with one visit.
 model = SAREMClassifier(
     propensity_attributes=["wind", "effort"], classification_attributes=["altitude", "forest"], C=10, propensity_C=10
 ).fit(sites, seen)
@@ -43,7 +43,8 @@ print(f"occupied {occupied.mean():.0%}, seen {seen.mean():.0%}, estimated {model
 print(identifiability_report(model).verdict)
 
 # %%
-# Occupancy along the slope, in average forest, with a 95% interval.
+# Left: occupancy by altitude, in average forest, with a 95% confidence interval. Right: estimated and true detection
+# probabilities.
 slope = pd.DataFrame({"altitude": np.linspace(-1.7, 1.7, 60), "forest": 0.0, "wind": 0.0, "effort": 0.0})
 low, high = np.transpose(model.predict_proba_interval(slope))
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
@@ -56,4 +57,4 @@ left.set(xlabel="altitude (standardised)", ylabel="occupied", ylim=(0, 1))
 left.legend(frameon=False, loc="upper left")
 right.plot(detection, model.predict_propensity(sites), ".", ms=2, color="#1f6fb4", alpha=0.4)
 right.plot([0, 1], [0, 1], color="#c8500a", ls="--")
-right.set(xlabel="true detection probability", ylabel="learned")
+right.set(xlabel="true detection probability", ylabel="estimated")

@@ -1,12 +1,12 @@
 """
-Clicks: what stands at the top is clicked
-=========================================
+Clicks: items at the top are clicked more often
+===============================================
 
-A click says that an item is relevant *and* that it was looked at. Few people look below the third place. Simulated
-data: 2,500 result pages of ten places. The old ranking put items of high popularity first.
+A click means that an item is relevant *and* that it was seen. Few people look below the third position. Simulated data:
+2,500 result pages with ten positions. The old ranking put popular items first.
 
-**Lesson.** Give the place to the propensity, one column for each place. Relevance is then learned as if every place
-were looked at, and how often each place is looked at comes along.
+**Lesson.** Use the position as propensity attribute, with one column for each position. The model then estimates the
+relevance as if every position were seen, and also how often each position is seen.
 """
 
 # %%
@@ -29,7 +29,7 @@ examined = 0.95 * place**-0.9
 clicked = simulate_labels(relevant, examined, random_state=0)
 
 # %%
-# One column for each place but the first, so that any curve of attention can be learned.
+# There is one column for each position except the first, so the model can fit any curve of attention.
 shown = pd.get_dummies(place, prefix="place", dtype=float).iloc[:, 1:]
 table = pd.concat([pd.DataFrame({"match": match, "popularity": popularity}), shown], axis=1)
 features = ["match", "popularity"]
@@ -37,7 +37,7 @@ model = SAREMClassifier(propensity_attributes="place", classification_attributes
 naive = NaiveClassifier().fit(table[features], clicked)
 
 # %%
-# Popularity hardly matters to relevance (true coefficient 0.2). It decided the place, and so the clicks.
+# Popularity hardly affects the relevance (true coefficient 0.2). It determined the position, and so the clicks.
 for name, coefficients in {"naive": naive.coef_[0], "with places": model.coef_[0]}.items():
     print(f"{name:12} match {coefficients[0]:.2f} (true 1.50), popularity {coefficients[1]:.2f} (true 0.20)")
 
@@ -45,8 +45,8 @@ for name, coefficients in {"naive": naive.coef_[0], "with places": model.coef_[0
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 first = np.arange(places)
 left.plot(place[:places], examined[:places], "d--", color="#c8500a", label="true")
-left.plot(place[:places], model.predict_propensity(table.iloc[first]), "o-", color="#1f6fb4", label="learned")
-left.set(xlabel="place on the page", ylabel="looked at", ylim=(0, 1.02), xticks=range(1, 11))
+left.plot(place[:places], model.predict_propensity(table.iloc[first]), "o-", color="#1f6fb4", label="estimated")
+left.set(xlabel="position on the page", ylabel="probability of being seen", ylim=(0, 1.02), xticks=range(1, 11))
 left.legend(frameon=False)
 guesses = {"naive": naive.predict_proba(table[features])[:, 1], "with places": model.predict_proba(table)[:, 1]}
 edges = np.quantile(relevance, np.linspace(0, 1, 21))
@@ -59,5 +59,5 @@ right.set(xlabel="true relevance", ylabel="estimated", xlim=(0, 1), ylim=(0, 1))
 right.legend(frameon=False)
 
 # %%
-# The curve of attention is a little low at the first place, and relevance a little high for it: labels tell the
-# product best.
+# The estimated attention is slightly too low at the first position, and the relevance slightly too high: the labels
+# determine the product best.

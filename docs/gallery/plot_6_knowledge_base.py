@@ -1,12 +1,12 @@
 """
-Knowledge bases: facts that nobody wrote down
-=============================================
+Knowledge bases: facts that nobody recorded
+===========================================
 
-A knowledge base lists the prizes of a person, if somebody wrote them down. In some languages editors are many, in
-others few. Simulated data: 6,000 people in five languages; how complete each language is, is unknown.
+A knowledge base lists the prizes of a person, if someone recorded them. Some languages have many editors, others few.
+Simulated data: 6,000 people in five languages. The completeness of each language is unknown.
 
-**Lesson.** Within one language labels are as good as random, between languages they are not. Then one label frequency
-for each group is enough, and it says how complete each language is.
+**Lesson.** Within one language, labels are a random share of the prizes; between languages, this share differs. One
+label frequency for each language is then enough, and shows how complete the records of each language are.
 """
 
 # %%
@@ -51,9 +51,9 @@ right.set(xticks=x, xticklabels=list(complete), xlabel="language", ylabel="share
 right.legend(frameon=False)
 
 # %%
-# The naive model takes missing editors for missing prizes. In language E, with few labels, the estimate is too low,
-# and the share of prizes too high. The method needs people of whom it is plain that they must have a prize; where
-# classes overlap everywhere, all such estimates are too low.
+# The naive model mistakes missing editors for missing prizes. In language E, with few labels, the estimated label
+# frequency is too low, and the share of prizes too high. The method needs people who certainly have a prize. If the
+# classes overlap everywhere, all such estimates of the label frequency are too low.
 #
-# How much that matters: this example was first drawn with half these coefficients (1.2, 1.5 and 2.5), so that classes
-# overlap more. Then 49% were estimated to have a prize, where 38% have one.
+# With half these coefficients (1.2, 1.5 and 2.5), the classes overlap more. The estimate is then 49% with a prize
+# instead of the true 38%.

@@ -2,15 +2,15 @@
 Text: labels from one desk
 ==========================
 
-Editors mark articles about climate. Those of the science desk mark nearly all of theirs, the others hardly any.
-Simulated data: a made-up corpus of 3,000 short articles, since no real one comes without a download.
+Editors mark articles about climate. The science desk marks nearly all of its articles, the other desks hardly any.
+Simulated data: a corpus of 3,000 short artificial articles, because real ones need a download.
 
-**Lesson.** A naive classifier of words learns the words of the science desk. Give the desk to the propensity and the
-words to the classifier, and it learns the words of the topic.
+**Lesson.** A naive classifier learns the words of the science desk. If the desk is the propensity attribute and the
+words are the classification attributes, the model learns the words of the topic.
 """
 
 # %%
-# An article has words of its desk, words of its topic if it is about climate, and filler.
+# An article consists of words of its desk, words of the topic if it is about climate, and filler words.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import sparse
@@ -32,7 +32,7 @@ about = rng.random(n) < 0.3
 
 
 def write(desk_name, on_topic):
-    """Return one article: words in no order."""
+    """Return the words of one article, in arbitrary order."""
     words = [*rng.choice(filler, 12), *rng.choice(desks[desk_name], rng.poisson(3))]
     return " ".join([*words, *rng.choice(topic, rng.poisson(1.6) if on_topic else rng.poisson(0.3))])
 
@@ -42,7 +42,7 @@ marked = about & (rng.random(n) < np.where(desk == "science", 0.85, 0.12))
 print(articles[0][:70], "...")
 
 # %%
-# Words are sparse columns. The desk is one more column, the last, and the only one that the propensity sees.
+# The words are sparse columns. The desk is the last column, and the only propensity attribute.
 vectoriser = CountVectorizer(binary=True)
 words = vectoriser.fit_transform(articles).astype(float)
 X = sparse.csr_array(sparse.hstack([words, sparse.csr_array((desk == "science").astype(float)[:, None])]))
@@ -71,7 +71,7 @@ panels[1].legend(
 )  # fmt: skip
 
 # %%
-# Of the first 200 articles that nobody marked, how many are about climate?
+# How many of the 200 highest-ranked unmarked articles are about climate?
 waiting = ~marked
 for name, scores in {
     "naive": naive.predict_proba(words)[:, 1],
@@ -80,6 +80,6 @@ for name, scores in {
     print(f"{name:11} {about[waiting][np.argsort(-scores[waiting])[:200]].mean():.0%}")
 
 # %%
-# Where the topic is plain, the desk does less harm. This example was first drawn with more words of the topic (2.5 an
-# article in place of 1.6, and 0.15 in place of 0.3 elsewhere): of the first 200 unmarked articles of the *other* desks,
-# both lists then had 98% about climate.
+# If the topic is clear, the desk does less harm. With more words of the topic (2.5 per article instead of 1.6, and 0.15
+# instead of 0.3 in other articles), 98% of the 200 highest-ranked unmarked articles of the *other* desks are about
+# climate, in both rankings.

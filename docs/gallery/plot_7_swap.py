@@ -1,13 +1,13 @@
 """
-Failure: the two models swap
-============================
+Failure: the two models are swapped
+===================================
 
-Labels show a product: "is positive" times "is looked at". A product does not know the order of its factors. Simulated
-data, both models logistic, on different attributes.
+Labels show a product: "is positive" times "is labelled if positive". The order of the factors does not matter.
+Simulated data, with two logistic models on different attributes.
 
-**Lesson.** If both models may use all attributes, nothing says which of them is the class, and the fit may return
-them the wrong way round. It fits the labels just as well. **Way out:** name the propensity attributes, and keep those
-out of the classifier of which you know that they say nothing of the class.
+**Lesson.** If both models may use all attributes, the labels do not show which of them is the class, and the fit may
+return them swapped. The likelihood is the same. **Remedy:** name the propensity attributes, and remove those that do
+not affect the class from the classification attributes.
 """
 
 # %%
@@ -27,7 +27,7 @@ mechanism = LogisticSAR(["visits", "distance"], [1.5, -1.0], -0.8)
 s = simulate_labels(ill, mechanism.propensity(table), random_state=0)
 
 # %%
-# Once with all attributes in both models, once with names. The report on the first says what is wrong.
+# The first fit has all attributes in both models. Its report shows the problem.
 nameless = SAREMClassifier(propensity_attributes="all").fit(table, s)
 print(identifiability_report(nameless))
 
@@ -53,7 +53,7 @@ panels[0].invert_yaxis()
 panels[0].legend(frameon=False, loc="lower right")
 
 # %%
-# Both explain the labels about equally well. Only one finds the ill.
+# Both fits explain the labels about equally well. Only one finds the ill.
 for name, model in {"all attributes in both": nameless, "named": named}.items():
     auc = roc_auc_score(ill, model.predict_proba(table)[:, 1])
     print(f"{name:24} log-likelihood per row {model.score(table, s):.4f}   ROC-AUC for the ill {auc:.2f}")

@@ -2,12 +2,12 @@
 Failure: the wrong propensity attribute
 =======================================
 
-Labels depend on visits and on income. What if one is forgotten, or another is named in its place? Simulated data,
-five repetitions of 5,000 rows.
+Labels depend on visits and on income. What happens if one of them is missing, or another attribute is named instead?
+Simulated data, five repetitions of 5,000 rows.
 
-**Lesson.** One too many costs little. One missing is paid by the classifier, which must explain the labels by what it
-sees. **Way out:** compare fits with and without the doubtful one, test what you left out, and where it matters, audit
-a few rows.
+**Lesson.** One attribute too many costs little. If one is missing, the classifier attributes its effect to the columns
+that it sees. **Remedy:** compare fits with and without the doubtful attribute, test the attributes that you
+left out, and audit some rows if the result matters.
 """
 
 # %%
@@ -28,17 +28,17 @@ mechanism = LogisticSAR(["visits", "income"], [1.5, 1.5], -0.5)
 
 
 def draw(seed):
-    """Return a table, the true probability of illness, who is ill and who is diagnosed."""
+    """Return a table, the true probability of illness, the class and the label of each row."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(rng.normal(size=(5000, 5)), columns=["sugar", "weight", "visits", "income", "height"])
-    table["sugar"] = 0.8 * table["sugar"] + 0.6 * table["income"]  # income goes along with a cause
+    table["sugar"] = 0.8 * table["sugar"] + 0.6 * table["income"]  # income is correlated with a cause
     f = 1 / (1 + np.exp(0.5 - 2 * table["sugar"] - table["weight"]))
     ill = rng.random(5000) < f
     return table, f, ill, simulate_labels(ill, mechanism.propensity(table), random_state=seed)
 
 
 # %%
-# The classifier never sees visits or height; it sees sugar and weight.
+# The classifier sees only sugar and weight.
 errors, priors, likelihoods = ({name: [] for name in choices} for _ in range(3))
 truth = []
 for seed in range(5):
@@ -54,7 +54,7 @@ for seed in range(5):
 
 # %%
 figure, panels = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True, layout="constrained")
-titles = ["error of the class probability", "share believed ill", "log-likelihood of labels, per row"]
+titles = ["error of the class probability", "estimated share of ill people", "log-likelihood per row"]
 for axes, values, title in zip(panels, (errors, priors, likelihoods), titles, strict=True):
     for row, name in enumerate(choices):
         right = name.startswith("both")
@@ -64,8 +64,8 @@ panels[1].axvline(np.mean(truth), color="k", ls="--", lw=1)
 panels[0].invert_yaxis()
 
 # %%
-# The right panel can be drawn without knowing any class: labels speak against the wrong names. That is the way out as
-# long as the right column is in the table. If it is not, nothing in the labels tells.
+# The right panel needs no true classes: the likelihood is lower with the wrong attributes. This reveals the error as
+# long as the right column is in the table. If it is not, the labels do not show it.
 print(f"truly ill: {np.mean(truth):.2f}")
 for name in choices:
-    print(f"{name:18} error {np.mean(errors[name]):.3f}   believed ill {np.mean(priors[name]):.2f}")
+    print(f"{name:18} error {np.mean(errors[name]):.3f}   estimated ill {np.mean(priors[name]):.2f}")

@@ -2,12 +2,12 @@
 Failure: the collapse to "every positive is labelled"
 =====================================================
 
-A classifier that can learn labels by heart will: it calls labelled rows positive and all others negative. The
-propensity then goes towards 1, and nothing is left to find. Simulated data: positives sit inside a ring, and no line
-parts them.
+A flexible classifier can memorise the labels: it classifies labelled rows as positive and all others as negative. The
+propensity then approaches 1, and no positives are left to find. Simulated data: positives lie inside a circle, so no
+line separates the classes.
 
-**Lesson.** Never let a flexible classifier be judged by labels that it has seen. **Way out:** folds, as
-`SAREMClassifier` has them (``cv=5``): each row is judged by models that have not seen its label.
+**Lesson.** Never evaluate a flexible classifier on labels that it was fitted to. **Remedy:** cross-fitting, as in
+`SAREMClassifier` with ``cv=5``: each row is predicted by models that were not fitted to its label.
 """
 
 # %%
@@ -26,7 +26,7 @@ e = LogisticSAR([2], [1.2]).propensity(X)
 s = simulate_labels(y, e, random_state=0)
 
 # %%
-# The same boosting twice: by plain EM, as one would write it down, and cross-fitted.
+# The same boosting is fitted twice: by plain EM, and cross-fitted.
 boosting = HistGradientBoostingClassifier(random_state=0)
 seen = {"propensity_attributes": [2], "classification_attributes": [0, 1]}
 fits = {
@@ -48,7 +48,7 @@ new[:, 0] = np.linspace(0, 3, 200)
 right.plot(new[:, 0], 1 / (1 + np.exp(4 * (new[:, 0] - 1.2))), "--", color="#c8500a", label="true")
 for name, model in fits.items():
     right.plot(new[:, 0], model.predict_proba(new)[:, 1], lw=1.6, color=colours[name], label=name)
-right.set(xlabel="distance from the middle, along one axis", ylabel="probability of the class", ylim=(0, 1.03))
+right.set(xlabel="distance from the centre, along one axis", ylabel="class probability", ylim=(0, 1.03))
 
 # %%
 print(f"share of positives: true {y.mean():.2f}, labelled {s.mean():.2f}")

@@ -2,15 +2,16 @@
 Ecology: a species seen on two of four visits
 =============================================
 
-Four visits to each of 400 ponds; a frog is there or it is not, and a visit may miss it. Simulated, so that we know
-where the frogs are. Field data come as one line per visit, with the hour of the night and gaps where it rained.
+There are four visits to each of 400 ponds. A frog is present or not, and a visit may miss it. The data are simulated,
+so the truth is known. Field data come with one line per visit, with the hour of the night, and without the visits that
+rain prevented.
 
-**Lesson.** A second visit tells what one visit cannot: how often a visit misses a frog that is there. Then absence can
-be counted. What it cannot tell is shown at the end.
+**Lesson.** A second visit shows what one visit cannot: how often a visit misses a frog that is present. This makes
+absence measurable. The end of the example shows what several visits cannot reveal.
 """
 
 # %%
-# The field book: one line for each visit that took place.
+# The field book has one line for each visit that took place.
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -38,7 +39,7 @@ book = pd.DataFrame(
 print(book.head(5).round(2).to_string(index=False))
 
 # %%
-# From the book to a fit. Whether a frog is there depends on reeds and road; whether it is heard, on road and hour.
+# Whether a frog is present depends on reeds and road. Whether it is heard depends on road and hour.
 field = from_long(book, unit="pond", look="visit", label="seen", visit_attributes=["hour"])
 model = SAREMClassifier(
     propensity_attributes=["road"], C=10, labelling=Labelling(visit_attributes=field.visit_attributes)
@@ -47,7 +48,7 @@ model.fit(field.X, field.S)
 print(model.summary())
 
 # %%
-# Ponds with a frog: seen at least once, estimated, true. And how many visits it takes.
+# The share of ponds with a frog: observed, estimated and true; and how many visits are needed to find it.
 counted = np.nanmax(seen, axis=1).mean()
 low, high = model.class_prior_interval()
 print(f"seen {counted:.2f}, estimated {model.class_prior_:.2f} ({low:.2f} to {high:.2f}), true {there.mean():.2f}")
@@ -55,7 +56,7 @@ print(f"seen {counted:.2f}, estimated {model.class_prior_:.2f} ({low:.2f} to {hi
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 curve = model.detection_curve(field.X)
 left.plot(np.arange(1, visits + 1), curve, "o-", color="#1f6fb4")
-left.set(xlabel="visits", ylabel="frogs found, of those that are there", ylim=(0, 1), xticks=range(1, visits + 1))
+left.set(xlabel="visits", ylabel="share of present frogs that are found", ylim=(0, 1), xticks=range(1, visits + 1))
 posterior = model.predict_posterior(field.X, field.S)
 empty = np.nanmax(field.S, axis=1) == 0
 cuts = np.linspace(0, 1, 6)
@@ -64,12 +65,13 @@ for a, b in pairwise(cuts):
     if inside.sum() > 5:
         right.plot(posterior[inside].mean(), there[inside].mean(), "o", ms=4 + inside.sum() ** 0.5, color="#e08a3c")
 right.plot([0, 1], [0, 1], "k:", lw=1)
-right.set(xlabel="probability of a frog, never seen", ylabel="share with a frog", xlim=(0, 0.8), ylim=(0, 0.8))
+right.set(xlabel="posterior of ponds without a sighting", ylabel="share with a frog", xlim=(0, 0.8), ylim=(0, 0.8))
 plt.show()
 
 # %%
-# **What visits cannot tell.** Ponds may differ in how well frogs are heard in a way that no column knows: deep reeds, a
-# noisy mill. Then those heard twice are the loud ones, the rest are thought absent, and the estimate is too low.
+# **What visits cannot reveal.** Ponds may differ in how well frogs are heard, in ways that no column shows: deep reeds,
+# a noisy mill. Frogs that are heard twice are then mostly loud ones, quiet frogs are counted as absent, and the
+# estimate is too low.
 loud = rng.normal(size=(n, 1))
 again = simulate_looks(
     there, 1 / (1 + np.exp(-np.log(heard / (1 - heard)) - 1.5 * loud)), observed=0.85, random_state=1
@@ -78,4 +80,4 @@ other = SAREMClassifier(
     propensity_attributes=["road"], C=10, labelling=Labelling(visit_attributes=field.visit_attributes)
 )
 other.fit(field.X, again)
-print(f"estimated {other.class_prior_:.2f}, true {there.mean():.2f}: `goodness_of_fit` looks for this")
+print(f"estimated {other.class_prior_:.2f}, true {there.mean():.2f}: `goodness_of_fit` tests for this")

@@ -2,16 +2,17 @@
 Medicine: how many charts must the hospital audit?
 ==================================================
 
-A hospital knows who has a diagnosis on record, not who is ill. Reading a chart in full costs an hour. How many are
-needed to know, to five points, how many patients are ill? Simulated, so that the truth is known.
+A hospital knows who has a diagnosis on record, but not who is ill. Reading a complete chart takes an hour. How many
+charts are needed to estimate the share of ill patients to within five percentage points? The data are simulated, so the
+truth is known.
 
-**Lesson.** Read 50 charts drawn by chance, fit, and let the fit say what more of them would be worth. Draw by chance,
-always: the last picture shows what becomes of audits of people who seemed ill.
+**Lesson.** Read 50 randomly drawn charts, fit a model, and let it predict how precise the estimate will be with more
+charts. Always draw at random: the last figure shows the bias if ill patients are audited more often.
 """
 
 # %%
-# 5,000 patients. Illness and the chance of a diagnosis depend on the same four columns: from records alone the two can
-# hardly be told apart.
+# There are 5,000 patients. Illness and the probability of a diagnosis depend on the same four columns, so the records
+# alone hardly separate the two.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -28,43 +29,44 @@ found = 1 / (1 + np.exp(1.0 - patients @ [0.5, 0.3, 1.2, 0.6]))
 record = simulate_labels(ill, found, random_state=0)
 
 
-def told(model: SAREMClassifier) -> str:
-    """Say what a fit found."""
+def describe(model: SAREMClassifier) -> str:
+    """Return the class prior and its confidence interval."""
     low, high = model.class_prior_interval()
     return f"{model.class_prior_:.2f} ({low:.2f} to {high:.2f})"
 
 
 model = SAREMClassifier(propensity_attributes="all").fit(patients, record)
-print(f"on record {record.mean():.2f}, estimated {told(model)}, ill {ill.mean():.2f}")
+print(f"on record {record.mean():.2f}, estimated {describe(model)}, ill {ill.mean():.2f}")
 
 # %%
-# A pilot: 50 charts drawn by chance.
+# A pilot study has 50 randomly drawn charts.
 pilot = simulate_audit(ill, 50, random_state=0)
 model.fit(patients, record, audit=pilot)
-print(f"with 50 charts: {told(model)}")
+print(f"with 50 charts: {describe(model)}")
 
 # %%
-# What would more be worth? The plan says which charts, and how wide the interval will be.
+# How precise will the estimate be with more charts? The plan lists which charts to read, and how wide the interval will
+# be.
 plan = plan_audit(model, patients, record, n_rows=200, pilot=pilot, random_state=0)
 print(plan)
 plan.plot()
 plt.show()
 
 # %%
-# The charts are read. The fit takes them all; the difference estimator takes the model's word for nothing.
+# The charts are read. The fit uses all of them. The difference estimator does not assume that the model is right.
 audit = pilot.copy()
 audit[plan.rows] = ill[plan.rows]
 model.fit(patients, record, audit=audit)
-print(f"with 250 charts: {told(model)}; ill {ill.mean():.2f}")
+print(f"with 250 charts: {describe(model)}; ill {ill.mean():.2f}")
 print(audited_class_prior(model, patients, record, audit))
 
 # %%
-# **What not to do.** Three ways to come by 200 charts: by chance; patients who feel ill come twice as readily; only
-# findings are written down. Ten hospitals each.
+# **What not to do.** We simulate three kinds of 200 audits, ten times each. The first are drawn at random. In the
+# second, ill patients have twice the odds of being audited. In the third, only positive results are recorded.
 ways = {
-    "by chance": {},
-    "the ill come\ntwice as readily": {"odds_for_positives": 2.0},
-    "only findings\nare written down": {"negatives_reported": 0.0},
+    "at random": {},
+    "twice the odds\nfor ill patients": {"odds_for_positives": 2.0},
+    "only positive results\nare recorded": {"negatives_reported": 0.0},
 }
 figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for place, options in enumerate(ways.values()):

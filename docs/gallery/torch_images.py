@@ -2,26 +2,26 @@
 Images with biased labels, by networks
 ======================================
 
-Even digits are what we look for, and bright images are labelled more often than dark ones: dark positives are hardly
-ever labelled. The images are real, those of scikit-learn; the labels are simulated.
+Even digits are positive, and bright images are labelled more often than dark ones; dark positives are hardly ever
+labelled. The images are real, from scikit-learn; the labels are simulated.
 
 .. image:: /_static/digits.png
    :alt: Even digits from dark to bright, most of the bright ones with a label; odd digits, none with a label.
    :width: 560
 
-From dark to bright; those with a label have a frame.
+The images are sorted from dark to bright. Labelled images have a frame.
 
-**Lesson.** Say what labelling depends on, here the brightness, and bring any network. Two networks are trained together
-by the observed likelihood; how many positives there are is then estimated from rows that they have not seen.
+**Lesson.** Name what the labelling depends on, here the brightness, and use any network. Two networks are trained
+together by the likelihood of the labels. The class prior is then estimated from held-out rows.
 
-This page needs ``pip install "scarless[torch]"``. The build of these pages does not have PyTorch, so the code is shown
-and not run. What it printed, on one core in under a minute, stands below each part; ``make test-torch`` runs it.
-Parameters, texts and comparisons: :doc:`/networks`.
+This page needs ``pip install "scarless[torch]"``. The documentation build does not have PyTorch, so the code is shown
+but not run. Each part took less than a minute on one core, and its output is printed below it; ``make test-torch`` runs
+the code. See :doc:`/networks` for parameters, texts and comparisons.
 """
 
 # %%
-# PU images with biased labels in 40 lines
-# ----------------------------------------
+# Two networks in 40 lines
+# ------------------------
 import numpy as np
 from scipy.special import expit
 from sklearn.datasets import load_digits
@@ -37,7 +37,7 @@ X, y = pixels.reshape(-1, 1, 8, 8) / 16, digit % 2 == 0
 
 
 def brightness(X):
-    """Return what labelling depends on, one value for each image."""
+    """Return the propensity feature, one value for each image."""
     return X.mean(axis=(1, 2, 3))
 
 
@@ -81,14 +81,14 @@ print(f"mean squared error of the propensity {np.mean(off**2):.4f}")
 #
 # Your own module
 # ---------------
-# The first argument is a class, a function that makes a network, or an instance, which is copied with its weights: a
-# pretrained network whose last layer returns one logit is a start like any other. `propensity_module` is given
-# likewise; keep it small, since two networks that can express the same can change places. With ``recalibrate="held-out"``
-# one network is trained and not five: that is quicker, and with so few labels less sure of the class prior.
+# The first argument is a class, a function that creates a network, or an instance, which is copied with its weights. It
+# can be a pretrained network whose last layer returns one logit. `propensity_module` has the same forms; keep it small,
+# because two networks that can express the same functions can be swapped. ``recalibrate="held-out"`` trains one network
+# instead of five. This is faster, and with so few labels less certain about the class prior.
 
 
 class Residual(nn.Module):
-    """One logit for each image, by way of a sum of two paths."""
+    """A network with a residual connection and one logit for each image."""
 
     def __init__(self):
         super().__init__()
@@ -102,7 +102,7 @@ class Residual(nn.Module):
         return self.out(hidden + self.second(hidden).relu())
 
 
-few = {**options, "recalibrate": "held-out"}  # one network and not five
+few = {**options, "recalibrate": "held-out"}  # one network instead of five
 own = SARNetClassifier(Residual, propensity_features=brightness, **few)
 own.fit(X[train], s[train])
 print(f"own module: class prior {own.class_prior_:.2f}")
@@ -114,8 +114,8 @@ print(f"own module: class prior {own.class_prior_:.2f}")
 #
 # Mixed precision
 # ---------------
-# With ``NetTraining(dtype="bfloat16")`` layers run in half precision; weights, loss and the last estimate of
-# scale and level do not. A GPU is taken where there is one; ``device="cpu"`` leaves it alone.
+# With ``NetTraining(dtype="bfloat16")`` the layers run in half precision; weights, loss and recalibration do not. A GPU
+# is used if there is one, unless ``device="cpu"``.
 few["training"] = NetTraining(lr=0.01, max_epochs=150, patience=15, dtype="bfloat16")
 half = SARNetClassifier(convolutions, propensity_features=brightness, **few)
 half.fit(X[train], s[train])
@@ -127,10 +127,10 @@ print(f"bfloat16: class prior {half.class_prior_:.2f}, weights in {kept}")
 #
 #     bfloat16: class prior 0.51, weights in torch.float32
 #
-# Your own loop and DataLoader
-# ----------------------------
-# Where images do not fit into memory, or training is a program of its own, take the loss alone: it needs the logits of
-# two networks and the labels, and reads those of half precision in float32.
+# Your own training loop and DataLoader
+# -------------------------------------
+# If the images do not fit into memory, or you have your own training program, use the loss alone. It needs the logits
+# of two networks and the labels, and converts logits of half precision to float32.
 torch.manual_seed(0)
 arrays = (X[train], z[train, None], s[train])
 tensors = [torch.tensor(each, dtype=torch.float32) for each in arrays]

@@ -1,4 +1,4 @@
-"""Write tumours.csv: the ten means of scikit-learn's breast cancer data, and the diagnosis in words."""
+"""Write ``tumours.csv``: the ten mean measurements of scikit-learn's breast cancer data, and the diagnosis as text."""
 
 from pathlib import Path
 

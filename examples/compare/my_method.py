@@ -1,19 +1,19 @@
-"""A method of one's own: anything with `fit(X, s)` and `predict_proba(X)`."""
+"""A user-defined method: any class with `fit(X, s)` and `predict_proba(X)`."""
 
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 
 class ScaledNeighbours(KNeighborsClassifier):
-    """The share of labelled neighbours, divided by the largest: right where some rows are surely positive (SCAR)."""
+    """The share of labelled neighbours divided by its maximum; right under SCAR if some rows are certainly positive."""
 
     def fit(self, X, s):
-        """Look at labels only: the true class is nowhere to be seen."""
+        """Fit to the labels `s`; the true classes are not available."""
         super().fit(X, s)
         self.label_frequency_ = max(super().predict_proba(X)[:, 1].max(), 1e-9)
         return self
 
     def predict_proba(self, X):
-        """Return a column for each of the two classes."""
+        """Return the probabilities of the two classes, one column for each."""
         p = np.minimum(super().predict_proba(X)[:, 1] / self.label_frequency_, 1.0)
         return np.column_stack([1 - p, p])

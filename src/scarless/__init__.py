@@ -62,7 +62,7 @@ __all__ = [
     "to_onnx",
 ]
 
-# scikit-learn and SciPy take seconds to import: `import scarless` and `scarless --help` do without them.
+# Names are imported on first use: scikit-learn and SciPy take seconds, which would slow down `scarless --help`.
 _HOMES = {
     "scarless.analysis": ("ColumnRoles", "analyse"),
     "scarless.diagnostics": ("audited_class_prior", "goodness_of_fit", "plan_audit"),
@@ -73,9 +73,9 @@ _HOMES = {
 }
 _LATER = dict.fromkeys(__all__, "scarless.models") | {name: home for home, names in _HOMES.items() for name in names}
 del _LATER["__version__"]
-_ROOMS = (
+_SUBPACKAGES = (
     "analysis", "checks", "datasets", "diagnostics", "engines", "experiments", "label_frequency", "labelling",
     "metrics", "models", "numerics", "outside", "pair", "raw", "report", "saved", "scale", "torch",
 )  # fmt: skip
 
-__getattr__, __dir__ = _late_names("scarless", _LATER, _ROOMS)
+__getattr__, __dir__ = _late_names("scarless", _LATER, _SUBPACKAGES)

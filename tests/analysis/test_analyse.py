@@ -84,7 +84,7 @@ def test_all_is_written_or_nothing(patients, found, tmp_path, monkeypatch):
         "model.skops", "ranked.csv", "report.html", "run.toml", "summary.json"
     ]  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    with pytest.raises(FileExistsError, match=r"run is there already. Choose another folder"):
+    with pytest.raises(FileExistsError, match=r"run exists. Choose another folder"):
         found.save(tmp_path / "run")
     found.save(tmp_path / "run", force=True, ranked="ranked.parquet")
     assert (folder / "ranked.parquet").exists()
@@ -97,7 +97,7 @@ def test_all_is_written_or_nothing(patients, found, tmp_path, monkeypatch):
     assert (folder / "summary.json").read_text() == before
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match="does not look like results of a fit"):
+    with pytest.raises(FileExistsError, match="it is not a folder of results"):
         found.save(tmp_path / "mine", force=True)
 
 
@@ -116,9 +116,10 @@ def test_new_rows_without_labels_columns_or_known_levels(patients, found):
     ranked, notes = predict_table(found.model, new)
     assert "posterior" not in ranked
     assert ranked["probability"].is_monotonic_decreasing
-    assert [note.split(":")[0] for note in notes] == [
-        "There is no label in column 'diagnosed', so nobody knows which of these rows were looked at",
-        "Column 'insurance' has 1 value that the fit has not seen ('gold')",
+    assert [note.split(". ")[0].split(":")[0] for note in notes] == [
+        "There are no labels in column 'diagnosed', so the rows are ranked by their class probability, and there is no "
+        "posterior.",
+        "Column 'insurance' has 1 category that was not in the fit ('gold')",
         "Column 'age' of the fit is not in this table",
     ]
     with pytest.raises(ValueError, match="no column 'patient'"):
@@ -166,7 +167,7 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
 @pytest.mark.parametrize("sets", [{"all": "all"}, {"without": "all but the propensity attributes"}, {}])
 def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets):
     monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
-    monkeypatch.setattr("scarless.analysis.answer.SAMPLE", 600)
+    monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 600)
     if sets:  # the sample leaves one set of attributes
         (name,) = sets.values()
         fit = SAREMClassifierCV.fit
@@ -180,7 +181,10 @@ def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets
 
         monkeypatch.setattr(SAREMClassifierCV, "fit", choose)
     found = analyse(patients, "diagnosed", propensity_attributes=["visits"], columns=WITHOUT)
-    assert found.notes[0] == "Penalties were chosen with 600 rows, drawn at random; the models are fitted to all."
+    assert (
+        found.notes[0]
+        == "The penalties were chosen with 600 rows, drawn at random; the models were fitted to all rows."
+    )
     used = found.model.estimator
     assert len(used.Cs) < 5 or not sets
     seen = {"all": ["age", "visits"], "without": ["age"]}
@@ -195,18 +199,18 @@ def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets
 def test_frames_of_polars_and_other_things(patients):
     found = analyse(pl.from_pandas(patients), "diagnosed", scar=True, columns=WITHOUT)
     assert len(found.table) == 1200
-    with pytest.raises(TypeError, match="analyse takes a data frame with named columns, got ndarray"):
+    with pytest.raises(TypeError, match="table must be a data frame with named columns; got ndarray"):
         analyse(patients.to_numpy(), "diagnosed", scar=True)
 
 
 LEAKS = {
-    "copy": (lambda t: t["diagnosed"].notna() * 2.0, "its values in labelled rows lie all on one side"),
-    "opposite": (lambda t: -1.0 * t["diagnosed"].notna(), "its values in labelled rows lie all on one side"),
-    "date of diagnosis": (lambda t: t["last_visit"].where(t["diagnosed"].notna()), "filled in in all labelled rows"),
-    "empty": (lambda t: t["visits"].where(t["diagnosed"].isna()), "it is empty in all labelled rows and in no others"),
+    "copy": (lambda t: t["diagnosed"].notna() * 2.0, "its values do not overlap"),
+    "opposite": (lambda t: -1.0 * t["diagnosed"].notna(), "its values do not overlap"),
+    "date of diagnosis": (lambda t: t["last_visit"].where(t["diagnosed"].notna()), "filled in all labelled rows"),
+    "empty": (lambda t: t["visits"].where(t["diagnosed"].isna()), "it is empty in all labelled rows"),
     "words": (
         lambda t: np.where(t["diagnosed"].notna(), t["smoker"] + "!", t["smoker"]),
-        "no value of it occurs in lab",
+        "labelled and unlabelled rows have no value in common",
     ),
 }
 
@@ -214,7 +218,7 @@ LEAKS = {
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_column_that_gives_the_label_away_is_refused(patients, name):
     make, how = LEAKS[name]
-    with pytest.raises(ValueError, match=rf"Column 'leak' gives the label away: .*{how}.*--exclude leak"):
+    with pytest.raises(ValueError, match=rf"Column 'leak' leaks the label: .*{how}.*--exclude leak"):
         analyse(patients.assign(leak=make(patients)), "diagnosed", scar=True, columns=WITHOUT)
 
 
@@ -223,7 +227,7 @@ def test_a_column_that_tells_but_for_one_row_is_left_out(patients):
     near.iloc[int(np.flatnonzero(near)[0])] = 0.0
     found = analyse(patients.assign(near=near), "diagnosed", scar=True, columns=WITHOUT)
     assert "near" not in found.model.feature_names_in_
-    assert "Column 'near' all but gives the label away: its value is not 0 in" in found.notes[0]
+    assert "Column 'near' almost certainly leaks the label: its value is not 0 in" in found.notes[0]
 
 
 def test_a_column_that_names_rows_is_left_out_and_said(patients):
@@ -231,9 +235,9 @@ def test_a_column_that_names_rows_is_left_out_and_said(patients):
     found = analyse(
         patients.assign(number=np.arange(300)), "diagnosed", scar=True, columns=ColumnRoles(exclude=["weight", "known"])
     )
-    assert [note.split(":")[0] for note in found.notes] == [
-        "Column 'patient' is another one in every row, as an id is",
-        "Column 'number' is another one in every row, as an id is",
+    assert [note.split(". ")[0] for note in found.notes] == [
+        "Column 'patient' has a different value in every row, like an ID, and was left out",
+        "Column 'number' has a different value in every row, like an ID, and was left out",
     ]
     assert not {"patient", "number"} & set(found.model.feature_names_in_)
     kept = analyse(patients[:35], "diagnosed", scar=True, classification_attributes=["patient", "age"])
@@ -243,9 +247,7 @@ def test_a_column_that_names_rows_is_left_out_and_said(patients):
 def test_long_tails_are_told_of(patients):
     income = np.random.default_rng(0).lognormal(10, 1, 1200)
     found = analyse(patients.assign(income=income), "diagnosed", scar=True, columns=WITHOUT)
-    assert found.notes == [
-        "Long tails: beside 'income' the models see the logarithm too, as effects may follow either."
-    ]
+    assert found.notes == ["The distribution of 'income' has a long tail, so the models also use its logarithm."]
 
 
 def test_numbers_must_be_numbers(patients):
@@ -289,7 +291,7 @@ def test_a_column_that_only_labelled_rows_have_is_left_out_and_the_answer_holds(
     found = analyse(table, "diagnosed", propensity_attributes=["visits"], model="logistic")
     assert "treatment" not in found.model.feature_names_in_
     (told,) = [note for note in found.notes if "'treatment'" in note]
-    assert "all but gives the label away: it is filled in in" in told
+    assert "almost certainly leaks the label: it is filled in" in told
     assert "was left out" in told
     low, high = found.model.class_prior_interval()
     assert low < ill.mean() < high
@@ -299,8 +301,8 @@ def test_a_leak_that_is_named_is_kept_and_heads_the_report(treated):
     table, _ = treated
     found = analyse(table, "diagnosed", propensity_attributes=["visits", "treatment"], model="logistic")
     assert "treatment" in found.model.feature_names_in_
-    assert any("'treatment' all but gives the label away" in note and "--exclude" in note for note in found.notes)
-    assert any("Column treatment all but gives the label away" in said for said in found.report().answer.cautions)
+    assert any("'treatment' almost certainly leaks the label" in note and "--exclude" in note for note in found.notes)
+    assert any("Column treatment almost certainly leaks the label" in said for said in found.report().answer.cautions)
 
 
 def test_leaks_are_looked_for_once(treated, monkeypatch, tmp_path):
@@ -316,7 +318,7 @@ def test_leaks_are_looked_for_once(treated, monkeypatch, tmp_path):
 
 def test_where_nothing_but_leaks_is_left_that_is_said(treated):
     table, _ = treated
-    with pytest.raises(ValueError, match=r"No column is left for the models to see\. Column 'treatment'"):
+    with pytest.raises(ValueError, match=r"No column is left for the models\. Column 'treatment'"):
         analyse(table[["treatment", "diagnosed"]], "diagnosed", scar=True)
 
 
@@ -331,14 +333,14 @@ def test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels(pat
     assert found.either_way
     assert found.notes[:2] == [EITHER_WAY, BY_LABELS]
     ranked = found.ranked()
-    assert list(ranked.columns) == ["rank", "row", "labelled", "label_chance"]
+    assert list(ranked.columns) == ["rank", "row", "labelled", "label_probability"]
     s = table["diagnosed"].notna().to_numpy()
     naive = TableClassifier(NaiveClassifier()).fit(table[SEEN], s).predict_proba(table[SEEN])[:, 1]
-    assert ranked["label_chance"].to_numpy() == pytest.approx(naive[ranked["row"] - 1])
-    assert ranked["label_chance"][: int((~s).sum())].is_monotonic_decreasing
+    assert ranked["label_probability"].to_numpy() == pytest.approx(naive[ranked["row"] - 1])
+    assert ranked["label_probability"][: int((~s).sum())].is_monotonic_decreasing
     report = found.report()
     assert [row.position for row in report.ranked.rows] == (ranked["row"] - 1)[: len(report.ranked.rows)].tolist()
-    assert report.ranked.measure == "chance of a label"
+    assert report.ranked.measure == "probability of a label"
     assert report.answer.cautions
     assert not any(check.status == "good" for check in report.checks)
 
@@ -363,6 +365,6 @@ def test_survey_weights_give_intervals_that_count_rows():
     plain = analyse(table.drop(columns=["weight"]), "diagnosed", columns=ColumnRoles(id="patient"), **options)
     roles = ColumnRoles(id="patient", sample_weight="weight")
     heavy = analyse(table.assign(weight=333.0), "diagnosed", columns=roles, **options)
-    assert any("They are taken for survey weights" in note for note in heavy.notes)
+    assert any("they are treated as survey weights" in note for note in heavy.notes)
     (low, high), (lowest, highest) = (each.model.class_prior_interval() for each in (heavy, plain))
     assert high - low > 0.5 * (highest - lowest)

@@ -106,7 +106,7 @@ def test_a_stored_model_does_what_is_missing_of_a_folder(claims, capsys):
     before = {path.name: path.read_bytes() for path in scored.glob("*.parquet")}
     (scored / next(iter(before))).unlink()
     assert main(["predict", "claims-run", "claims", "--out", str(scored)]) == 0
-    assert f"1,200 rows in {len(before)} files, 1 of them new" in capsys.readouterr().out
+    assert f"Predicted 1,200 rows in {len(before)} files (1 new)" in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in scored.glob("*.parquet")} == before
 
 
@@ -121,17 +121,17 @@ def test_a_run_can_be_repeated_from_its_file(claims, monkeypatch):
 def test_the_report_says_that_it_is_about_a_sample(tmp_path, monkeypatch):
     table = patients()
     claims = write(tmp_path / "words", table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no")))
-    monkeypatch.setattr(files, "SAMPLE", 600)
-    monkeypatch.setattr(answer, "SAMPLE", 600)
+    monkeypatch.setattr(files, "SAMPLE_ROWS", 600)
+    monkeypatch.setattr(answer, "SAMPLE_ROWS", 600)
     monkeypatch.setattr(answer, "MANY_ROWS", 700)
     small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.1, 1.0], cv=2, random_state=4)
     monkeypatch.setattr(answer, "make_estimator", lambda _: small)
     found = analyse_files(ParquetRows(claims), settings(model="search", seed=4))
     assert (len(found.table), found.n_rows) == (600, N)
     page = found.report().to_html()
-    assert "Report of a fit to 1,200 rows, by 600 of them drawn at random" in page
-    assert "about 600 of them, drawn at random with seed 4" in page
-    assert any("Penalties were chosen with 600 rows" in note for note in found.notes)
+    assert "Report of a fit to 1,200 rows, based on a random sample of 600" in page
+    assert "is based on 600 of them, drawn at random with seed 4" in page
+    assert any("The penalties were chosen with 600 rows" in note for note in found.notes)
     n_labelled = int(patients()["diagnosed"].sum())
     summary = found.summary()
     assert (summary["rows"], summary["labelled"]) == (N, n_labelled)
@@ -154,12 +154,12 @@ def test_ids_are_left_out_and_weights_are_taken(claims):
     found = analyse_files(ParquetRows(claims), settings(id="", exclude=["known"], sample_weight="weight"))
     assert "patient" not in found.model.feature_names_in_
     assert "weight" not in found.model.feature_names_in_
-    assert any("Column 'patient' is another one in every row" in note for note in found.notes)
+    assert any("Column 'patient' has a different value in every row" in note for note in found.notes)
     assert found.model.summary().weight == patients()["weight"].sum()
 
 
 def test_what_needs_memory_is_refused_before_it_starts(claims, tmp_path):
-    with pytest.raises(ValueError, match="--model stack needs all rows in memory; a folder of files is fitted by"):
+    with pytest.raises(ValueError, match=r"--model stack needs all rows in memory\. For a folder of files, use"):
         analyse_files(ParquetRows(claims), settings(model="stack"))
     with pytest.raises(ValueError, match="--known-propensity needs all rows in memory"):
         analyse_files(
@@ -168,7 +168,7 @@ def test_what_needs_memory_is_refused_before_it_starts(claims, tmp_path):
     with pytest.raises(ValueError, match="There is no column 'visit'"):
         analyse_files(ParquetRows(claims), settings(propensity_attributes=["visit"]))
     gaps = write(tmp_path / "gaps", make_patients(N))
-    with pytest.raises(ValueError, match=r"In files the label column 'diagnosed' must have two values, .* no gaps"):
+    with pytest.raises(ValueError, match=r"the label column 'diagnosed' must have two values, .* no missing values"):
         analyse_files(ParquetRows(gaps), settings())
 
 
@@ -185,7 +185,7 @@ def test_an_index_of_pandas_is_a_column_as_in_one_file(tmp_path, monkeypatch, ca
     written = found.score(tmp_path / "scored")
     assert pq.read_table(written.folder).column("patient").to_pylist() == table.index.tolist()
     told = analyse_files(ParquetRows(tmp_path / "claims"), settings(id=""))
-    assert any("Column 'patient' is another one in every row" in note for note in told.notes)
+    assert any("Column 'patient' has a different value in every row" in note for note in told.notes)
     one = read_table(write_one(tmp_path / "one.parquet", table))
     assert "patient" in one.columns
 
@@ -206,16 +206,16 @@ def test_the_id_of_the_fit_must_be_there(claims, tmp_path):
 
 
 def test_a_folder_is_inspected_by_a_sample_and_slow_files_are_told_of(claims, monkeypatch, capsys):
-    monkeypatch.setattr(files, "SAMPLE", 900)
+    monkeypatch.setattr(files, "SAMPLE_ROWS", 900)
     assert main(["inspect", str(claims), "--label", "diagnosed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("900 rows, ")
-    assert "These are drawn at random, of 1,200 in 3 files." in said
-    assert "The files: 12 row groups hold 100 rows each" in said
+    assert "These rows are a random sample of 1,200 rows in 3 files." in said
+    assert "Files: 12 row groups hold 100 rows each" in said
     assert main(["inspect", str(claims / "part-0.parquet"), "--label", "diagnosed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("400 rows, ")
-    assert "The files: 4 row groups hold 100 rows each" in said
+    assert "Files: 4 row groups hold 100 rows each" in said
 
 
 def test_combinations_are_counted_and_checked_rows_come_along(tmp_path):
@@ -241,7 +241,7 @@ def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypa
     table = patients()
     ill = (table["diagnosed"] == 1) | (rng.random(N) < 0.2)
     claims = write(tmp_path / "claims", table.assign(checked=np.where(rng.random(N) < 0.1, ill, np.nan)))
-    monkeypatch.setattr(files, "SAMPLE", 400)
+    monkeypatch.setattr(files, "SAMPLE_ROWS", 400)
     monkeypatch.setattr(answer, "MANY_ROWS", 700)
     seen = []
 
@@ -257,6 +257,8 @@ def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypa
     assert seen == [(400 + n_audited - int(found.label.audited.sum()), n_audited)]
     assert found.summary()["audits"]["rows"] == n_audited
     assert found.summary()["labelled"] == int(table["diagnosed"].sum())
-    assert any(f"Of {n_audited} audits, which all count in the fit" in note for note in found.notes)
-    with pytest.raises(ValueError, match=r"There is no column 'visit_2' \(a look of the fit\), and others are there"):
+    assert any(f"The fit used all {n_audited} audits." in note for note in found.notes)
+    with pytest.raises(
+        ValueError, match=r"no column 'visit_2' \(a look of the fit\), but the columns of other looks exist"
+    ):
         files._labels_there(Settings(label=("visit_1", "visit_2"), scar=True), ["visit_1"])

@@ -51,22 +51,22 @@ def test_what_is_written_is_read_back():
 
 
 REFUSED = {
-    "both": ({"label": "s", "looks": ["a", "b"], "scar": True}, "--label and --looks contradict each other"),
-    "share": ({**GIVEN, "prevalence": 35.0}, "The prevalence is a share of rows and must lie between 0 and 1; got 35"),
+    "both": ({"label": "s", "looks": ["a", "b"], "scar": True}, "--label and --looks cannot be combined"),
+    "share": ({**GIVEN, "prevalence": 35.0}, "--prevalence is a share of rows and must lie between 0 and 1; got 35"),
     "no share": ({**GIVEN, "prevalence": 0.0}, "must lie between 0 and 1; got 0"),
     "error alone": ({**GIVEN, "prevalence_se": 0.1}, "--prevalence-se is the standard error of --prevalence, which is"),
     "error": ({**GIVEN, "prevalence": 0.3, "prevalence_se": -1.0}, "at least 0 and below 0.5; got -1"),
     "error of words": ({**GIVEN, "prevalence": "much"}, "prevalence must be a number, got 'much'"),
-    "rate": ({**GIVEN, "false_positive_rate": 0.7}, "The false-positive rate must be at least 0 and below .*got 0.7"),
+    "rate": ({**GIVEN, "false_positive_rate": 0.7}, "get a label, must be at least 0 and below .*got 0.7"),
     "rate of words": ({**GIVEN, "false_positive_rate": "some"}, "or 'estimate'; got 'some'"),
-    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity takes the labelling"),
-    "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared is for several looks"),
-    "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "-attributes h has 1 column, and there are 2 looks"),
+    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity cannot be combined with"),
+    "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared needs several looks"),
+    "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "-attributes h has 1 column, but there are 2 looks"),
     "visits of a label": ({"label": "s", "scar": True, "visit_attributes": {"h": ["h1"]}}, "there are no looks"),
     "visits of words": ({**GIVEN, "visit_attributes": "h"}, "attributes must be a table of lists of columns, got 'h'"),
     "visit of words": ({**GIVEN, "visit_attributes": {"h": "h1"}}, "h must be a list of column names, got 'h1'"),
-    "audit of labels": ({**GIVEN, "audit": "a"}, "Column 'a' cannot be the label and the audit"),
-    "nothing": ({"scar": True}, "which column is the label"),
+    "audit of labels": ({**GIVEN, "audit": "a"}, "Column 'a' cannot be both the label and the audit"),
+    "nothing": ({"scar": True}, "no label column is given"),
 }  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def test_contradictions_and_slips_are_refused(name):
 def test_visits_are_read_from_lines():
     assert as_visits(["h=a,b", "e = c , d"], "visit_attributes", "here") == {"h": ("a", "b"), "e": ("c", "d")}
     for line in ("h", "=a", "h="):
-        with pytest.raises(ValueError, match="--visit-attributes names an attribute and its columns"):
+        with pytest.raises(ValueError, match="--visit-attributes must name an attribute and one column for each look"):
             as_visits([line], "visit_attributes", "here")
     with pytest.raises(ValueError, match="--visit-attributes names 'h' twice"):
         as_visits(["h=a", "h=b"], "visit_attributes", "here")
@@ -92,9 +92,9 @@ def test_columns_have_one_role():
     columns = ["a", "b", "h1", "h2", "checked", "x"]
     settings.check_columns(columns)
     for changes, message in (
-        ({"propensity_attributes": ("h1",), "scar": False}, "named by --propensity, but it belongs to a single look"),
-        ({"classification_attributes": ("a",)}, "it is the label column of a look"),
-        ({"classification_attributes": ("checked",), "audit": "checked"}, "it is the column of audits"),
+        ({"propensity_attributes": ("h1",), "scar": False}, "also belongs to a single look"),
+        ({"classification_attributes": ("a",)}, "is the label column of a look"),
+        ({"classification_attributes": ("checked",), "audit": "checked"}, "is the audit column"),
         ({"audit": "cheked"}, r"no column 'cheked' \(--audit\). Did you mean 'checked'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -164,7 +164,7 @@ def test_a_summary_counts_audits_and_looks(hospital, looked, audited):
     assert facts["settings"]["visit_attributes"] == {"hours": HOURS}
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - facts["labelled"])
     assert "looks" not in audited.summary()
-    assert any(note.startswith("Audits: 200 rows were checked") for note in audited.notes)
+    assert any(note.startswith("Audits: 200 rows were audited") for note in audited.notes)
 
 
 def test_wrong_labels_are_counted_out(hospital):
@@ -192,7 +192,7 @@ def test_a_prevalence_that_is_taken_for_exact_is_said(hospital):
         columns = leaving_out(*LOOKS, *HOURS, "checked")
         found = analyse(hospital[0], "diagnosed", known=[ClassPrior(0.4)], columns=columns, **ONE)
     assert found.model.class_prior_ == pytest.approx(0.4, abs=1e-4)
-    assert any("is taken for exact, which no survey is" in note for note in found.notes)
+    assert any("is treated as exact. If it is wrong" in note for note in found.notes)
 
 
 def test_new_rows_have_what_they_have(hospital, looked):
@@ -202,22 +202,22 @@ def test_new_rows_have_what_they_have(hospital, looked):
     np.testing.assert_array_equal(again["posterior"], looked.ranked()["posterior"])
     bare, notes = predict_table(looked.model, table.drop(columns=[*LOOKS, "checked"]))
     assert "posterior" not in bare
-    assert notes[0].startswith("There is no label in columns 'visit_1', 'visit_2', 'visit_3', so nobody knows")
+    assert notes[0].startswith("There are no labels in columns 'visit_1', 'visit_2', 'visit_3', so the rows are ranked")
     two, notes = predict_table(looked.model, table.drop(columns=["visit_3"]))
-    assert notes == ["Looks that are not in this table, and so did not take place: 'visit_3'."]
+    assert notes == ["This table has no column 'visit_3'; these looks are treated as not having taken place."]
     assert two["looks"].max() == 2
-    with pytest.raises(ValueError, match=r"Column 'hours_1' \('hours' of a look\) is missing"):
+    with pytest.raises(ValueError, match=r"Column 'hours_1' \(visit attribute 'hours'\) is missing"):
         predict_table(looked.model, table.assign(hours_1=np.nan))
 
 
 def test_class_and_labelling_are_told_apart_so_nobody_is_warned(hospital):
     every = {"propensity_attributes": "all", "model": "logistic", "columns": leaving_out(*HOURS, "diagnosed")}
     found = analyse(hospital[0].drop(columns="checked"), LOOKS, **every)
-    assert not any("labels alone cannot say which" in note for note in found.notes)
+    assert not any("labels alone cannot determine which" in note for note in found.notes)
 
 
 def test_penalties_are_chosen_with_all_that_was_checked(hospital, monkeypatch):
-    monkeypatch.setattr("scarless.analysis.answer.SAMPLE", 800)
+    monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 800)
     monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
     fits, fit = [], SAREMClassifierCV.fit
 

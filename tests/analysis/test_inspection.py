@@ -9,8 +9,8 @@ from tests.analysis.conftest import make_patients
 from tests.helpers import quick_first
 
 from scarless.analysis import ColumnRoles, inspect_table
-from scarless.analysis.columns import names_rows
-from scarless.analysis.inspection import Driver, _settled, _verdict
+from scarless.analysis.columns import are_ids
+from scarless.analysis.inspection import Driver, _identified_verdict, _verdict
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_the_two_things_that_make_a_label_are_told_apart_and_not_named(seen):
     columns = [{driver.name.split(" = ")[0] for driver in part} for part in found.parts]
     assert {"age", "smoker"} in columns
     assert {"visits", "insurance"} in columns
-    assert "Labels cannot say which is which; you can" in found.verdict
+    assert "The labels cannot show which model is the labelling, but you may know" in found.verdict
     assert "--propensity visits insurance" in found.verdict
     assert "--propensity age smoker" in found.verdict
 
@@ -45,19 +45,19 @@ def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.normal(size=1500), "noise": rng.normal(size=1500)})
     table["seen"] = np.where(rng.random(1500) < 0.5 / (1 + np.exp(-3 * table["age"])), "yes", None)
-    assert inspect_table(table, "seen").verdict.startswith("Only one thing is to be seen, which depends on: 'age'.")
+    assert inspect_table(table, "seen").verdict.startswith("One model explains the labels; it depends on: 'age'.")
     one = (Driver("age", 1.0, 0.001),)
     both = _verdict(one, (Driver("visits", 1.0, 0.0), *one), ["age", "visits"])
-    assert "Labels depend on: 'age', 'visits'. Which of these" in both
+    assert "The labels depend on: 'age', 'visits'. They do not show which of these" in both
     table["seen"] = np.where(rng.random(1500) < 0.3, "yes", None)
-    assert inspect_table(table, "seen").verdict.startswith("Nothing stands out")
+    assert inspect_table(table, "seen").verdict.startswith("No column stands out")
 
 
 def test_commands_name_raw_columns_and_not_what_was_made_of_them():
     one = (Driver("remarks: 'engine', 'ingested'", 1.0, 0.001, "remarks"),)
     other = (Driver("log of income", 1.0, 0.0, "income"), Driver("insurance = full", 1.0, 0.0, "insurance"))
     assert "--propensity income insurance" in _verdict(one, other, ["remarks", "income", "insurance"])
-    assert _settled(one, other).endswith("To learn with these: --propensity income insurance.")
+    assert _identified_verdict(one, other).endswith("To fit with these columns: --propensity income insurance.")
 
 
 def test_it_prints_as_a_table(seen):
@@ -65,23 +65,23 @@ def test_it_prints_as_a_table(seen):
     lines = str(found).splitlines()
     assert lines[0].startswith("4,000 rows, 10 columns;")
     assert len({line.index("number") for line in lines if line.startswith(("age", "visits"))}) == 1
-    assert any("a name of rows (--id)" in line for line in lines)
+    assert any("probably an identifier; use --id" in line for line in lines)
 
 
 def test_leaks_are_shown_and_left_out_of_the_guess():
     table = make_patients(600).drop(columns=["known", "weight", "patient"])
     found = inspect_table(table.assign(code=table["last_visit"].where(table["diagnosed"].notna())), "diagnosed")
     leak = next(facts for facts in found.columns if facts.name == "code")
-    assert leak.remark == "gives the label away: it is filled in in all labelled rows and in no others"
+    assert leak.remark == "leaks the label: it is filled in all labelled rows and in no unlabelled row"
     assert not any(driver.name.startswith("code") for part in found.parts for driver in part)
 
 
 def test_large_tables_are_looked_at_with_a_sample(monkeypatch):
-    monkeypatch.setattr("scarless.analysis.inspection.MOST_ROWS", 500)
+    monkeypatch.setattr("scarless.analysis.inspection.MAX_ROWS", 500)
     found = inspect_table(
         make_patients(900).drop(columns="known"), "diagnosed", columns=ColumnRoles(exclude=["patient"])
     )
-    assert found.notes == ("What labels depend on is looked at with 500 rows, drawn at random.",)
+    assert found.notes == ("The columns that labels depend on are found with 500 rows, drawn at random.",)
     assert found.n_rows == 900
 
 
@@ -89,7 +89,7 @@ def test_names_that_are_not_there_and_nothing_to_look_at():
     table = pd.DataFrame({"diagnosed": ["yes", None, None], "same": 1})
     with pytest.raises(ValueError, match=r"There is no column 'diagnosis'. Did you mean 'diagnosed'"):
         inspect_table(table, "diagnosis")
-    assert inspect_table(table, "diagnosed").verdict == "There is no column to look at."
+    assert inspect_table(table, "diagnosed").verdict == "There is no column left to test."
 
 
 def test_hostile_names_are_one_line():
@@ -120,10 +120,10 @@ def test_nothing_is_named_that_is_not_there(seed):
     """Five starts of two models that saw everything named noise: of 1,470 rows with numbers and two categories."""
     table, by_age, by_chance = staff(seed)
     found = inspect_table(table.assign(marked=np.where(by_chance, "yes", None)), "marked")
-    assert found.verdict.startswith("Nothing stands out")
+    assert found.verdict.startswith("No column stands out")
     assert found.parts == ((), ())
     found = inspect_table(table.assign(marked=np.where(by_age, "yes", None)), "marked")
-    assert found.verdict.startswith("Only one thing is to be seen, which depends on: 'age'.")
+    assert found.verdict.startswith("One model explains the labels; it depends on: 'age'.")
     kinds = {facts.name: facts.kind for facts in found.columns}
     assert (kinds["EmployeeNumber"], kinds["age"], kinds["rate0"]) == ("id", "number", "number")
 
@@ -152,14 +152,14 @@ def test_a_category_is_tested_with_all_its_levels_and_named_once():
     ids=["shuffled", "sorted", "falling", "measured", "incomes", "fractions", "few"],
 )
 def test_numbers_that_name_rows_are_told_from_measurements(values, is_id):
-    assert names_rows(values) is is_id
+    assert are_ids(values) is is_id
 
 
 @pytest.mark.parametrize("name", ["patient_id", "PatientID", "MRN", "case no", "EmployeeNumber"])
 def test_a_column_that_is_called_an_id_is_one(name):
     numbers = np.random.default_rng(0).choice(10**7, 300, replace=False)
-    assert names_rows(numbers, name)
-    assert not names_rows(numbers, "paid")
+    assert are_ids(numbers, name)
+    assert not are_ids(numbers, "paid")
 
 
 def test_infinite_cells_are_named_by_column_and_row():
@@ -169,5 +169,5 @@ def test_infinite_cells_are_named_by_column_and_row():
 
 
 def test_advice_on_files_comes_after_what_matters(patients):
-    found = replace(inspect_table(patients.head(400), "diagnosed"), advice=("The files: 4 row groups.",))
-    assert str(found).endswith(f"{found.verdict}\n\nThe files: 4 row groups.")
+    found = replace(inspect_table(patients.head(400), "diagnosed"), advice=("Files: 4 row groups.",))
+    assert str(found).endswith(f"{found.verdict}\n\nFiles: 4 row groups.")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scarless.analysis.labels import ANY, read_labels
+from scarless.analysis.labels import ANY_VALUE, read_labels
 
 CLEAR = {
     "1/0": ([1, 0, 1, 0], "1"),
@@ -38,7 +38,7 @@ def test_text_in_any_dress(dtype):
     values = pd.Series(["yes", None, "no", "yes"], dtype=object).astype(dtype)
     found = read_labels(values, "seen")
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
-    assert found.note == "1 row with nothing in 'seen' is taken for unlabelled, as those with another value."
+    assert found.note == "1 row with an empty cell in 'seen' is treated as unlabelled, like rows with another value."
 
 
 @pytest.mark.parametrize(("values", "positive"), [(["a", "b", "a", "c"], "a"), ([3, 4, 3, 5], 3), ([3, 4, 3, 5], "3")])
@@ -51,14 +51,14 @@ def test_capital_letters_make_no_difference(positive):
     values = pd.Series(["yes", "No", "Yes", "no", "YES", None])
     found = read_labels(values, "dx", pos_label=positive)
     np.testing.assert_array_equal(found.s, [1, 0, 1, 0, 1, 0])
-    assert found.note.startswith("In 'dx', 'yes' (1 rows), 'Yes' (1 rows), 'YES' (1 rows) are all read as a label.")
+    assert found.note.startswith("In 'dx', 'yes' (1 rows), 'Yes' (1 rows), 'YES' (1 rows) are all read as labels.")
 
 
 def test_a_single_letter_that_is_no_word_is_taken_as_it_is_written():
     values = pd.Series(["a", "A", "b", "a"])
     found = read_labels(values, "allele", pos_label="a")
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
-    assert "'a' marks a label, and 'A' (1 rows) does not" in found.note
+    assert "'a' marks a label, but 'A' (1 rows) does not" in found.note
     np.testing.assert_array_equal(read_labels(values, "allele", pos_label=["a", "A"]).s, [1, 1, 0, 1])
     np.testing.assert_array_equal(read_labels(pd.Series(["Y", "y", "n", "N"]), "dx").s, [1, 1, 0, 0])
 
@@ -68,10 +68,10 @@ def test_several_values_may_mark_a_label():
     found = read_labels(values, "dx", pos_label=["yes", "maybe"])
     np.testing.assert_array_equal(found.s, [1, 0, 1, 1, 0, 0])
     assert set(found.pos_label) == {"yes", "Maybe", "maybe"}
-    with pytest.raises(ValueError, match="No row of the label column 'dx' has the value 'perhaps'"):
+    with pytest.raises(ValueError, match="no row of the label column 'dx' has the value 'perhaps'"):
         read_labels(values, "dx", pos_label=["yes", "perhaps"])
-    with pytest.raises(ValueError, match="--pos-label any means every value of 'dx'; leave the others out"):
-        read_labels(values, "dx", pos_label=["yes", ANY])
+    with pytest.raises(ValueError, match=r"--pos-label any means every value of 'dx'\. Remove the other"):
+        read_labels(values, "dx", pos_label=["yes", ANY_VALUE])
 
 
 @pytest.mark.parametrize(
@@ -85,22 +85,22 @@ def test_words_of_other_languages(yes, no):
 
 def test_every_value_may_mark_a_row():
     dates = pd.Series(pd.to_datetime(["2020-01-01", None, "2021-05-06"]))
-    found = read_labels(dates, "diagnosed_on", pos_label=ANY)
+    found = read_labels(dates, "diagnosed_on", pos_label=ANY_VALUE)
     np.testing.assert_array_equal(found.s, [1, 0, 1])
 
 
 REFUSED = {
-    "two values": (["a", "b"], None, r"'kind' has two values, and it is not clear which of them marks a labelled row"),
+    "two values": (["a", "b"], None, r"'kind' has 2 values, and it is not clear which of them mark a labelled row"),
     "three values": (
         [1, 2, 3],
         None,
-        r"has 3 values; which of them marks a labelled row: '1' \(1 rows\).*--pos-label VALUE",
+        r"has 3 values, and it is not clear which of them mark a labelled row: '1' \(1 rows\).*--pos-label VALUE",
     ),
-    "many values": (list("abcdefgh"), None, r"has 8 values.*, \.\.\..*--pos-label any if every value does"),
+    "many values": (list("abcdefgh"), None, r"has 8 values.*, \.\.\..*If every value does.*--pos-label any"),
     "nothing": ([None, np.nan], None, "The label column 'kind' is empty: no row is labelled"),
     "all labelled": (["yes", "yes"], None, r"Every row is labelled: the label column 'kind' has 'yes' \(2 rows\)"),
-    "only no": ([0, 0], None, r"has the one value '0', which reads as no label.*--pos-label 0"),
-    "no such value": (["a", None], "b", "No row of the label column 'kind' has the value 'b'; it has 'a'"),
+    "only no": ([0, 0], None, r"has only the value '0', which usually means no label.*--pos-label 0"),
+    "no such value": (["a", None], "b", "no row of the label column 'kind' has the value 'b'; it has 'a'"),
 }
 
 

@@ -40,12 +40,12 @@ def test_checks_that_found_no_positive_count():
 AUDITS_REFUSED = {
     "only positive": (
         ["yes", None, "yes"],
-        r"'yes' \(2 rows\) and no row that was checked and found negative.*0\.18 to",
+        r"'yes' \(2 rows\) and no audited negative.*by 0\.38 in our experiment",
     ),
-    "nothing": ([None, "", None], "is empty: nobody was checked"),
-    "a word": (["yes", "no", "unclear"], r"must say yes or no.*'unclear' \(1 rows\).*Leave cells empty where nobody"),
-    "minus one alone": ([1, -1, 1], "must say yes or no"),
-    "two words": (["yes", "positive", "no"], "must say yes or no"),
+    "nothing": ([None, "", None], "is empty: no row was audited"),
+    "a word": (["yes", "no", "unclear"], r"must be yes or no.* and empty for all others.*'unclear' \(1 rows\)"),
+    "minus one alone": ([1, -1, 1], "must be yes or no"),
+    "two words": (["yes", "positive", "no"], "must be yes or no"),
 }
 
 
@@ -58,12 +58,12 @@ def test_audits_that_cannot_be_meant_are_refused(name):
 
 LOOKS_REFUSED = {
     "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "it is not clear whether an empty cell is a look"),
-    "only labels, said": ({"a": ["x1", None]}, {"pos_label": "x1"}, "Write 'no' .or 0. where somebody looked"),
-    "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "'b' of a look is empty: that look took place nowhere"),
-    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"must have two values.*--pos-label VALUE"),
-    "strange": ({"a": ["seen", "gone"]}, {}, r"must have two values.*'seen' \(1 rows\)"),
-    "any": ({"a": ["yes", "no"]}, {"pos_label": "any"}, "--pos-label any is for one label column"),
-    "minus one alone": ({"a": [1, -1, 1]}, {}, "must have two values"),
+    "only labels, said": ({"a": ["x1", None]}, {"pos_label": "x1"}, "Write 'no' .or 0. for looks without a label"),
+    "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "column 'b' is empty: this look did not take place"),
+    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"one value for a label, one for no label.*--pos-label VALUE"),
+    "strange": ({"a": ["seen", "gone"]}, {}, r"must have one value for a label, one for no label.*'seen' \(1 rows\)"),
+    "any": ({"a": ["yes", "no"]}, {"pos_label": "any"}, "--pos-label any needs a single label column"),
+    "minus one alone": ({"a": [1, -1, 1]}, {}, "must have one value for a label, one for no label"),
 }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_looks_and_audits_may_be_written_with_and_without_capitals():
     labels, marks, notes = read_looks(table)
     np.testing.assert_array_equal(labels, [[1, 0], [0, 1], [1, 0], [NAN, 0]])
     assert set(marks) == {"yes", "Yes", "YES"}
-    assert "are all read as a label" in notes[1]
+    assert "are all read as labels" in notes[1]
     np.testing.assert_array_equal(read_audit(table["one"], "checked"), [1, 0, 1, NAN])
     several, _, _ = read_looks(pd.DataFrame({"one": ["ill", "Sick", "well"]}), pos_label=["ill", "sick"])
     np.testing.assert_array_equal(several, [[1], [1], [0]])
@@ -102,19 +102,19 @@ def test_an_empty_cell_is_no_look_in_looks_and_no_label_in_a_label_column():
     np.testing.assert_array_equal(looks.s, label.s)
     (note,) = looks.notes
     assert note.startswith("Looks that took place: 'one' 2 (1 labels), 'two' 2 (0 labels); of 3 rows.")
-    assert note.endswith("not one that found nothing. 1 rows were never looked at.")
+    assert note.endswith("not a look without a label. 1 rows have no look at all.")
     assert not any("look" in note for note in label.notes)
 
 
 def test_a_label_that_a_check_refutes_names_the_option():
     table = pd.DataFrame({"label": ["yes", "yes", None, None], "checked": ["no", "yes", "no", None]})
-    with pytest.raises(ValueError, match=r"1 row has a label although the audit \('checked'\) says negative .*row 1\)"):
+    with pytest.raises(ValueError, match=r"1 row has a label although the audit \('checked'\) is negative .*row 1\)"):
         read_observed(table, Settings("label", scar=True, audit="checked"))
     with pytest.raises(ValueError, match="--false-positive-rate estimate"):
         read_observed(table, Settings("label", scar=True, audit="checked"))
     found = read_observed(table, Settings("label", scar=True, audit="checked", false_positive_rate=0.05))
     assert found.audited.tolist() == [True, True, True, False]
-    with pytest.raises(ValueError, match="only audits of labelled rows tell false positives from true ones"):
+    with pytest.raises(ValueError, match="needs several looks or audits of labelled rows, and there are none"):
         read_observed(table, Settings("label", scar=True, false_positive_rate="estimate"))
 
 
@@ -122,5 +122,5 @@ def test_new_rows_are_read_by_the_words_of_the_fit():
     settings = Settings(label=("one", "two"), scar=True, pos_label="seen")
     found = looks_again(pd.DataFrame({"one": ["seen", "gone", None]}), settings)
     np.testing.assert_array_equal(found, [[1, NAN], [0, NAN], [NAN, NAN]])
-    with pytest.raises(ValueError, match="must have 'seen', one value for no label"):
+    with pytest.raises(ValueError, match="must have 'seen' for a label, one value for no label"):
         looks_again(pd.DataFrame({"one": ["seen", "gone", "hidden"]}), settings)

@@ -36,19 +36,19 @@ def test_columns_that_models_may_see():
     settings = Settings("diagnosed", ("visits",), id="patient", sample_weight="weight", exclude=("age",))
     assert settings.features(COLUMNS) == ["visits", "insurance"]
     assert Settings("diagnosed", ("visits",), classification_attributes=("age",)).features(COLUMNS) == ["age", "visits"]
-    with pytest.raises(ValueError, match="No column is left for the models to see"):
+    with pytest.raises(ValueError, match="No column is left for the models"):
         Settings("diagnosed", scar=True).features(["diagnosed"])
 
 
 REFUSED = {
-    "nothing said": ({}, r"What does the labelling depend on\? Name the columns \(--propensity visits insurance\)"),
+    "nothing said": ({}, r"No columns are named that drive the labelling. Name them \(--propensity visits insurance\)"),
     "nothing to name": (
         {},
-        r"look up the class of some 50 rows drawn at random \(--audit COLUMN --propensity all\): without",
+        r"audit about 50 rows drawn at random and use --audit COLUMN --propensity all: labels alone",
     ),
     "two ways": (
         {"propensity_attributes": ["age"], "scar": True},
-        "--propensity and --scar contradict each other: take one",
+        "--propensity and --scar cannot be combined. Use one",
     ),
     "three ways": (
         {"propensity_attributes": ["age"], "scar": True, "known_propensity": "e"},
@@ -56,10 +56,10 @@ REFUSED = {
     ),
     "stack without": (
         {"scar": True, "model": "stack"},
-        "--model stack learns what the labelling depends on; it cannot go",
+        "--model stack estimates the labelling; it cannot be combined with",
     ),
     "model": ({"scar": True, "model": "forest"}, "must be one of search, stack, logistic, boosted; got 'forest'"),
-    "level": ({"scar": True, "level": 1.0}, "The level must lie between 0 and 1; got 1"),
+    "level": ({"scar": True, "level": 1.0}, "--level must lie between 0 and 1; got 1"),
     "key": ({"scar": True, "sede": 1}, "there is no setting 'sede'. Did you mean 'seed'"),
     "names": ({"propensity_attributes": [1]}, r"propensity_attributes must be a list of column names, got \[1\]"),
     "seed": ({"scar": True, "seed": "a"}, "seed must be a whole number, got 'a'"),
@@ -77,7 +77,7 @@ def test_contradictions_and_slips_are_refused(name):
 
 
 def test_a_label_is_needed():
-    with pytest.raises(ValueError, match="which column is the label"):
+    with pytest.raises(ValueError, match="no label column is given"):
         Settings.from_dict({"scar": True})
 
 
@@ -87,18 +87,18 @@ COLUMNS_REFUSED = {
         r"There is no column 'diagnosd' \(the label column\). Did you mean 'diagnosed'",
     ),
     "case": ({"label": "Diagnosed", "scar": True}, "Did you mean 'diagnosed'"),
-    "far": ({"label": "zzz", "scar": True}, "There are: 'age', 'visits'"),
+    "far": ({"label": "zzz", "scar": True}, "Available names: 'age', 'visits'"),
     "propensity": (
         {"label": "diagnosed", "propensity_attributes": ["visit"]},
         r"no column 'visit' \(--propensity\). Did you mean 'visits'",
     ),
     "two roles": (
         {"label": "diagnosed", "propensity_attributes": ["diagnosed"]},
-        "named by --propensity.*it is the label column",
+        "\\(--propensity\\) is the label column, which the models must not use",
     ),
     "id seen": (
         {"label": "diagnosed", "scar": True, "id": "patient", "classification_attributes": ["patient"]},
-        "it is the id",
+        "\\(--classification-attributes\\) is the id",
     ),
 }
 
@@ -207,17 +207,21 @@ SLIPS = {
     "columns": (
         {"columns": {"id": "a"}},
         TypeError,
-        r"columns must be ColumnRoles\(...\), as ColumnRoles\(id='patient'\)",
+        r"columns must be a ColumnRoles object, for example ColumnRoles\(id='patient'\)",
     ),
     "labelling": (
         {"labelling": "keep"},
         TypeError,
-        r"labelling must be Labelling\(...\), as Labelling\(shared=False\)",
+        r"labelling must be a Labelling object, for example Labelling\(shared=False\)",
     ),
-    "known": ({"known": 0.3}, TypeError, r"known must be a list, as \[ClassPrior\(0.35, se=0.02\)\]; got 0.3"),
-    "a group": ({"known": [ClassPrior(0.3, where={"x": 1})]}, ValueError, "known holds one ClassPrior of all rows"),
-    "another look": ({"known": [LabelFrequency(0.3, look=1)]}, ValueError, "known holds one ClassPrior of all rows"),
-    "offset": ({"labelling": Labelling(offset="x")}, ValueError, "Labelling's offset is added to a logit as it is"),
+    "known": ({"known": 0.3}, TypeError, r"known must be a list, for example \[ClassPrior\(0.35, se=0.02\)\]; got 0.3"),
+    "a group": ({"known": [ClassPrior(0.3, where={"x": 1})]}, ValueError, "known may hold one ClassPrior of all rows"),
+    "another look": ({"known": [LabelFrequency(0.3, look=1)]}, ValueError, "known may hold one ClassPrior of all rows"),
+    "offset": (
+        {"labelling": Labelling(offset="x")},
+        ValueError,
+        "the offset of Labelling is not supported for raw tables",
+    ),
     "seed": ({"random_state": "a"}, ValueError, "analyse: seed must be a whole number, got 'a'"),
 }
 

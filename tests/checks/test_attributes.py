@@ -135,7 +135,7 @@ def test_a_column_out_of_range_is_refused(column):
 )
 def test_what_is_neither_name_nor_number_is_refused(value, shown):
     message = (
-        "propensity_attributes must hold names or column numbers, or be a slice, a mask, a callable or a polars "
+        "propensity_attributes must be names or column numbers, a slice, a mask, a callable or a polars "
         "selector; got " + shown
     )
     with pytest.raises(ValueError, match=message):
@@ -145,14 +145,14 @@ def test_what_is_neither_name_nor_number_is_refused(value, shown):
 @pytest.mark.parametrize("mask", [[True], [True, False, True], [True] * 5, np.ones(3, dtype=bool)])
 def test_a_mask_of_the_wrong_length_is_refused(mask):
     length = np.size(mask)
-    with pytest.raises(ValueError, match=f"propensity_attributes is a mask of length {length} for 4 columns"):
+    with pytest.raises(ValueError, match=f"propensity_attributes is a mask of length {length}, but X has 4 columns"):
         _columns(mask)
 
 
 @pytest.mark.parametrize("attributes", ["age", ["age"], slice("age", None), slice(None, "age")])
 def test_a_name_without_names_is_refused(attributes):
     message = (
-        "propensity_attributes names the column 'age', but X has no column names: pass a DataFrame or column numbers"
+        "propensity_attributes names the column 'age', but X has no column names. Pass a DataFrame or column numbers"
     )
     with pytest.raises(ValueError, match=message):
         _columns(attributes, names=None)
@@ -189,19 +189,19 @@ def test_numbers_names_and_masks_select_the_same(columns):
 
 @pytest.mark.parametrize("ends", [slice(0.5), slice(None, None, 0.5), slice(None, [1]), slice(np.nan, 1)])
 def test_ends_of_a_slice_are_names_or_numbers(ends):
-    with pytest.raises(ValueError, match="attributes is a slice, whose ends must be names or column numbers; got "):
+    with pytest.raises(ValueError, match="attributes: the ends of a slice must be names or column numbers; got "):
         check_attributes(ends, None, n_columns=3, names=None, parameter="attributes")
 
 
 def test_a_step_of_zero_leads_nowhere():
-    with pytest.raises(ValueError, match="attributes is a slice with a step of 0; leave the step out"):
+    with pytest.raises(ValueError, match=r"attributes: the step of a slice must not be 0. Leave the step out"):
         check_attributes(slice(None, None, 0), None, n_columns=3, names=None, parameter="attributes")
 
 
 NUMBERED = pd.DataFrame(np.eye(4), columns=[3, 0, 1, 2])
 TOLD = (
-    r"has the number 3, which is a position, as in scikit-learn: the column called 2. The column called 3 is at "
-    r"position 0. Call .*: X.rename\(columns=str\), and '2' or '3'"
+    r"has the number 3, which is a position, as in scikit-learn. It selects the column named 2; the column named 3 is "
+    r"at position 0. To avoid confusion, use text names: X.rename\(columns=str\), and '2' or '3'"
 )
 
 
@@ -249,7 +249,9 @@ def test_polars_selectors(selector, columns):
 
 @pytest.mark.parametrize("selector", [pl.col("age") + 1, pl.col("agee"), pl.col("age").alias("a"), cs.by_name("agee")])
 def test_polars_expressions_that_are_no_columns_of_the_table(selector):
-    with pytest.raises(ValueError, match=r"propensity_attributes has the polars expression .* select columns of X as"):
+    with pytest.raises(
+        ValueError, match=r"propensity_attributes has the polars expression .* only select columns of X"
+    ):
         _columns(selector, X=FRAME)
 
 
@@ -263,7 +265,7 @@ def test_a_polars_selector_that_finds_nothing():
 )
 def test_polars_selectors_are_for_polars_frames(X):
     kind = type(X).__name__
-    with pytest.raises(ValueError, match=f"read against a polars DataFrame; X is a {kind}. Give names or positions"):
+    with pytest.raises(ValueError, match=f"which needs a polars DataFrame, but X is a {kind}. Give names or positions"):
         _columns([0, cs.last()], X=X)
 
 
@@ -274,20 +276,20 @@ def test_scikit_learns_column_selector():
 
 
 def test_scikit_learns_selector_needs_a_data_frame():
-    with pytest.raises(
-        ValueError, match=r"reads data frames of pandas, and X is none but of type ndarray. Give a data"
-    ):
+    with pytest.raises(ValueError, match=r"needs a pandas data frame, but X is of type ndarray. Pass a data"):
         _columns(make_column_selector("i.*e"), X=np.ones((3, 3)))
 
 
 def test_a_callable_is_called_once_and_returns_no_other():
-    with pytest.raises(ValueError, match="propensity_attributes is a callable that returns another"):
+    with pytest.raises(
+        ValueError, match="propensity_attributes: the callable must return columns; it returned another callable"
+    ):
         _columns(lambda X: len)
 
 
 def test_a_name_that_two_columns_share_is_refused_and_their_positions_are_not():
     names = ["a", "a", "b"]
-    with pytest.raises(ValueError, match="names 'a', and 2 columns of X are called so; give each a name of its own"):
+    with pytest.raises(ValueError, match=r"names 'a', but 2 columns of X have this name. Rename them"):
         _columns("a", names=names, n_columns=3)
     np.testing.assert_array_equal(_columns([0, 1], names=names, n_columns=3), [0, 1])
 
@@ -455,22 +457,25 @@ def test_what_only_looks_alike_is_not_taken():
 
 
 SEVERAL = {
-    "a longer name": (["age_low", "age_high", "age_group_old", "age_group_young", "sex_f"], "'age_group' alone"),
+    "a longer name": (
+        ["age_low", "age_high", "age_group_old", "age_group_young", "sex_f"],
+        "'age_group' selects only its own",
+    ),
     "two steps": (["scale__age", "onehot__age_group_old", "onehot__age_group_young"], ""),
     "encoded twice": (["scale__age", "bin__age_0.0", "bin__age_1.0"], ""),
     "two separators": (["age_low", "age_high", "age-gap"], ""),
-    "two longer names": (["age_a_x", "age_a_y", "age_b_x", "age_b_y"], "'age_a' alone"),
+    "two longer names": (["age_a_x", "age_a_y", "age_b_x", "age_b_y"], "'age_a' selects only its own"),
 }
 
 
 @pytest.mark.parametrize(("names", "also"), SEVERAL.values(), ids=SEVERAL)
 def test_a_raw_name_that_may_mean_several_attributes_is_refused(names, also):
     begin = [name for name in names if "age" in name]
-    message = "names 'age', which is not a column of X. Columns that begin with it seem to come from more than one "
+    message = "names 'age', which is not a column of X. Columns that begin with this name seem to come from several "
     with pytest.raises(ValueError, match=message) as told:
         select("age", frame(names))
     assert all(repr(name) in str(told.value) for name in begin)
-    assert "Name the columns that are meant, or select them by a slice or a mask." in str(told.value)
+    assert "Name the columns, or select them by a slice or a mask." in str(told.value)
     assert also in str(told.value)
 
 
@@ -506,9 +511,9 @@ DOUBTFUL = {
 @pytest.mark.parametrize(("names", "values"), DOUBTFUL.values(), ids=DOUBTFUL)
 def test_a_note_where_values_do_not_look_like_levels(names, values, kind):
     X = kind({name: [row[j] for row in values] for j, name in enumerate(names)})
-    one = "the column" if len(names) == 1 else "all columns"
+    one = "the column whose name begins" if len(names) == 1 else "all columns whose names begin"
     listed = ", ".join(map(repr, names))
-    with pytest.warns(UserWarning, match=f"names 'blood', .* takes it for {one} whose name begins so: {listed}. Names"):
+    with pytest.warns(UserWarning, match=f"names 'blood', .* It selects {one} with it: {listed}. These"):
         assert select("blood", X) == names
 
 
@@ -533,7 +538,7 @@ def test_no_note_for_a_level_of_two_words_where_all_levels_are_there():
 @given(st.permutations(["age_low", "age_high", "age_group_old", "age_group_young", "sex_f", "sex_m"]))
 def test_neither_the_order_of_columns_nor_the_rows_decide(names):
     assert find_family("sex", names).columns == sorted([names.index("sex_f"), names.index("sex_m")])
-    with pytest.raises(SeveralAttributes, match="'age_group' alone stands for its own"):
+    with pytest.raises(SeveralAttributes, match="'age_group' selects only its own columns"):
         find_family("age", names)
 
 

@@ -42,48 +42,50 @@ def model(request):
 
 
 def labels_as_scores(warned):
-    return [str(one.message) for one in warned if "takes y for classes" in str(one.message)]
+    return [str(one.message) for one in warned if "treats y as classes" in str(one.message)]
 
 
 @pytest.mark.parametrize("options", [{}, {"ensemble": False}, {"n_jobs": 2, "ensemble": False}])
 def test_calibration_to_labels_is_told_of_and_undoes_the_correction(model, options):
-    with pytest.warns(UserWarning, match="CalibratedClassifierCV takes y for classes, but SAREMClassifier is") as told:
+    with pytest.warns(
+        UserWarning, match="CalibratedClassifierCV treats y as classes, but SAREMClassifier gets"
+    ) as told:
         calibrated = CalibratedClassifierCV(model, cv=2, **options).fit(X, S)
-    assert {one.filename for one in told if "takes y" in str(one.message)} == {__file__}
+    assert {one.filename for one in told if "treats y" in str(one.message)} == {__file__}
     own = model.fit(X, S).predict_proba(X)[:, 1].mean()
     assert abs(own - Y.mean()) < 0.08
     assert calibrated.predict_proba(X)[:, 1].mean() == pytest.approx(S.mean(), abs=0.03)
 
 
 def test_a_final_estimator_of_labels_is_told_of():
-    with pytest.warns(UserWarning, match="StackingClassifier takes y for classes, but SCARClassifier is given"):
+    with pytest.warns(UserWarning, match="StackingClassifier treats y as classes, but SCARClassifier gets"):
         StackingClassifier([("scar", SCARClassifier(0.9, method="likelihood"))], cv=2).fit(X, S)
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "accuracy", "f1", make_scorer(roc_auc_score)])
 def test_scores_against_labels_are_told_of(model, scoring):
-    with pytest.warns(UserWarning, match=r"takes y for classes, but SAREMClassifier is .*make_pu_scorer") as told:
+    with pytest.warns(UserWarning, match=r"treats y as classes, but SAREMClassifier gets .*make_pu_scorer") as told:
         cross_val_score(model, X, S, cv=2, scoring=scoring)
     assert {one.filename for one in told} == {__file__}
 
 
 def test_several_scores_and_searches_are_told_of(model):
-    with pytest.warns(UserWarning, match=r"(roc_auc|accuracy)_score takes y for classes"):
+    with pytest.warns(UserWarning, match=r"(roc_auc|accuracy)_score treats y as classes"):
         cross_validate(model, X, S, cv=2, scoring=["roc_auc", "accuracy"])
     for scoring in ("roc_auc", make_scorer(roc_auc_score)):
-        with pytest.warns(UserWarning, match="takes y for classes"):
+        with pytest.warns(UserWarning, match="treats y as classes"):
             GridSearchCV(model, {}, cv=2, scoring=scoring).fit(X, S)
 
 
 def test_a_threshold_tuned_to_labels_is_told_of(model):
-    with pytest.warns(UserWarning, match="balanced_accuracy_score takes y for classes.*scorer of thresholds"):
+    with pytest.warns(UserWarning, match="balanced_accuracy_score treats y as classes.*scorer of thresholds"):
         TunedThresholdClassifierCV(model, cv=2, thresholds=5).fit(X, S)
 
 
 def test_the_picture_of_calibration_is_told_of():
     pytest.importorskip("matplotlib")
     fitted = MODEL.fit(X, S)
-    with pytest.warns(UserWarning, match="CalibrationDisplay takes y for classes. If these are observed labels"):
+    with pytest.warns(UserWarning, match="CalibrationDisplay treats y as classes. If y are observed labels"):
         CalibrationDisplay.from_estimator(fitted, X, S)
     ClassCalibrationDisplay.from_estimator(fitted, X, S)
 
@@ -123,4 +125,4 @@ def test_a_search_of_ours_inside_of_a_tool_is_told_of():
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         CalibratedClassifierCV(search, cv=2).fit(X, S)
-    assert "CalibratedClassifierCV takes y for classes, but SAREMClassifierCV is" in labels_as_scores(told)[0]
+    assert "CalibratedClassifierCV treats y as classes, but SAREMClassifierCV gets" in labels_as_scores(told)[0]

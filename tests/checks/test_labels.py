@@ -32,7 +32,7 @@ def test_usual_codings_explain_themselves(y, classes):
     [(["positive", "unlabeled"], "'unlabeled'"), ([1, 2], "2"), ([-1, 0], "0"), ([0.0, 3.0], r"3\.0"), ([-1, 2], "2")],
 )
 def test_other_pairs_warn_and_name_the_value_that_is_taken(y, named):
-    message = rf"pos_label is not given: taking {named}, the last in sorted order, as the labelled positives"
+    message = rf"pos_label is not given: {named}, the last in sorted order, marks the labelled rows"
     with pytest.warns(UserWarning, match=message):
         coding = check_labels(y)
     assert coding.positive == 1
@@ -75,7 +75,7 @@ def test_a_pos_label_that_is_not_there_is_refused(pos_label):
 def test_more_than_two_values_are_refused(y, shown):
     message = (
         r"Only binary classification is supported\. The type of the target is multiclass\. Labels must have two "
-        rf"values, labelled positive and unlabelled; {shown}\."
+        rf"values, for labelled and unlabelled rows; {shown}\."
     )
     with pytest.raises(ValueError, match=message):
         check_labels(y)
@@ -97,8 +97,8 @@ def test_more_than_two_values_are_refused(y, shown):
 )
 def test_one_value_is_refused_and_the_missing_kind_named(y, pos_label, shown, missing):
     message = (
-        rf"y has one class only, {shown}: there is no {missing}\. Learning from positive and "
-        "unlabelled rows needs both: 1 for labelled positives, 0 for unlabelled rows"
+        rf"y has one class only, {shown}: there is no {missing}\. The fit needs labelled rows, "
+        "coded 1, and unlabelled rows, coded 0"
     )
     with pytest.raises(ValueError, match=message):
         check_labels(y, pos_label=pos_label)
@@ -119,7 +119,7 @@ def test_measurements_are_no_labels():
     ],
 )
 def test_labels_that_the_model_has_not_seen_are_refused(y, unknown):
-    with pytest.raises(ValueError, match=rf"labels hold {unknown}; the model was fitted on \[0, 1\]\."):
+    with pytest.raises(ValueError, match=rf"labels have the value {unknown}; the model was fitted with \[0, 1\]\."):
         check_labels([0, 1]).encode(y)
 
 
@@ -129,7 +129,7 @@ def test_a_missing_label_is_not_one_that_the_model_has_not_seen():
 
 
 def test_numbers_where_the_model_saw_text_are_refused():
-    with pytest.raises(ValueError, match=r"labels hold 1; the model was fitted on \['p', 'u'\]"):
+    with pytest.raises(ValueError, match=r"labels have the value 1; the model was fitted with \['p', 'u'\]"):
         check_labels(["p", "u"], pos_label="p").encode([1, 1])
 
 
@@ -168,7 +168,7 @@ def test_a_missing_label_of_any_pandas_type_is_told_of(kind):
     y = pd.Series(values, dtype=kind)
     assert len(check_observed(y)) == 3
     y[1] = None if kind == "object" else pd.NA
-    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a blank means unlabelled, say so: "
+    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a missing label means unlabelled, pass "
     with pytest.raises(ValueError, match=rf"y {message}y\.fillna\(0\)"):
         check_observed(y)
     with pytest.raises(ValueError, match=rf"s {message}s\.fillna\(0\)"):
@@ -189,16 +189,20 @@ def test_a_positive_label_that_cannot_be_compared_is_not_among_the_labels(pos_la
 
 
 def test_rows_of_unequal_length_are_no_labels():
-    with pytest.raises(ValueError, match=r"s must hold one value per row, and NumPy can make no array of it: .*a list"):
+    with pytest.raises(
+        ValueError, match=r"s must hold one value per row, but NumPy cannot convert it to an array: .*a list"
+    ):
         check_observed([[0], [0, 1], 1], "s")
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_labels_beyond_whole_numbers_are_refused_without_a_warning(kind):
-    with pytest.raises(ValueError, match=r"y holds 1e\+38, too large a number for a label\. Code labelled pos"):
+    with pytest.raises(
+        ValueError, match=r"y has the value 1e\+38, which is too large for a label\. Code labelled rows"
+    ):
         check_labels(np.array([0.0, 1e38], dtype=kind))
 
 
 def test_labels_without_an_order_are_refused():
-    with pytest.raises(ValueError, match=r"all of one kind; these are of the kinds dict, int. Code labelled"):
+    with pytest.raises(ValueError, match=r"all booleans; these are of the types dict, int. Code labelled"):
         check_labels(np.array([{}, 1, 0], dtype=object))

@@ -64,7 +64,7 @@ def test_numbers_that_are_no_shares(value):
 @pytest.mark.parametrize("value", [10**400, 10**5000], ids=["400", "5000"])
 def test_integers_beyond_floats(value):
     with pytest.raises(
-        ValueError, match=r"C must be a number above 0; got an integer of \d+ bits, too large for a float"
+        ValueError, match=r"C must be a number above 0; got an integer of \d+ bits, which is too large for a float"
     ):
         check_positive(value, "C")
     with pytest.raises(ValueError, match=r"level must lie strictly between 0 and 1; got an integer of \d+ bits"):
@@ -100,7 +100,7 @@ def test_what_is_no_flag_is_told_of(value):
 
 @pytest.mark.parametrize("value", [0, 1.5, "a", np.nan, [], True, 10**400])
 def test_what_is_no_number_of_jobs_is_told_of(value):
-    with pytest.raises(ValueError, match="n_jobs must be None or a whole number, such as 2, or -1 for all cores; got"):
+    with pytest.raises(ValueError, match="a whole number other than 0, such as 2, or -1 for all cores; got"):
         check_jobs(value)
 
 

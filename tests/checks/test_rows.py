@@ -76,7 +76,7 @@ def test_sparse_tables_become_csr():
 
 @pytest.mark.parametrize("inner", [None, LogisticRegression()])
 def test_wrong_labels(inner):
-    with pytest.raises(ValueError, match=r"Reader requires y to be passed.*1 for labelled positives, 0 for unlabelled"):
+    with pytest.raises(ValueError, match=r"Reader requires y to be passed.*1 for labelled rows, 0 for unlabelled"):
         check_labelled_table(Reader(), X, None, inner=inner)
     with pytest.raises(ValueError, match="there is no labelled row"):
         check_labelled_table(Reader(), X, 0 * S, inner=inner)
@@ -92,7 +92,7 @@ def test_wrong_labels(inner):
 
 def test_the_label_column_among_the_attributes_is_named():
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(diagnosed=S)
-    with pytest.warns(UserWarning, match="Column 'diagnosed' of X is the label column itself") as record:
+    with pytest.warns(UserWarning, match="Column 'diagnosed' of X equals the label column") as record:
         check_labelled_table(Reader(), frame, S)
     assert record[0].filename == __file__
 
@@ -114,17 +114,19 @@ TOLD = r"its index has the same names in another order \(first: position 0 is 'x
 
 
 def test_the_same_names_in_another_order_are_told_of_with_both_ways_out():
-    with pytest.warns(UserWarning, match=rf"weight is taken by position, .*{TOLD}.*weight.loc\[X.index\].*to_numpy"):
+    with pytest.warns(
+        UserWarning, match=rf"weight is matched to the rows by position, .*{TOLD}.*weight.loc\[X.index\].*to_numpy"
+    ):
         warn_about_row_order(TABLE, weight=VALUES[::-1])
     with pytest.raises(ValueError, match=rf"weight must be in the order of the rows; {TOLD}.*to_numpy\(\). Reorder it"):
         check_row_order(VALUES[::-1], "weight", index_of(TABLE))
-    with pytest.warns(UserWarning, match="labels is taken by position"):
+    with pytest.warns(UserWarning, match="labels is matched to the rows by position"):
         warn_about_row_order(TABLE, labels=VALUES.to_frame()[::-1])
 
 
 def test_names_that_occur_twice_cannot_be_reordered_by():
     twice = TABLE.set_axis(["x", "x", "z"])
-    with pytest.warns(UserWarning, match="taken by position") as record:
+    with pytest.warns(UserWarning, match="matched to the rows by position") as record:
         warn_about_row_order(twice, weight=VALUES.set_axis(["z", "x", "x"]))
     assert ".loc" not in str(record[0].message)
 

@@ -144,8 +144,8 @@ def test_a_sparse_table_without_entries_passes():
 @DTYPES
 def test_nan_is_named_by_row_and_column(row, column, dtype):
     message = (
-        rf"Input X contains NaN at row {row}, column {column}\. Missing values must be filled in first, e\.g\. with "
-        r"sklearn\.impute\.SimpleImputer in a Pipeline, or the rows dropped\."
+        rf"Input X contains NaN at row {row}, column {column}\. Fill missing values first, for example with "
+        r"sklearn\.impute\.SimpleImputer in a Pipeline, or drop the rows\."
     )
     X = _table(row, column, np.nan, dtype)
     for table in (X, sparse.csr_array(X)):
@@ -170,8 +170,9 @@ def test_infinity_is_named_by_row_and_column(row, column, value):
 def test_values_whose_squares_overflow_are_named(dtype, largest, limit, sign):
     _check(_table(1, 1, sign * largest * 0.99, dtype, n=3))
     message = (
-        rf"Input X holds {'-' if sign < 0 else ''}2e\+\d+ at row 1, column 1, beyond {limit}: its square leaves the "
-        rf"range of {np.dtype(dtype)}\. Scale the columns, e\.g\. with sklearn\.preprocessing\.StandardScaler\."
+        rf"Input X has the value {'-' if sign < 0 else ''}2e\+\d+ at row 1, column 1, above the limit of {limit}: sums "
+        rf"of its square overflow {np.dtype(dtype)}\. Scale the columns, for example with "
+        rf"sklearn\.preprocessing\.StandardScaler\."
     )
     X = _table(1, 1, sign * 2 * largest, dtype, n=3)
     for table in (X, sparse.csr_array(X)):
@@ -220,7 +221,9 @@ def test_a_missing_value_in_a_frame_is_named_by_its_column(X):
 def test_an_infinite_and_a_huge_value_in_a_frame_are_named_by_their_column():
     with pytest.raises(ValueError, match=r"infinity at row 0, column 0 \('age'\)"):
         _check(pd.DataFrame({"age": [np.inf]}))
-    with pytest.raises(ValueError, match=r"holds 1e\+200 at row 0, column 0 \('age'\), beyond 1e\+100"):
+    with pytest.raises(
+        ValueError, match=r"has the value 1e\+200 at row 0, column 0 \('age'\), above the limit of 1e\+100"
+    ):
         _check(pl.DataFrame({"age": [1e200]}))
 
 
@@ -244,7 +247,7 @@ TEXT = [
 def test_columns_of_text_are_named(X):
     message = (
         r"1 of 2 columns hold text, categories or dates, not numbers: 'town'\. Encode them first: dates as days "
-        r"since some day, the others e\.g\. with sklearn: make_column_transformer\(\(OneHotEncoder\(drop='first', "
+        r"since a reference date, others for example with make_column_transformer\(\(OneHotEncoder\(drop='first', "
         r"sparse_output=False\), \['town'\]\), remainder='passthrough', "
     )
     with pytest.raises(ValueError, match=message):
@@ -372,7 +375,7 @@ def test_columns_are_taken_in_the_order_given_and_the_table_stays_one_of_its_kin
 def test_equal_names_of_columns_are_told_of(names, model):
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=names)
     count = names.count(names[0])
-    message = f"{count} columns of X are called {names[0]!r}; each needs a name of its own. Rename them, or pass X.to_n"
+    message = f"{count} columns of X have the name {names[0]!r}, and names must be unique. Rename them, or pass X.to_n"
     with pytest.raises(ValueError, match=message):
         model.fit(X, np.arange(20) % 2)
 
@@ -380,7 +383,9 @@ def test_equal_names_of_columns_are_told_of(names, model):
 def test_columns_of_lists_are_told_of():
     polars = pytest.importorskip("polars")
     X = polars.DataFrame({"a": [0.5, 1.0, 2.0, 3.0], "b": [[1.0], [2.0], [3.0], [4.0]]})
-    with pytest.raises(ValueError, match=r"1 of 2 columns of X hold lists, .*\(first: 'b'\)\. Give each value .* a c"):
+    with pytest.raises(
+        ValueError, match=r"1 of 2 columns of X hold lists, .*\(first: 'b'\)\. Split the lists into separate c"
+    ):
         NaiveClassifier().fit(X, [0, 1, 0, 1])
 
 
@@ -445,7 +450,7 @@ def test_other_places_refuse_masks():
 
 
 def test_imaginary_parts_are_not_dropped():
-    with pytest.raises(ValueError, match=r"sample_weight must hold real numbers; .* e\.g\. sample_weight\.real"):
+    with pytest.raises(ValueError, match=r"sample_weight must hold real numbers\. To use .* pass sample_weight\.real"):
         SAREMClassifier().fit(X, S, sample_weight=np.ones(200) + 1j)
     with pytest.raises(ValueError, match="propensity must hold real numbers"):
         PropensityWeightedClassifier().fit(X, S, propensity=pd.Series(E + 0j))
@@ -455,17 +460,19 @@ def test_imaginary_parts_are_not_dropped():
 
 @pytest.mark.parametrize("as_sparse", [lambda s: sparse.csr_matrix(s[:, None]), sparse.coo_array])
 def test_sparse_labels_are_refused(as_sparse):
-    with pytest.raises(TypeError, match=r"y is sparse, and one plain value per row is needed\. Pass y\.toarray\(\)"):
+    with pytest.raises(
+        TypeError, match=r"y must be a dense array with one value per row; got a sparse matrix\. Pass y\.toarray\(\)"
+    ):
         SAREMClassifier().fit(X, as_sparse(S))
-    with pytest.raises(TypeError, match="sample_weight is sparse"):
+    with pytest.raises(TypeError, match="sample_weight must be a dense array"):
         SAREMClassifier().fit(X, S, sample_weight=as_sparse(S))
 
 
 def test_a_query_is_to_be_collected_where_values_are_needed():
     frame = pl.DataFrame(X, schema=["a", "b"])
-    with pytest.raises(TypeError, match=r"y is a LazyFrame, which holds no values yet\. Pass y\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"y is a LazyFrame, which has no values yet\. Pass y\.collect\(\)"):
         SAREMClassifier().fit(frame, pl.DataFrame({"s": S}).lazy())
-    with pytest.raises(TypeError, match=r"X is a LazyFrame, which holds no values yet\. Pass X\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"X is a LazyFrame, which has no values yet\. Pass X\.collect\(\)"):
         LogisticSAR(["a"], [1.0]).propensity(frame.lazy())
     refuse_unread(frame, "X")
 
@@ -477,7 +484,7 @@ def test_a_query_is_read_as_rows_that_live_elsewhere():
         lambda X: SAREMClassifier().fit(X, S),
         lambda X: bootstrap_intervals(model, X, S, n_resamples=20),
     ):
-        with pytest.raises(TypeError, match="With a LazyFrame the labels are a column of the query"):
+        with pytest.raises(TypeError, match="y must name a column of the query if X is a LazyFrame"):
             ask(frame.lazy())
     known = PropensityWeightedClassifier(method="likelihood").fit(frame, S, propensity=0.9)
     for ask in (
@@ -495,5 +502,7 @@ def test_what_is_plain_passes(values):
 
 def test_an_array_is_made_of_one_value_per_row():
     np.testing.assert_array_equal(plain_array([1, 0], "y"), [1, 0])
-    with pytest.raises(ValueError, match="decisions must hold one value per row, and NumPy can make no array of it: "):
+    with pytest.raises(
+        ValueError, match="decisions must hold one value per row, but NumPy cannot convert it to an array: "
+    ):
         plain_array([[1], [0, 1]], "decisions")

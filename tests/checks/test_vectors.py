@@ -81,8 +81,9 @@ def test_propensities_in_range_pass_unchanged(e):
 @pytest.mark.parametrize(("bad", "shown"), [(0.0, "0"), (-0.1, "-0.1"), (1.5, "1.5"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_propensity_out_of_range_is_named(bad, shown):
     message = (
-        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. A row that can "
-        r"never be labelled breaks the method; raise small values on purpose, e\.g\. np\.maximum\(propensity, 0\.01\)"
+        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. Rows that "
+        r"can never be labelled are not supported; raise small values explicitly, for example np\.maximum\(propensity, "
+        r"0\.01\)"
     )
     with pytest.raises(ValueError, match=message):
         check_propensity([0.5, bad, 1.0, bad])
@@ -101,7 +102,7 @@ def test_probabilities_in_range_pass_unchanged(p):
 
 @pytest.mark.parametrize(("bad", "shown"), [(-1e-9, "-1e-09"), (1.25, "1.25"), (np.nan, "nan"), (-np.inf, "-inf")])
 def test_a_probability_out_of_range_is_named(bad, shown):
-    message = rf"y_pred must hold probabilities in \[0, 1\]; 1 of 3 values do not \(first: y_pred\[2\] = {shown}\)"
+    message = rf"y_pred must hold probabilities in \[0, 1\]; 1 of 3 values are outside \(first: y_pred\[2\] = {shown}\)"
     with pytest.raises(ValueError, match=message):
         check_probability([0, 1, bad])
 
@@ -155,7 +156,9 @@ def test_weights_pass_unchanged_unless_all_are_zero(weight):
     if weight.max() >= 1e-100:
         np.testing.assert_array_equal(check_weight(weight, n_rows=weight.size), weight)
     elif not weight.any():
-        with pytest.raises(ValueError, match="sample_weight is zero for every row; at least one row must count"):
+        with pytest.raises(
+            ValueError, match="sample_weight is zero for every row; at least one row must have a positive weight"
+        ):
             check_weight(weight, n_rows=weight.size)
 
 
@@ -208,9 +211,7 @@ def test_a_generator_is_used_and_a_random_state_seeds_one():
 
 @pytest.mark.parametrize("value", [1e301, 1e308, np.finfo(float).max, 1e101, 1e-101, 1e-310, 5e-324])
 def test_counts_beyond_all_scales_are_refused(value):
-    message = (
-        r"sample_weight says how often each row counts, and its largest value is .* sums of such weights leave the"
-    )
+    message = r"sample_weight: the largest weight must lie between 1e-100 and 1e\+100, so that sums stay finite; got"
     with pytest.raises(ValueError, match=message):
         check_counts(np.full(3, value), n_rows=3)
     with pytest.raises(ValueError, match=r"divide by the largest .*: sample_weight / np\.max\(sample_weight\)"):

@@ -27,7 +27,7 @@ def with_ages(table, cells):
 
 def test_odd_cells_are_named_by_inspect_fit_and_report(patients, capsys):
     with_ages(patients, ["<40", "51,5", "oops"]).to_csv("odd.csv", index=False)
-    told = "row 2 '<40' as 40, row 3 '51,5' as 51.5; 1 is taken for missing: row 4 'oops'"
+    told = "row 2 '<40' as 40, row 3 '51,5' as 51.5; 1 is treated as missing: row 4 'oops'"
     assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
     looked = capsys.readouterr().out
     assert told in looked
@@ -41,16 +41,16 @@ def test_odd_cells_are_named_by_inspect_fit_and_report(patients, capsys):
 def test_a_column_that_may_be_a_number_is_a_question_with_two_answers(patients, capsys):
     with_ages(patients, ["oops"] * 9).to_csv("odd.csv", index=False)
     assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
-    assert "Is column 'age' a number?" in capsys.readouterr().out
+    assert "Does column 'age' hold numbers?" in capsys.readouterr().out
     assert main(["fit", "odd.csv", *FIT]) == 1
     assert "--number age" in capsys.readouterr().err
     assert main(["fit", "odd.csv", *FIT, "--text", "age"]) == 0
     assert main(["predict", "run", "odd.csv", "--out", "one.csv"]) == 0
     assert main(["fit", "odd.csv", *FIT, "--number", "age", "--force"]) == 0
-    assert "9 are taken for missing: row 2 'oops'" in capsys.readouterr().out
+    assert "9 are treated as missing: row 2 'oops'" in capsys.readouterr().out
     assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # the answer is kept
     assert main(["fit", "odd.csv", *FIT, "--number", "age", "--text", "age", "--force"]) == 1
-    assert "'age' is named by --number and by --text" in capsys.readouterr().err
+    assert "'age' is named by both --number and --text" in capsys.readouterr().err
 
 
 def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, capsys):
@@ -65,7 +65,7 @@ def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, capsys):
     assert main(["predict", "run", "few.csv", "--out", "few-ranked.csv"]) == 0
     assert "Note: Column 'age' is read as numbers. 3 of its cells" in capsys.readouterr().out
     assert main(["predict", "run", "many.csv", "--out", "many-ranked.csv"]) == 1
-    assert "Column 'age' held numbers in the fit, and 30 of" in capsys.readouterr().err
+    assert "Column 'age' held numbers in the fit, but here 30 of" in capsys.readouterr().err
     assert main(["predict", "run", "commas.csv", "--out", "commas-ranked.csv"]) == 0
     assert main(["predict", "run", "patients.csv", "--out", "ranked.csv"]) == 0
     assert read_table("commas-ranked.csv").equals(read_table("ranked.csv"))
@@ -79,7 +79,7 @@ def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, 
     assert main(["fit", "spelt.csv", *FIT, "--pos-label", "yes"]) == 0
     told = capsys.readouterr().out
     assert told.startswith(f"{n} of 400 rows are labelled.")
-    assert "are all read as a label" in told
+    assert "are all read as labels" in told
     capital = patients["diagnosed"].where(~yes, "yEs").fillna("no")
     patients.assign(diagnosed=capital).to_csv("capital.csv", index=False)
     assert main(["predict", "run", "capital.csv", "--out", "ranked.csv"]) == 0
@@ -88,7 +88,7 @@ def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, 
     numbers.to_csv("numbers.csv", index=False)
     capsys.readouterr()
     assert main(["predict", "run", "numbers.csv", "--out", "ranked.csv", "--force"]) == 0
-    assert "which marked a label in the fit: all rows are taken for unlabelled" in capsys.readouterr().out
+    assert "which marked a label in the fit. All rows are treated as unlabelled" in capsys.readouterr().out
     two = spelt.where(spelt != "Yes", "perhaps")
     patients.assign(diagnosed=two).to_csv("two.csv", index=False)
     assert main(["fit", "two.csv", *FIT, "--pos-label", "yes", "--pos-label", "Perhaps", "--force"]) == 0
@@ -119,8 +119,8 @@ BAD_WEIGHTS = {
     "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 rows do not, the first is row 4 (counted from 1) with 'inf'"),
     "missing": ({0: np.nan}, "has 1 missing values, the first in row 1 (counted from 1)"),
     "text": ({5: "heavy"}, "must hold numbers; 1 of 400 rows do not, the first is row 6 (counted from 1) with 'heavy'"),
-    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row; at least one of them must count"),
-    "huge": ({2: 1e200}, "largest value is 1e+200: sums of such weights leave the range of numbers"),
+    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row; at least one weight must be positive"),
+    "huge": ({2: 1e200}, "the largest weight must lie between 1e-100 and 1e+100"),
 }
 
 
@@ -142,7 +142,7 @@ def test_known_propensities_are_checked_before_the_work_too(patients, capsys, mo
     monkeypatch.setattr("scarless.analysis.answer.choose_features", lambda *_: pytest.fail("the work has begun"))
     assert main(["fit", "patients.csv", "--label", "diagnosed", "--known-propensity", "known", "--out", "run"]) == 1
     assert (
-        "Column 'known' (--known-propensity) must hold probabilities above 0 and up to 1; 1 of 400 rows do not, the "
+        "Column 'known' (--known-propensity) must hold probabilities above 0 and at most 1; 1 of 400 rows do not, the "
         "first is row 12 (counted from 1) with '0.0'. Correct these cells, or drop the rows."
     ) in capsys.readouterr().err
 
@@ -156,7 +156,7 @@ def test_a_place_that_permissions_do_not_tell_of_is_tried_before_the_work(patien
     for place in places:
         assert main([*fit, "--out", place]) == 1
         assert f"{place} cannot be written: " in (told := capsys.readouterr().err)
-        assert "Choose another place (--out)." in told
+        assert "Choose another path (--out)." in told
     assert sorted(Path().iterdir()) == before
     assert main([*fit, "--out", "/"]) == 1  # a folder that is there, and not one that cannot be named
     assert "IndexError" not in capsys.readouterr().err
@@ -168,12 +168,13 @@ def test_a_folder_as_the_place_of_one_file_is_answered_with_the_name_of_a_file(p
     Path("my results").mkdir()
     assert main(["predict", "run", "patients.csv", "--out", "my results", *force]) == 1
     assert capsys.readouterr().err == (
-        "scarless: my results is a folder. The ranked rows of one table are written to a file: name one, as in --out "
-        "'my results/ranked.csv'.\n"
+        "scarless: my results is a folder. The ranked rows of one table are written to a file; name one, for example "
+        "--out 'my results/ranked.csv'.\n"
     )
     assert main(["export", "run", "--out", "my results", *force]) == 1
     assert (
-        "An ONNX graph is written to a file: name one, as in --out 'my results/model.onnx'" in capsys.readouterr().err
+        "An ONNX graph is written to a file; name one, for example --out 'my results/model.onnx'"
+        in capsys.readouterr().err
     )
 
 
@@ -184,11 +185,11 @@ def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, 
     assert main([*fit, "--out", "patients.csv/run"]) == 1
     assert "patients.csv is a file, not a folder" in capsys.readouterr().err
     assert main([*fit, "--out", "run", "--ranked", "ranked.doc"]) == 1
-    assert "the kind of a table is known by its suffix" in capsys.readouterr().err
+    assert "the suffix of a table file must be one of" in capsys.readouterr().err
     with monkeypatch.context() as patched:
         patched.setattr("scarless.outside.files.os.access", lambda path, mode: False)
         assert main([*fit, "--out", "closed/run"]) == 1
-    assert "closed/run cannot be written: you may not write to the folder" in capsys.readouterr().err
+    assert "closed/run cannot be written: you have no permission to write to the folder" in capsys.readouterr().err
     monkeypatch.undo()
     assert not Path("closed").exists()
 

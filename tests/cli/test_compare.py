@@ -25,7 +25,7 @@ def here(tmp_path, monkeypatch):
 
 def test_the_example_runs_and_its_page_has_title_and_questions(here, capsys):
     assert main(["compare", "spec.toml", "--quick", "--out", "found", "--jobs", "1"]) == 0
-    assert capsys.readouterr().out == "The report: found/report.html\n"
+    assert capsys.readouterr().out == "Report: found/report.html\n"
     records = Store("found").records()
     assert len(records) == 2 * 5
     assert not [record for record in records if "error" in record]
@@ -55,7 +55,9 @@ def test_stopped_and_started_again_it_ends_with_the_same_bytes(here):
 def test_three_lines_run(here, capsys):
     (here / "three.toml").write_text('[datasets.tumours]\nfile = "tumours.csv"\nclass = "diagnosis"\n')
     assert main(["compare", "three.toml", "--quick", "--jobs", "1"]) == 1
-    told = "the class 'diagnosis' has the values 'benign', 'malignant'; say which is the positive one, with `positive`."
+    told = (
+        "the class 'diagnosis' has the values 'benign', 'malignant'. Set `positive` to the value of the positive class."
+    )
     assert f"scarless: The dataset 'tumours': {told}\n" in capsys.readouterr().err
     table = pd.read_csv("tumours.csv")[::3].assign(diagnosis=lambda each: each["diagnosis"] == "malignant")
     table.to_parquet("tumours.parquet")
@@ -80,8 +82,8 @@ def test_one_sentence_for_what_is_wrong(here, capsys):
     (here / "my_method.py").unlink()
     assert main(["compare", "spec.toml", "--out", "found", "--jobs", "1"]) == 1
     error = capsys.readouterr().err.strip()
-    assert error.startswith("scarless: 'my_method:ScaledNeighbours' cannot be imported: `import my_method` ended in")
-    assert error.endswith(f"(looked in {here} and among installed packages).")
+    assert error.startswith("scarless: 'my_method:ScaledNeighbours' cannot be imported: `import my_method` raised")
+    assert error.endswith(f"(searched {here} and the installed packages).")
     assert "\n" not in error
     assert not (here / "found").exists()
 

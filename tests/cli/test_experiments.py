@@ -69,7 +69,7 @@ def plain(text):
 
 def test_reproduce_runs_and_writes_the_page_and_report_writes_it_again(spec, here, capsys):
     assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 0
-    assert capsys.readouterr().out == "The report: found/report.html\n"
+    assert capsys.readouterr().out == "Report: found/report.html\n"
     assert len(Store("found").records()) == 4
     page = (here / "found" / "report.html").read_bytes()
     assert b"A tiny experiment" in page
@@ -156,14 +156,14 @@ def test_a_dataset_that_cannot_be_had_is_left_out_and_named_on_the_page(here, ca
     assert main(["compare", write_spec(here, text), "--out", "found", "--jobs", "1", "--no-download"]) == 0
     assert "adult is left out: " in plain(capsys.readouterr().err)
     page = (here / "found" / "report.html").read_text()
-    assert "No results of Adult" in page
-    assert "2 of 4 runs are there" in page
+    assert "There are no results for Adult" in page
+    assert "2 of 4 runs are finished" in page
 
 
 def test_without_any_dataset_there_is_nothing_to_report(here, capsys):
     path = write_spec(here, TINY.replace('"simulated", "bundled_breast_cancer"', '"adult"'))
     assert main(["compare", path, "--out", "found", "--jobs", "1", "--no-download"]) == 1
-    assert "scarless: found holds no finished runs yet" in plain(capsys.readouterr().err)
+    assert "scarless: found has no finished runs" in plain(capsys.readouterr().err)
 
 
 def test_markup_in_messages_is_printed_as_it_is(here, capsys):
@@ -178,8 +178,11 @@ def test_markup_in_messages_is_printed_as_it_is(here, capsys):
     [
         ("name = ", "is not valid TOML"),
         (TINY.replace('"simulated"', '"simulatd"'), "There is no dataset 'simulatd'. Did you mean 'simulated'?"),
-        (TINY.replace("seed = 1\n", "sed = 1\n"), "has unknown sed. Did you mean 'seed'?"),
-        (TINY.replace('"sar-em"', '"no such method"'), "There is no method 'no such method'; there are supervised,"),
+        (TINY.replace("seed = 1\n", "sed = 1\n"), "has unknown entries sed. Did you mean 'seed'?"),
+        (
+            TINY.replace('"sar-em"', '"no such method"'),
+            "There is no method 'no such method'. The methods are supervised,",
+        ),
         (TINY.replace("test_share = 0.2", "test_share = 2.0"), "test_share must lie strictly between 0 and 1"),
     ],
 )
@@ -205,13 +208,13 @@ def test_folder_of_another_experiment_is_refused(spec, here, capsys):
     store = Store("found")
     store.open_for("other", "0123456789ab", {})
     assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 1
-    assert "found holds results of another specification (other, 0123456789ab;" in plain(capsys.readouterr().err)
+    assert "found has results of another specification (other, 0123456789ab;" in plain(capsys.readouterr().err)
 
 
 def test_report_on_an_empty_folder(here, capsys):
     assert main(["report", "."]) == 1
     assert (
-        "holds no results: there is no spec.json. Run `scarless compare` or `scarless reproduce` first."
+        "has no results: there is no spec.json. Run `scarless compare` or `scarless reproduce` first."
         in capsys.readouterr().err
     )
 
@@ -220,7 +223,7 @@ def test_report_on_an_empty_folder(here, capsys):
 def test_missing_packages_are_named_before_anything_is_run(spec, here, capsys, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["compare", spec, "--out", "found"]) == 2
-    assert capsys.readouterr().err == f'scarless: this needs {package}: pip install "scarless[reproduce]".\n'
+    assert capsys.readouterr().err == f'scarless: this command needs {package}: pip install "scarless[reproduce]".\n'
     assert not (here / "found").exists()
 
 
@@ -238,13 +241,13 @@ def test_stopping_says_what_is_stored_and_how_to_go_on(spec, here, capsys, monke
     monkeypatch.setattr(RUN, interrupted)
     assert main(["compare", spec, "--out", "found"]) == 130
     error = plain(capsys.readouterr().err)
-    assert "Stopped. What was finished is stored in found: the same command goes on from there" in error
-    assert "`scarless report found` shows what there is." in error
+    assert "Stopped. All finished runs are stored in found. The same command continues from there" in error
+    assert "`scarless report found` writes a page of the finished runs." in error
 
 
 def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys, monkeypatch):
     def killed(*_, **__):
-        raise RuntimeError("A worker process was killed, perhaps for lack of memory.")
+        raise RuntimeError("A worker process was killed, perhaps because memory ran out.")
 
     monkeypatch.setattr(RUN, killed)
     assert main(["compare", spec, "--out", "found"]) == 1
@@ -308,7 +311,7 @@ def test_stopping_while_the_page_is_written(spec, here, capsys, monkeypatch, com
         patch.setattr("scarless.report.page.render_page", interrupted)
         assert main(command) == 130
     error = plain(capsys.readouterr().err)
-    assert "Stopped while the page was being written. All results are stored in found: `scarless report found`" in error
+    assert "Stopped while the page was being written. All results are stored in found; `scarless report found`" in error
     assert not [path for path in (here / "found").iterdir() if path.suffix == ".part"]
     assert main(["report", "found"]) == 0
     assert (here / "found" / "report.html").exists()
@@ -326,7 +329,7 @@ def test_stopping_before_anything_is_done(spec, here, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("spec.json", "{}", r"scarless: found/spec\.json is damaged: it must hold the name, the digest"),
+        ("spec.json", "{}", r"scarless: found/spec\.json is damaged: it must have the name, the digest"),
         ("spec.json", '{"name": "a", "digest": "b", "spec": {}}', r"scarless: found/spec\.json lacks C, .*title"),
         ("records.jsonl", "[1]\n", r"scarless: Line 1 of found/records\.jsonl is damaged"),
         ("timings.jsonl", "[1]\n", r"scarless: Line 1 of found/timings\.jsonl is damaged"),

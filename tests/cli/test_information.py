@@ -43,13 +43,13 @@ def test_two_hundred_files_and_a_survey(patients, folder, capsys):
     low, high = facts["class_prior_interval"]
     assert low < patients[1].mean() < high
     assert high - low < 0.1
-    assert "Note: Audits: 200 rows were checked" in told
+    assert "Note: Audits: 200 rows were audited" in told
     assert facts["audits"]["rows"] == 200
     assert facts["settings"]["prevalence"] == 0.35
     assert facts["settings"]["prevalence_se"] == 0.02
     page = (folder / "run" / "report.html").read_text(encoding="utf-8")
     assert "Do the audits agree with the model?" in page
-    assert "Do the rows agree with what is known from elsewhere?" in page
+    assert "Do the rows agree with the known values?" in page
 
 
 def test_findings_entered_as_labels_and_zeros_where_nobody_checked(folder, capsys):
@@ -71,16 +71,16 @@ def test_findings_entered_as_labels_and_zeros_where_nobody_checked(folder, capsy
     assert priors[0]["class_prior_interval"][1] < ill.mean()
     assert priors[1]["class_prior_interval"][0] < ill.mean() < priors[1]["class_prior_interval"][1]
     assert main([*plain, "--audit", "empty as no", "--exclude", *LOOKS, *HOURS, "checked", "--out", "zeros"]) == 0
-    assert "rows without a label have an audit" in capsys.readouterr().out
-    assert "np.nan_to_num" in (folder / "zeros" / "report.html").read_text(encoding="utf-8")
+    assert "unlabelled rows have an audit" in capsys.readouterr().out
+    assert "If 0 was filled in" in (folder / "zeros" / "report.html").read_text(encoding="utf-8")
 
 
 def test_three_visits_are_learned_from_repeated_and_asked_again(patients, folder, capsys):
     table, ill = patients
     assert main([*LOOKED, "--out", "run", "--quiet"]) == 0
     told = capsys.readouterr().out
-    assert "Of the positives a look finds: visit_1 " in told
-    assert "An empty cell is a look that did not take place, not one that found nothing." in told
+    assert "Share of positives labelled by each look: visit_1 " in told
+    assert "An empty cell is a look that did not take place, not a look without a label." in told
     facts = json.loads((folder / "run" / "summary.json").read_text())
     low, high = facts["class_prior_interval"]
     assert low < ill.mean() < high
@@ -121,19 +121,19 @@ def test_inspect_says_which_model_is_the_class(patients, capsys):
     )
     told = capsys.readouterr().out
     last = told.splitlines()[-1]
-    assert last.startswith("Looks or audits tell which model is the class. The class (the first) depends on: 'age', ")
+    assert "which model is the class model. The class (model 1) depends on: 'age', " in last
     assert "--propensity" in last
-    labelling = last.split("the labelling on: ")[1].split(".")[0].split(", ")
+    labelling = last.split("The labelling (model 2) depends on: ")[1].split(".")[0].split(", ")
     assert {"'visits'", "'insurance'"} <= set(labelling)
     assert any(line.split()[:2] == ["checked", "audit"] for line in told.splitlines())
     assert main(["inspect", "patients.csv"]) == 1
-    assert "Which column is the label?" in capsys.readouterr().err
+    assert "No label column is given." in capsys.readouterr().err
 
 
 REFUSED = {
     "positive findings only": (
         lambda table: table.assign(checked=table["checked"].where(table["checked"] == "yes")), AUDITED,
-        "no row that was checked and found negative",
+        "no audited negative",
     ),
     "a label that a check refutes": (
         lambda table: table.assign(checked=table["checked"].where(table["diagnosed"].isna(), "no")), AUDITED,
@@ -141,20 +141,21 @@ REFUSED = {
     ),
     "looks without a no": (
         lambda table: table.assign(**{name: table[name].where(table[name] == "yes") for name in LOOKS}), LOOKED,
-        "it is not clear whether an empty cell is a look that found nothing",
+        "it is not clear whether an empty cell is a look without a label",
     ),
     "a visit without hours": (
-        lambda table: table.assign(hours_2=np.nan), LOOKED, "Column 'hours_2' ('hours' of a look) is missing in",
+        lambda table: table.assign(hours_2=np.nan), LOOKED, "Column 'hours_2' (visit attribute 'hours') is missing in",
     ),
     "hours in words": (
-        lambda table: table.assign(hours_2="long"), LOOKED, "Column 'hours_2' ('hours' of a look) must hold numbers",
+        lambda table: table.assign(hours_2="long"), LOOKED,
+        "Column 'hours_2' (visit attribute 'hours') must hold numbers",
     ),
     "no such column": (lambda table: table, [*AUDITED, "--audit", "chequed"], "There is no column 'chequed' (--audit)"),
     "percent": (lambda table: table, [*AUDITED, "--prevalence", "35"], "must lie between 0 and 1; got 35"),
     "nothing": (lambda table: table, [*AUDITED, "--prevalence", "0"], "must lie between 0 and 1; got 0"),
     "often": (lambda table: table, [*AUDITED, "--false-positive-rate", "often"], "or 'estimate'; got 'often'"),
     "no visit": (lambda table: table, [*LOOKED, "--visit-attributes", "effort"], "effort_2,effort_3; got 'effort'"),
-    "too many rates": (lambda table: table, [*LOOKED, "--false-positive-rate", "0", "0.1"], "has 2 rates, and"),
+    "too many rates": (lambda table: table, [*LOOKED, "--false-positive-rate", "0", "0.1"], "has 2 rates, but"),
     "one propensity": (
         lambda table: table,
         ["fit", "patients.csv", "--looks", *LOOKS, "--scar", "--false-positive-rate", "0", "0.1", "0"],
@@ -166,16 +167,16 @@ REFUSED = {
     ),
     "no such look": (
         lambda table: table, [*LOOKED, "--label-frequency", "visit_9=0.8"],
-        "--label-frequency is of 'visit_9', which is no column of labels",
+        "--label-frequency names 'visit_9', which is not a label column",
     ),
-    "words": (lambda table: table, [*AUDITED, "--label-frequency", "much"], "must hold numbers, as diagnosed=0.8"),
+    "words": (lambda table: table, [*AUDITED, "--label-frequency", "much"], "must be numbers, for example diagnosed=0"),
     "percents": (
         lambda table: table, [*AUDITED, "--label-frequency", "80"],
-        "The label frequency of 'diagnosed' is a share of positives and must lie between 0 and 1; got 80",
+        "--label-frequency of 'diagnosed' is a share of positives and must lie between 0 and 1; got 80",
     ),
     "error alone": (
         lambda table: table, [*AUDITED, "--label-frequency-se", "0.1"],
-        "--label-frequency-se of 'diagnosed' goes with its --label-frequency",
+        "--label-frequency-se of 'diagnosed' needs its --label-frequency",
     ),
     "a wide error": (
         lambda table: table, [*AUDITED, "--label-frequency", "0.5", "--label-frequency-se", "0.5"],
@@ -183,13 +184,13 @@ REFUSED = {
     ),
     "bounds": (
         lambda table: table, [*LOOKED, "--bounds", "0.9", "0.2"],
-        "--bounds are the least and the largest propensity there may be, as 0.2 1; got 0.9 0.2",
+        "--bounds must be the lower and the upper bound of the propensity, for example 0.2 1; got 0.9 0.2",
     ),
     "bounds of a search": (
         lambda table: table, [*AUDITED, "--bounds", "0.2", "1"],
-        "--bounds go with --model logistic; got --model search",
+        "--bounds needs --model logistic; got --model search",
     ),
-    "seen twice": (lambda table: table, [*LOOKED, "--label", "diagnosed"], "--label and --looks contradict each other"),
+    "seen twice": (lambda table: table, [*LOOKED, "--label", "diagnosed"], "--label and --looks cannot be combined"),
 }  # fmt: skip
 
 
@@ -233,7 +234,7 @@ def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
     assert [note for note in got["notes"] if "Looks that took place" in note] == [
         note for note in want["notes"] if "Looks that took place" in note
     ]
-    assert "Note: Audits: 200 rows were checked" in told
+    assert "Note: Audits: 200 rows were audited" in told
     scored = pd.read_parquet(folder / "run" / "scored").set_index("patient")
     ranked = read_table("one/ranked.csv").set_index("patient").loc[scored.index]
     for name in ("probability", "propensity", "posterior"):
@@ -241,7 +242,7 @@ def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
     checked = table["checked"].notna().to_numpy()
     np.testing.assert_array_equal(scored.loc[table["patient"], "posterior"].to_numpy()[checked], ill[checked])
     assert main(["predict", "run", "claims", "--out", "run/scored"]) == 0
-    assert "0 of them new" in capsys.readouterr().out
+    assert "(0 new)" in capsys.readouterr().out
     assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
     assert pd.read_parquet(folder / "again" / "scored").set_index("patient")["posterior"].equals(scored["posterior"])
 
@@ -254,7 +255,10 @@ def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
     assert "--visit-attributes needs all rows in memory" in capsys.readouterr().err
     options = ["--propensity", "visits", "--model", "logistic", "--exclude", "diagnosed", *HOURS]
     assert main(["fit", "claims", "--looks", *LOOKS, *options, "--out", "run", "--quiet"]) == 1
-    assert "must have two values, and gaps where nobody looked; these have 3" in capsys.readouterr().err
+    assert (
+        "must have two values, and be missing where a look did not take place. These have 3 values"
+        in capsys.readouterr().err
+    )
     bits = [(table[name] == "yes").astype(int) for name in LOOKS]
     for name, values in zip(LOOKS, bits, strict=True):
         table[name] = values
@@ -262,7 +266,7 @@ def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
     table.to_parquet("bits/a.parquet", index=False)
     arguments = ["fit", "bits", "--looks", *LOOKS, *options, "--audit", "checked", "--out", "run", "--quiet"]
     assert main(arguments) == 1
-    assert "In files audits are written as 1 and 0, or as labels are (0, 1); 'checked' has" in capsys.readouterr().err
+    assert "audits must be 1 and 0, or have the values of the labels (0, 1); 'checked' has" in capsys.readouterr().err
 
 
 def test_a_folder_is_looked_at_with_its_looks(folder, capsys):
@@ -278,7 +282,7 @@ def _facts(folder, name):
 def test_what_a_study_says_of_a_look_is_kept_to_and_repeated(patients, folder, capsys):
     options = ["--label-frequency", "visit_2=0.6", "visit_1=0.3", "--label-frequency-se", "visit_1=0.05"]
     assert main([*LOOKED, *options, "--out", "run", "--quiet"]) == 0
-    assert "The label frequency of 'visit_2' is taken for exact" in capsys.readouterr().out
+    assert "The label frequency of 'visit_2' is treated as exact" in capsys.readouterr().out
     facts = _facts(folder, "run")
     assert facts["settings"]["label_frequency"] == {"visit_2": 0.6, "visit_1": 0.3}
     assert facts["settings"]["label_frequency_se"] == {"visit_1": 0.05}
@@ -312,7 +316,7 @@ def test_rates_of_looks_that_differ(patients, folder, capsys):
     assert values[2] < 1e-6
     low, high = facts["false_positive_rates"][1]["interval"]
     assert low < values[1] < high
-    assert "estimated where there is an interval" in (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "estimated if an interval is shown" in (folder / "run" / "report.html").read_text(encoding="utf-8")
     assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
     assert (folder / "run" / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from tests.analysis.conftest import HOURS, LOOKS, make_hospital, make_patients
 
-from scarless.analysis.columns import notes_on_twins
+from scarless.analysis.columns import notes_on_duplicates
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 
@@ -27,22 +27,22 @@ def test_ranked_rows_keep_their_numbers_and_twins_are_told_of(patients, capsys):
     assert main(["fit", "twice.csv", *FIT, "--id", "patient"]) == 0
     told = capsys.readouterr().out
     assert (
-        "The id 'patient' is not unique: 4 rows share theirs with another row (the first is 'P00004', rows 5, 401"
+        "The id 'patient' is not unique: 4 rows share their id with another row (for example 'P00004' in rows 5, 401"
         in told
     )
-    assert "2 rows are copies of an earlier row in every column (the first is row 401" in told
+    assert "2 rows are duplicates of an earlier row in every column (the first is row 401" in told
     ranked = read_table("run/ranked.csv")
     assert list(ranked.columns[:3]) == ["rank", "row", "patient"]
     np.testing.assert_array_equal(twice["patient"].to_numpy()[ranked["row"] - 1], ranked["patient"])
     assert main(["inspect", "twice.csv", "--label", "diagnosed"]) == 0
-    assert "2 rows are copies of an earlier row" in capsys.readouterr().out
+    assert "2 rows are duplicates of an earlier row" in capsys.readouterr().out
 
 
 def test_rows_that_are_alike_by_chance_and_unique_ids_are_no_news(patients):
-    assert notes_on_twins(patients, "patient") == []
+    assert notes_on_duplicates(patients, "patient") == []
     rng = np.random.default_rng(0)
     few = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "smokes": rng.choice(["yes", "no"], 500)})
-    assert notes_on_twins(few) == []
+    assert notes_on_duplicates(few) == []
 
 
 def test_a_sheet_may_be_named(patients, capsys):
@@ -71,7 +71,7 @@ def test_attributes_of_visits_alone_are_what_the_labelling_depends_on(tmp_path, 
     make_hospital(800)[0].to_csv("hospital.csv", index=False)
     options = ["--looks", *LOOKS, "--visit-attributes", f"hours={','.join(HOURS)}", "--exclude", "diagnosed", "checked"]
     assert main(["fit", "hospital.csv", *options, "--model", model, "--id", "patient", "--quiet"]) == 0
-    assert "Of the positives a look finds: visit_1 " in capsys.readouterr().out
+    assert "Share of positives labelled by each look: visit_1 " in capsys.readouterr().out
 
 
 def test_rows_of_one_patient_are_a_group(patients, capsys):
@@ -89,7 +89,9 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
     low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
     assert high - low == pytest.approx(widths[1])
     assert main(["fit", "several.csv", "--label", "diagnosed", "--scar", "--groups", "patient", "--out", "new"]) == 1
-    assert "--groups does not go with --known-propensity, nor with --scar and one label" in capsys.readouterr().err
+    assert (
+        "--groups cannot be combined with --known-propensity, nor with --scar and one label" in capsys.readouterr().err
+    )
     several["patient"] = several["patient"].where(several.index != 3)
     several.to_csv("gaps.csv", index=False)
     assert main(["fit", "gaps.csv", *FIT, "--groups", "patient", "--force"]) == 1
@@ -110,7 +112,7 @@ def test_rows_of_one_patient_with_looks_and_audits(tmp_path, monkeypatch, option
     several = pd.concat([make_hospital(400)[0]] * 3, ignore_index=True)
     several["age"] += np.random.default_rng(0).normal(size=len(several)).round(1)
     several.to_csv("several.csv", index=False)
-    widths, said = [], "Rows belong to 400 groups. Intervals account for rows of a group that depend on each other"
+    widths, said = [], "Rows belong to 400 groups. The intervals allow for dependence within a group"
     for group in ([], ["--groups", "patient"]):
         given = [*options, "--model", "logistic", "--id", "patient", "--out", "run", "--force", "--quiet", *group]
         assert main(["fit", "several.csv", *given]) == 0

@@ -50,17 +50,17 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     labelled = json.loads((folder / "run" / "summary.json").read_text())["labelled"]
     assert told.out.startswith(f"{labelled} of 400 rows are labelled.\nEstimated positives: ")
     assert "\nOf the 50 rows that rank highest, expect " in told.out
-    assert "The report: run/report.html" in told.out
+    assert "Report: run/report.html" in told.out
     assert "Fitting both models (" in told.err
     assert {path.name for path in (folder / "run").iterdir()} == {
         "model.skops", "ranked.csv", "report.html", "run.toml", "summary.json"
     }  # fmt: skip
     assert main(["predict", "run/model.skops", "patients.csv", "--out", "next.parquet"]) == 0
-    assert capsys.readouterr().out == "400 rows, ranked: next.parquet\n"
+    assert capsys.readouterr().out == "Ranked 400 rows: next.parquet\n"
     one, other = read_table("run/ranked.csv"), read_table("next.parquet")
     pd.testing.assert_frame_equal(one, other, check_dtype=False)
     assert main(["predict", "run", "patients.csv", "--out", "next.parquet"]) == 1
-    assert "next.parquet is there already" in capsys.readouterr().err
+    assert "next.parquet exists. Choose another" in capsys.readouterr().err
     assert main(["predict", "run", "patients.csv", "--out", "next.parquet", "--force"]) == 0
 
 
@@ -119,24 +119,24 @@ HOSTILE = {
     "a folder": (["fit", ".", "--label", "diagnosed", "--scar"], None, r"folder"),
     "empty file": (SHORT, text(""), "empty"),
     "header only": (SHORT, text("age,visits,diagnosed\n"), "no rows"),
-    "too many cells": (SHORT, text(ROWS + "1,2,yes,4\n"), r"line 42 has 4 cells, and the header has 3"),
-    "too few cells": (SHORT, text(ROWS + "1,2\n"), r"line 42 has 2 cells, and the header has 3"),
+    "too many cells": (SHORT, text(ROWS + "1,2,yes,4\n"), r"line 42 has 4 cells, but the header has 3"),
+    "too few cells": (SHORT, text(ROWS + "1,2\n"), r"line 42 has 2 cells, but the header has 3"),
     "wrong encoding": (SHORT, text(ROWS.replace("0,0,yes", "0,0,oui é"), "latin-1"), "latin-1"),
     "duplicate names": (SHORT, text(ROWS.replace("age,visits", "age,age")), "'age'"),
-    "no label": (["fit", "patients.csv", "--scar"], None, r"Which column is the label\? Say so: --label COLUMN"),
-    "no propensity": (["fit", "patients.csv", "--label", "diagnosed"], None, "What does the labelling depend on"),
+    "no label": (["fit", "patients.csv", "--scar"], None, "No label column is given. Name it with --label COLUMN"),
+    "no propensity": (["fit", "patients.csv", "--label", "diagnosed"], None, "No columns are named that drive the"),
     "missing label": ([*SHORT[:3], "diagnosis", *SHORT[4:]], None, "no column 'diagnosis'.*Did you mean 'diagnosed'"),
     "missing column": ([*SHORT[:5], "insurence"], None, "no column 'insurence'.*Did you mean 'insurance'"),
     "one value": (SHORT, changed(diagnosed="yes"), "Every row is labelled"),
     "no labels": (SHORT, changed(diagnosed=None), "The label column 'diagnosed' is empty"),
-    "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values; which of them marks a labelled"),
-    "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' gives the label.*--exclude code"),
-    "a constant": ([*SHORT[:5], "same"], changed(same=1), "nothing is left of 'same'"),
+    "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values, and it is not clear which"),
+    "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' leaks the label.*--exclude code"),
+    "a constant": ([*SHORT[:5], "same"], changed(same=1), "the preparation dropped 'same'"),
     "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"'smoker' \(--sample-weight\) must hold numbers"),
-    "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "it is the label column"),
-    "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar contradict each other"),
+    "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "is the label column, which the models must not use"),
+    "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar cannot be combined"),
     "a config that is none": (["fit", "--config", "patients.csv"], None, "is not a TOML file"),
-    "no file at all": (["fit", "--label", "a", "--scar"], None, "Which file"),
+    "no file at all": (["fit", "--label", "a", "--scar"], None, "No file is given"),
     "an unknown kind": (["fit", "p.docx", "--label", "a", "--scar"], lambda: Path("p.docx").touch(), "docx"),
     "a Parquet file that is none": (
         ["fit", "p.parquet", "--label", "a", "--scar"], lambda: Path("p.parquet").write_text(ROWS), r"p\.parquet"
@@ -164,7 +164,7 @@ def test_results_are_not_written_over_without_being_asked(fitted, capsys, monkey
     monkeypatch.chdir(fitted)
     assert main([*FIT, "--out", "run"]) == 1
     assert capsys.readouterr().err == (
-        "scarless: run is there already. Choose another folder (--out), or replace it with --force.\n"
+        "scarless: run exists. Choose another folder (--out), or replace it with --force.\n"
     )
 
 
@@ -188,8 +188,8 @@ def test_what_is_new_or_gone_at_predict_is_said(fitted, tmp_path, capsys):
     new.to_csv(tmp_path / "new.csv", index=False)
     assert main(["predict", str(fitted / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 0
     told = capsys.readouterr().out
-    assert "Note: Column 'insurance' has 1 value that the fit has not seen ('gold')" in told
-    assert "Note: Column 'age' of the fit is not in this table: taken for missing in every row." in told
+    assert "Note: Column 'insurance' has 1 category that was not in the fit ('gold')" in told
+    assert "Note: Column 'age' of the fit is not in this table. All values are treated as missing." in told
     assert len(read_table(tmp_path / "out.csv")) == 30
 
 
@@ -214,16 +214,18 @@ def test_a_stored_model_is_exported_as_a_whole_or_not_at_all(fitted, tmp_path, c
     monkeypatch.chdir(tmp_path)
     model = str(fitted / "run" / "model.skops")
     assert main(["export", model, "--out", "model.onnx"]) == 0
-    assert capsys.readouterr().out.startswith("The graph: model.onnx. What to feed is said at each of its inputs")
+    assert capsys.readouterr().out.startswith(
+        "ONNX graph: model.onnx. Its metadata, and the description of each input, explain"
+    )
     asked = [each.name for each in onnx.load("model.onnx").graph.input]
     assert asked == ["age", "visits", "insurance", "smoker", "last_visit"]
     written = Path("model.onnx").read_bytes()
     assert main(["export", model, "--out", "model.onnx"]) == 1
-    assert "model.onnx is there already. Choose another name (--out), or replace" in capsys.readouterr().err
+    assert "model.onnx exists. Choose another name (--out), or replace" in capsys.readouterr().err
     assert main(["export", str(fitted / "run"), "--out", "model.onnx", "--force"]) == 0
     assert Path("model.onnx").read_bytes() == written
     assert main(["export", model, "--out", "model.bin"]) == 1
-    assert "The path of a model file must end in .onnx; got 'model.bin'" in capsys.readouterr().err
+    assert "path must end in .onnx; got 'model.bin'" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
@@ -234,14 +236,14 @@ def test_a_model_that_is_no_graph_is_refused_in_a_sentence(tmp_path, capsys):
     save(model, tmp_path / "model.skops")
     assert main(["export", str(tmp_path), "--out", str(tmp_path / "model.onnx")]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("scarless: NaiveClassifier with estimator=GaussianNB is not written as ONNX")
+    assert told.startswith("scarless: NaiveClassifier with estimator=GaussianNB cannot be written as ONNX")
     assert not (tmp_path / "model.onnx").exists()
 
 
 def test_without_onnx_an_export_names_the_extras(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["export", str(tmp_path), "--out", str(tmp_path / "model.onnx")]) == 2
-    assert capsys.readouterr().err == 'scarless: this needs onnx: pip install "scarless[tool,onnx]".\n'
+    assert capsys.readouterr().err == 'scarless: this command needs onnx: pip install "scarless[tool,onnx]".\n'
 
 
 def test_leaks_are_named_and_never_suggested(folder, capsys):
@@ -253,18 +255,18 @@ def test_leaks_are_named_and_never_suggested(folder, capsys):
     table.to_csv("patients.csv", index=False)
     assert main(["inspect", "patients.csv", "--label", "diagnosed"]) == 0
     told = capsys.readouterr().out
-    assert "must be left out: --exclude 'treatment date' score." in told
-    assert "all but gives the label away: it is filled in in" in told
-    assert "nearly gives the label away: alone, it ranks labelled before unlabelled rows with an AUC of 0.9" in told
+    assert "leave them out of the fit: --exclude 'treatment date' score." in told
+    assert "almost certainly leaks the label: it is filled in" in told
+    assert "may leak the label: this column alone ranks labelled before unlabelled rows with an AUC of 0.9" in told
     for suggested in re.findall(r"--propensity ([^;.]*)", told):
         assert "treatment" not in suggested
         assert "score" not in suggested
     arguments = ["--propensity", "visits", "insurance", "--model", "logistic", "--id", "patient", "--quiet"]
     assert main(["fit", "patients.csv", "--label", "diagnosed", *arguments, "--out", "run"]) == 0
     told = capsys.readouterr().out
-    assert "Note: Column 'treatment date' all but gives the label away" in told
-    assert "Note: Column 'score' nearly gives the label away" in told
-    assert "Column score nearly gives the label away" in Path("run/report.html").read_text()
+    assert "Note: Column 'treatment date' almost certainly leaks the label" in told
+    assert "Note: Column 'score' may leak the label" in told
+    assert "Column score may leak the label" in Path("run/report.html").read_text()
 
 
 @pytest.fixture
@@ -282,15 +284,13 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
     assert main([*leaking, "--model", model, "--out", "run"]) == 0
     told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
     assert facts["label_frequency"] > 0.99
-    assert (
-        "How many more are positive, this fit does not tell: it takes every positive to have a label already." in told
-    )
+    assert "This fit cannot estimate how many more rows are positive, because in it every positive has a label." in told
     assert "Estimated positives" not in told
     assert "have no label" not in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
-    assert facts["doubt"].startswith("how many more are positive, this fit does not tell")
+    assert facts["doubt"].startswith("this fit cannot estimate how many more rows are positive")
     page = Path("run/report.html").read_text()
-    assert "have a label; how many more are positive, this fit does not tell" in page
+    assert "have a label; this fit cannot estimate how many more rows are positive" in page
     for gone in (
         "no label is missing",
         "we estimate",
@@ -299,7 +299,7 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
         "if the odds of getting a label",
     ):
         assert gone not in page
-    assert "Whether a positive gets its label depends" not in page
+    assert "Whether a positive is labelled depends" not in page
     assert not re.search(
         r"profile_class_prior|classification_attributes|SAREMClassifier(CV)? finds|within\(", page + told
     )
@@ -315,9 +315,9 @@ def test_a_leak_that_is_kept_makes_the_number_conditional(folder, capsys):
     told, page = capsys.readouterr().out, Path("run/report.html").read_text()
     assert json.loads(Path("run/summary.json").read_text())["label_frequency"] < 0.99
     for said in (told, page):
-        assert ", not to be relied on if dose is recorded because of the label; " in said
+        assert ", which is not reliable if dose is recorded because of the label; " in said
     assert ">fine<" not in page
-    assert "Whether dose is recorded because of the label, it cannot see." in page
+    assert "This check cannot detect whether dose is recorded because of the label." in page
 
 
 def test_a_clean_fit_has_no_reservation(folder, capsys):
@@ -326,11 +326,11 @@ def test_a_clean_fit_has_no_reservation(folder, capsys):
     told, page = capsys.readouterr().out, Path("run/report.html").read_text()
     assert re.search(r"Estimated positives: \d+, \d+% of the rows \(\d+ to \d+%\); \d+ of them have no label\.", told)
     for said in (told, page):
-        assert "not to be relied on" not in said
+        assert "not reliable" not in said
         assert "does not tell" not in said
-        assert "as an id is. It is kept" not in said
+        assert "like an ID. It is used" not in said
     assert page.count(">model<") == 1
-    assert "named columns, such intervals covered in 83%" in page
+    assert "such intervals contained the true share of positives in 83% of cases" in page
 
 
 def test_terminal_and_page_count_weights_alike(folder, capsys):
@@ -343,11 +343,11 @@ def test_terminal_and_page_count_weights_alike(folder, capsys):
     labelled = int((table["diagnosed"] == "yes").sum())
     total = 800 + 2 * labelled
     sums = f"{3 * labelled:,} of {total:,}"
-    assert f"{labelled} of 800 rows are labelled; with the weights of 'weight' they count as {sums}, and" in told
+    assert f"{labelled} of 800 rows are labelled; weighted by 'weight', they count as {sums}. Positives" in told
     assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
     page = Path("run/report.html").read_text()
-    assert f"{3 * labelled:,} of {total:,} (rows counted by their weights) have a label; we estimate" in page
+    assert f"{3 * labelled:,} of {total:,} rows (counted by their weights) have a label; we estimate" in page
     shown = int(re.search(r"Estimated positives: ([\d,]+)", told)[1].replace(",", ""))
     assert abs(shown - int(re.search(r"we estimate ([\d,]+) positives", page)[1].replace(",", ""))) <= 0.01 * shown
 
@@ -358,14 +358,19 @@ def test_a_named_column_that_is_like_an_id_is_kept_with_a_note(folder, capsys):
     table.to_csv("patients.csv", index=False)
     arguments = ["--label", "diagnosed", "--model", "logistic", "--id", "patient", "--quiet", "--out", "run"]
     assert main(["fit", "patients.csv", *arguments, "--propensity", "visits", "patient_nr"]) == 0
-    said = "Column 'patient_nr' is another one in every row, as an id is. It is kept, as --propensity names it."
+    said = (
+        "Column 'patient_nr' has a different value in every row, like an ID. It is used because --propensity names it."
+    )
     assert f"Note: {said}" in capsys.readouterr().out
-    assert "as an id is. It is kept, as --propensity names it." in Path("run/report.html").read_text()
+    assert "like an ID. It is used because --propensity names it." in Path("run/report.html").read_text()
 
 
 def test_what_reading_a_file_has_to_say_is_a_note(folder, capsys):
     make_patients(400).to_csv("patients.csv")  # with an index that has no name
-    said = "patients.csv: column 1 left out: without a name, and with row numbers or nothing in it."
+    said = (
+        "patients.csv is read without column 1. A column without a name is left out if it has only row numbers or no "
+        "values."
+    )
     assert main(["inspect", "patients.csv", "--label", "diagnosed"]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines()[1].startswith(said)
@@ -397,18 +402,18 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
     arguments = ["--label", "diagnosed", "--propensity", "all", "--model", "logistic", "--quiet"]
     assert main(["fit", "patients.csv", *arguments, "--out", "run"]) == 0
     told = capsys.readouterr().out
-    assert re.search(r"Estimated positives: .*, not to be relied on; ", told)
+    assert re.search(r"Estimated positives: .*, which is not reliable; ", told)
     page = Path("run/report.html").read_text()
-    assert re.search(r"we estimate .* of rows\), not to be relied on; ", page)
+    assert re.search(r"we estimate .* of rows\), which is not reliable; ", page)
     assert "named columns" not in page
-    assert "covered in" not in page
-    assert page.count("but whether by the class or by the labelling they cannot say.") == 2
-    assert "chance could make that" not in page
-    assert "Note: Rows are ranked by their chance of a label, as the naive model has it" in told
-    assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_chance"]
-    assert "Nothing else that was tried does as well.</" not in Path("run/report.html").read_text()
+    assert "contained the true share" not in page
+    assert page.count("but the labels do not show whether through the class or the labelling.") == 2
+    assert "this may be due to chance" not in page
+    assert "rows are ranked by their probability of a label according to the naive model" in told
+    assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_probability"]
+    assert "No other candidate fits as well as the chosen model.</" not in Path("run/report.html").read_text()
     assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
-    assert "labels alone cannot say which of the two models is the class" in capsys.readouterr().out
+    assert "labels alone cannot determine which of the two models is the class model" in capsys.readouterr().out
     ranked, again = read_table("run/ranked.csv"), read_table("next.csv")
     assert list(again.columns) == list(ranked.columns)
     assert again["row"].tolist() == ranked["row"].tolist()
@@ -416,12 +421,12 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
 
 def test_ranked_rows_lie_in_the_folder_of_results(folder, capsys):
     assert main([*FIT, "--out", "run", "--ranked", "../elsewhere.csv"]) == 1
-    assert "give a name without a folder, not '../elsewhere.csv'" in capsys.readouterr().err
+    assert "--ranked must be a file name without a folder; got '../elsewhere.csv'" in capsys.readouterr().err
 
 
 def test_the_label_is_no_group(folder, capsys):
     assert main([*FIT, "--out", "run", "--groups", "diagnosed"]) == 1
-    assert "is named by --groups, but it is the label" in capsys.readouterr().err
+    assert "Column 'diagnosed' (--groups) is the label." in capsys.readouterr().err
 
 
 def test_unwritable_folders_get_a_sentence_before_anything_is_read(fitted, tmp_path, monkeypatch, capsys):
@@ -433,7 +438,7 @@ def test_unwritable_folders_get_a_sentence_before_anything_is_read(fitted, tmp_p
     ):
         assert main(arguments) == 1
         told = capsys.readouterr().err
-        assert "you may not write to the folder" in told
+        assert "you have no permission to write to the folder" in told
         assert "Traceback" not in told
 
 
@@ -449,7 +454,7 @@ def test_python_m_scarless_is_the_command_line():
 
 
 def test_a_stage_that_takes_long_is_named_while_it_runs(capsys, monkeypatch):
-    monkeypatch.setattr(tables, "SECONDS_OF_SILENCE", 0.01)
+    monkeypatch.setattr(tables, "SECONDS_BEFORE_NOTICE", 0.01)
     screen = tables.Stages(quiet=False)
     screen("fitting both models")
     screen._timer.join(10)

@@ -234,12 +234,12 @@ def test_names():
     [("adlut", "adult"), ("Breast-Cancer", "breastcancer"), ("image_segmentation", "imagesegmentation")],
 )
 def test_a_name_that_is_nearly_right(name, nearest):
-    with pytest.raises(ValueError, match=rf"there is no dataset '{name}'. Did you mean '{nearest}'\? The datasets are"):
+    with pytest.raises(ValueError, match=rf"There is no dataset '{name}'. Did you mean '{nearest}'\? The datasets are"):
         load_dataset(name)
 
 
 def test_a_name_that_is_like_none():
-    with pytest.raises(ValueError, match=r"there is no dataset 'zzz'. The datasets are 'newsgroups', 'adult', "):
+    with pytest.raises(ValueError, match=r"There is no dataset 'zzz'. The datasets are 'newsgroups', 'adult', "):
         load_dataset("zzz")
 
 
@@ -331,7 +331,7 @@ def test_a_frame_has_the_names_and_is_a_copy():
 def test_a_dataset_without_the_true_class():
     data = PUData(X, None, ("a", "b"), "toy", ORIGIN)
     assert repr(data) == "PUData('toy', 3 rows x 2 attributes, y unknown)"
-    with pytest.raises(ValueError, match="The true class of 'toy' is not known, so neither is its class prior"):
+    with pytest.raises(ValueError, match="The true classes of 'toy' are not known, so its class prior"):
         _ = data.class_prior
 
 
@@ -347,8 +347,11 @@ def test_fields_cannot_be_set():
         ({"X": X.tolist()}, "X must be a two-dimensional array of floats; got a list"),
         ({"X": X[0]}, r"two-dimensional array of floats; got an array of shape \(2,\) and type float64"),
         ({"X": X.astype(int)}, r"two-dimensional array of floats; got an array of shape \(3, 2\) and type int"),
-        ({"attribute_names": ("a",)}, "X has 2 columns, and there are 1 names, 1 of them different"),
-        ({"attribute_names": ("a", "a")}, "X has 2 columns, and there are 2 names, 1 of them different"),
+        ({"attribute_names": ("a",)}, ("of the 2 columns of X, all different; there are 1 names, 1 of them different")),
+        (
+            {"attribute_names": ("a", "a")},
+            ("of the 2 columns of X, all different; there are 2 names, 1 of them different"),
+        ),
         (
             {"y": np.array([0, 1])},
             r"y must be None or hold 0 or 1 for each of the 3 rows of X; got an array of shape \(2,",

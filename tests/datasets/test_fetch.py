@@ -128,13 +128,13 @@ def test_no_beginning_of_a_packed_file_passes_for_the_whole(packed, tmp_path):
     (tmp_path / "toy").mkdir()
     for cut in {*range(0, len(packed), 37), len(packed) - 1}:
         (tmp_path / "toy" / "toy.data").write_bytes(packed[:cut])
-        with pytest.raises(DatasetFileError, match=r"damaged or was cut short|is not the toy.data expected"):
+        with pytest.raises(DatasetFileError, match=r"damaged or truncated|is not the expected toy.data"):
             fetched(raw_file(), data_home=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../toy.data", "/toy.data", "a/../../toy.data", "..\\toy.data", "a/toy.data/.."])
 def test_names_that_climb_out_of_the_archive_are_passed_over(name):
-    with pytest.raises(ValueError, match=r"holds no file 'toy.data', but "):
+    with pytest.raises(ValueError, match=r"has no file 'toy.data'; it contains "):
         unpack(zipped_names({name: CONTENT}), "toy.data", largest=10_000)
     both = zipped_names({name: b"evil", "deep/down/toy.data": CONTENT})
     assert unpack(both, "toy.data", largest=10_000) == CONTENT
@@ -148,11 +148,17 @@ def test_of_two_members_of_that_name_the_outer_one_counts():
 @pytest.mark.parametrize(
     ("packed", "said"),
     [
-        (zipped(toy_data=bytes(10**6)), "unpacks to 1,000,000 bytes, more than the 1,000 that it may have"),
-        (zipped_names({"a.zip": zipped(toy_data=bytes(10**5))}), "unpacks to 100,000 bytes, more than the 1,000"),
-        (gzip.compress(bytes(10**6), mtime=0), "unpacks to more than the 1,000 bytes that it may have"),
-        (lzma.compress(bytes(10**6)), "unpacks to more than the 1,000 bytes that it may have"),
-        (zipped_names({"toy.data.gz": gzip.compress(bytes(10**5), mtime=0)}), "unpacks to more than the 1,000 bytes"),
+        (zipped(toy_data=bytes(10**6)), "unpacks to 1,000,000 bytes, more than the allowed 1,000"),
+        (
+            zipped_names({"a.zip": zipped(toy_data=bytes(10**5))}),
+            "unpacks to 100,000 bytes, more than the allowed 1,000",
+        ),
+        (gzip.compress(bytes(10**6), mtime=0), "unpacks to more than the allowed 1,000 bytes"),
+        (lzma.compress(bytes(10**6)), "unpacks to more than the allowed 1,000 bytes"),
+        (
+            zipped_names({"toy.data.gz": gzip.compress(bytes(10**5), mtime=0)}),
+            "unpacks to more than the allowed 1,000 bytes",
+        ),
     ],
     ids=["zip", "zip in zip", "gz", "xz", "gz in zip"],
 )
@@ -166,7 +172,7 @@ def test_a_member_that_lies_about_its_size_is_damaged():
     for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # where the headers say how large it is
         at = packed.index(mark) + offset
         packed[at : at + 4] = (500).to_bytes(4, "little")
-    with pytest.raises(ValueError, match="is damaged or was cut short"):
+    with pytest.raises(ValueError, match="is damaged or truncated"):
         unpack(bytes(packed), "toy.data", largest=1000)
 
 
@@ -174,7 +180,7 @@ def test_packing_without_end_is_refused():
     packed = CONTENT
     for _ in range(6):
         packed = gzip.compress(packed)
-    with pytest.raises(ValueError, match="is packed more than 4 times over"):
+    with pytest.raises(ValueError, match="is compressed more than 4 times"):
         unpack(packed, "toy.data", largest=10_000)
 
 
@@ -232,7 +238,7 @@ def test_wrong_content_says_which_file_what_was_expected_what_came_and_what_to_d
     path = tmp_path / "toy" / "toy.data.gz"
     path.write_bytes(gzip.compress(OTHER, mtime=0))
     said = (
-        f"{path} is not the toy.data expected: its content should have {len(CONTENT):,} bytes and SHA-256 "
+        f"{path} is not the expected toy.data: its content should have {len(CONTENT):,} bytes and SHA-256 "
         f"{hashlib.sha256(CONTENT).hexdigest()}, but has {len(OTHER)} bytes and SHA-256 "
         f"{hashlib.sha256(OTHER).hexdigest()} (it begins with b'second file"
     )
@@ -243,11 +249,11 @@ def test_wrong_content_says_which_file_what_was_expected_what_came_and_what_to_d
 
 def test_without_download_the_error_says_where_it_looked_and_for_what(tmp_path):
     said = (
-        r"toy.data is not on this machine \(looked in .*toy and .*cache.toy for toy.data, toy.data.gz, toy.data.xz, toy"
+        r"toy.data is not on this machine \(searched .*toy and .*cache.toy for toy.data, toy.data.gz, toy.data.xz, toy"
     )
     with pytest.raises(DatasetFileError, match=said) as caught:
         fetched(raw_file(), data_home=tmp_path, download=False)
-    assert f"download=False forbids to fetch it. Allow that, or save {REFUSED} there as toy.zip." in str(caught.value)
+    assert f"download=False. Use download=True, or save {REFUSED} there as toy.zip." in str(caught.value)
 
 
 # Files that are fetched
@@ -282,15 +288,21 @@ def test_the_next_address_is_tried(first, server, cache):
     ("page", "said"),
     [
         (None, r"HTTPError: 404 .*"),
-        (b"<!DOCTYPE html><title>Log in to the network", r"what came is not the toy.data .* begins with b'<!DOCTYPE h"),
-        (b"", r"what came is not the toy.data expected: .* but has 0 bytes"),
-        (gzip.compress(OTHER, mtime=0), r"what came is not the toy.data expected"),
-        (zipped(other_data=OTHER), r"what came holds no file 'toy.data', but 'other.data'"),
-        (zipped(), r"what came holds no file 'toy.data', but nothing"),
-        (PACKED["zip"][:-30], r"what came is damaged or was cut short \("),
-        (PACKED["gz"][:-30], r"what came is damaged or was cut short \("),
-        (gzip.compress(bytes(10**6), mtime=0), r"what came unpacks to more than the [0-9,]+ bytes that it may have"),
-        (zipped_names({"../toy.data": CONTENT}), r"what came holds no file 'toy.data', but '../toy.data'"),
+        (
+            b"<!DOCTYPE html><title>Log in to the network",
+            r"the downloaded file is not the expected toy.data.* begins with b'<!DOCTYPE h",
+        ),
+        (b"", r"the downloaded file is not the expected toy.data: .* but has 0 bytes"),
+        (gzip.compress(OTHER, mtime=0), r"the downloaded file is not the expected toy.data"),
+        (zipped(other_data=OTHER), r"the downloaded file has no file 'toy.data'; it contains 'other.data'"),
+        (zipped(), r"the downloaded file has no file 'toy.data'; it contains nothing"),
+        (PACKED["zip"][:-30], r"the downloaded file is damaged or truncated \("),
+        (PACKED["gz"][:-30], r"the downloaded file is damaged or truncated \("),
+        (gzip.compress(bytes(10**6), mtime=0), r"the downloaded file unpacks to more than the allowed [0-9,]+ bytes"),
+        (
+            zipped_names({"../toy.data": CONTENT}),
+            r"the downloaded file has no file 'toy.data'; it contains '../toy.data'",
+        ),
     ],
     ids=["none", "web page", "empty", "other gz", "other zip", "empty zip", "cut zip", "cut gz", "bomb", "path"],
 )
@@ -298,17 +310,17 @@ def test_what_is_not_right_never_reaches_the_cache(page, said, server, cache):
     if page is not None:
         server.pages["/toy.zip"] = page
     url = f"{server.url}/toy.zip"
-    with pytest.raises(DatasetFileError, match=rf"toy.zip could not be fetched.\n  {url}: {said}") as caught:
+    with pytest.raises(DatasetFileError, match=rf"toy.zip could not be downloaded.\n  {url}: {said}") as caught:
         fetched(raw_file(urls=[url]))
-    by_hand = f"fetch {url} and save it as {cache / 'toy.zip'}; or name a directory that has it in the environment "
-    assert by_hand + "variable SCARLESS_DATA, as toy/toy.zip or, unpacked, as toy/toy.data." in str(caught.value)
+    by_hand = f"download {url} elsewhere and save it as {cache / 'toy.zip'}. Or set the environment variable "
+    assert by_hand + "SCARLESS_DATA to a directory with toy/toy.zip or, unpacked, toy/toy.data." in str(caught.value)
     assert listing(cache) == []
 
 
 def test_every_member_is_checked_before_an_archive_is_kept(server, cache):
     server.pages["/toy.zip"] = zipped(toy_data=CONTENT, other_data=b"wrong")
     files = [raw_file(urls=[f"{server.url}/toy.zip"]), raw_file(OTHER, "other.data", urls=[f"{server.url}/toy.zip"])]
-    with pytest.raises(DatasetFileError, match=r"what came is not the other.data expected"):
+    with pytest.raises(DatasetFileError, match=r"the downloaded file is not the expected other.data"):
         fetched(*files)
     assert listing(cache) == []
 
@@ -322,7 +334,7 @@ def test_an_answer_that_breaks_off(server, cache):
 
 def test_no_network(cache):
     with pytest.raises(
-        DatasetFileError, match=r"toy.zip could not be fetched.\n  http://127.0.0.1:1/toy.zip: Connection"
+        DatasetFileError, match=r"toy.zip could not be downloaded.\n  http://127.0.0.1:1/toy.zip: Connection"
     ):
         fetched(raw_file())
     assert listing(cache) == []
@@ -331,7 +343,9 @@ def test_no_network(cache):
 def test_a_download_without_end_is_cut_off(server, cache, monkeypatch):
     monkeypatch.setattr(fetch, "_MAX_DOWNLOAD_BYTES", 1000)
     server.pages["/toy.zip"] = PACKED["zip"]
-    with pytest.raises(DatasetFileError, match=r"what came is larger than 1,000 bytes, more than any dataset here"):
+    with pytest.raises(
+        DatasetFileError, match=r"the downloaded file is larger than 1,000 bytes, more than any dataset of this package"
+    ):
         fetched(raw_file(urls=[f"{server.url}/toy.zip"]))
     assert listing(cache) == []
 
@@ -398,7 +412,7 @@ def test_two_at_once_both_get_it(server, cache):
 def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "a file").write_text("")
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "a file"))
-    with pytest.raises(DatasetFileError, match=r"cannot write to the cache .*toy .*directory .* SCARLESS_CACHE"):
+    with pytest.raises(DatasetFileError, match=r"Cannot write to the cache .*toy .*SCARLESS_CACHE to a directory"):
         fetched(raw_file())
 
 

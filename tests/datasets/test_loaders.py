@@ -299,7 +299,7 @@ def test_a_file_with_one_other_letter_is_refused(name, tmp_path):
         changed = content.replace(b"squeals", b"squeaks")
     assert changed != content
     (tmp_path / DATASETS[name].folder / file).write_bytes(changed)
-    with pytest.raises(DatasetFileError, match=rf"is not the {file} expected: .* and SHA-256 [0-9a-f]{{64}}, but has"):
+    with pytest.raises(DatasetFileError, match=rf"is not the expected {file}: .* and SHA-256 [0-9a-f]{{64}}, but has"):
         load_dataset(name, data_home=tmp_path, download=False)
 
 

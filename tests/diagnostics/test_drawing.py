@@ -1,4 +1,4 @@
-"""Every display draws where it is told to and returns itself, as in scikit-learn."""
+"""Every display draws on the given Axes and returns itself, as in scikit-learn."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,7 +29,7 @@ def test_a_display_makes_its_own_figure():
 
 
 @pytest.mark.parametrize("bad", [np.empty(2, dtype=object), "here"])
-def test_what_is_not_axes_is_refused(bad):
+def test_objects_other_than_axes_are_refused(bad):
     with pytest.raises(TypeError, match="ax must be a matplotlib Axes"):
         Line().plot(bad)
 

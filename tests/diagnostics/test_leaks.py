@@ -1,10 +1,10 @@
-"""Columns that give the label away: graded, named, and never mistaken for what is only a good attribute."""
+"""Columns that leak the label, and good attributes that do not."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from scarless.diagnostics.leaks import CERTAIN, ELSEWHERE, STRONG, find_leaks, grade_leak, label_auc, settle_leaks
+from scarless.diagnostics.leaks import CERTAIN, ONLY_LABELLED, STRONG, find_leaks, grade_leak, label_auc, settle_leaks
 
 N, LABELLED = 2000, 200
 
@@ -24,10 +24,10 @@ def leaks(rng, s):
     noisy = rng.normal(size=N)
     return {
         "code": (CERTAIN, np.where(s == 1, "E11", "Z00")),
-        "filled": (ELSEWHERE, pd.Series(day).where(most)),
-        "filled in some": (ELSEWHERE, np.where(half, 1.5, np.nan)),
-        "days of treatment": (ELSEWHERE, np.where(half, rng.integers(1, 90, N), 0)),
-        "treated": (ELSEWHERE, np.where(most, "yes", "no")),
+        "filled": (ONLY_LABELLED, pd.Series(day).where(most)),
+        "filled in some": (ONLY_LABELLED, np.where(half, 1.5, np.nan)),
+        "days of treatment": (ONLY_LABELLED, np.where(half, rng.integers(1, 90, N), 0)),
+        "treated": (ONLY_LABELLED, np.where(most, "yes", "no")),
         "score": (STRONG, np.where(s == 1, noisy + 3, noisy)),
         "score with gaps": (STRONG, np.where(rng.random(N) < 0.1, np.nan, np.where(s == 1, noisy + 3.5, noisy))),
         "in the middle": (STRONG, np.where(s == 1, noisy * 0.05, np.sign(noisy) + noisy)),
@@ -62,7 +62,7 @@ def test_leaks_are_graded(rows):
     assert found == {name: grade for name, (grade, _) in wanted.items()}
 
 
-def test_what_is_only_a_good_attribute_is_left_alone(rows):
+def test_a_good_attribute_is_not_a_leak(rows):
     rng, s = rows
     assert find_leaks(pd.DataFrame(innocent(rng, s)), s) == []
 
@@ -78,7 +78,7 @@ def test_few_labels_and_many_columns_make_no_leak_by_chance(n_labelled):
     assert find_leaks(table, s) == []
 
 
-def test_fewer_than_ten_labels_say_nothing():
+def test_fewer_than_ten_labels_give_no_leak():
     s = np.repeat([1, 0], [9, 100])
     assert grade_leak(pd.Series(s * 1.0, name="x"), s) is None
 
@@ -105,11 +105,11 @@ def test_a_leak_is_refused_left_out_or_named():
     found = find_leaks(pd.DataFrame({"date of it": filled, "score": score}), s)
     out, notes = settle_leaks(found, [])
     assert out == ["date of it"]
-    assert "filled in in 38 of 40 labelled rows and in no others" in notes[0]
+    assert "filled in 38 of 40 labelled rows and in no unlabelled row" in notes[0]
     assert "was left out. To keep it, name it in --propensity or --classification-attributes" in notes[0]
     assert "--exclude score" in notes[1]
     out, notes = settle_leaks(found, ["date of it"])
     assert out == []
     assert "--exclude 'date of it'" in notes[0]
-    with pytest.raises(ValueError, match=r"Column 'x' gives the label away: .* --exclude x \(exclude=\['x'\]\)"):
+    with pytest.raises(ValueError, match=r"Column 'x' leaks the label: .* --exclude x \(exclude=\['x'\]\)"):
         settle_leaks(find_leaks(pd.DataFrame({"x": s * 2.0}), s), [])

@@ -1,4 +1,4 @@
-"""A second engine: a table in several pieces, as files or machines would hold them, one after the other."""
+"""A second engine, for a table in several pieces, such as files or machines."""
 
 from itertools import pairwise
 
@@ -9,14 +9,14 @@ from scarless.engines import Preparation, Reading, Rows, add_up, open_rows
 
 
 class Shards:
-    """A table that nobody may look at but its engine: it has neither shape nor length nor values."""
+    """A table that only its engine can read: it has no shape, no length and no values."""
 
     def __init__(self, parts, names=None):
         self.parts, self.names = list(parts), names
 
 
 class ShardEngine:
-    """Rows in pieces; each has its part of X, and the values of its rows."""
+    """An engine over pieces, each with a part of X and the values of its rows."""
 
     def __init__(self, parts, preparation, names=None):
         self.parts, self.preparation, self.names = parts, preparation, names
@@ -69,7 +69,7 @@ class ShardEngine:
 
 
 def shard_engine(parts, y=None, sample_weight=None, names=None):
-    """Return the engine over parts of a table; labels and weights are cut like it."""
+    """Return the engine over parts of a table; labels and weights are split in the same way."""
     cuts = np.cumsum([0, *(part.shape[0] for part in parts)])
     given = {name: np.asarray(values) for name, values in (("y", y), ("w", sample_weight)) if values is not None}
     rows = Rows(given, slice(0, int(cuts[-1]), 1))
@@ -86,7 +86,7 @@ def _(X: Shards, y=None, sample_weight=None):
 
 
 def in_pieces(X, y=None, sample_weight=None):
-    """Open a table in memory as three pieces of unequal size: what models see where it takes the place of memory."""
+    """Open a table in memory as three pieces of unequal size, in place of the engine in memory."""
     n = X.shape[0]
     cuts = [0, n // 2, n // 2 + n // 3, n]
     return shard_engine([X[a:b] for a, b in pairwise(cuts)], y, sample_weight)

@@ -1,4 +1,4 @@
-"""Columns out of proportion: which they are, and how they are to be read."""
+"""Badly scaled columns: how they are found, and how they are read."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ from scarless.numerics.arrays import in_numpy
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.several import Pairs, needed_pairs
+from scarless.numerics.several import ColumnPairs, needed_pairs
 from scarless.pair.solving import PenalisedProblem
 
 strict = pytest.importorskip("array_api_strict")
@@ -34,7 +34,7 @@ def same_sums(got, want, rtol=1e-11):
 
 @pytest.fixture
 def engines():
-    """Six engines on the same rows: other weights."""
+    """Six engines on the same rows, with different weights."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
     s = (rng.random(200) < 1 / (1 + np.exp(-X[:, 0]))).astype(float)
@@ -59,11 +59,11 @@ OBJECTIVES = [
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_sums_are_those_of_each_alone(engines, objective, curvature, kept, monkeypatch):
     if not kept:
-        monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 0)
-        monkeypatch.setattr(lockstep, "_WALKED_NUMBERS", 6 * 64)
+        monkeypatch.setattr(lockstep, "_MAX_CACHED_NUMBERS_ON_CPU", 0)
+        monkeypatch.setattr(lockstep, "_MAX_ROWS_TIMES_PROBLEMS", 6 * 64)
     betas = np.random.default_rng(1).normal(size=(6, objective.n_parameters))
     walked = []
-    monkeypatch.setattr(lockstep._Walks, "_together", _noted(lockstep._Walks._together, walked))
+    monkeypatch.setattr(lockstep._BatchedPasses, "_batched", _noted(lockstep._BatchedPasses._batched, walked))
     got = in_lockstep(engines, lambda i, engine: engine.total(objective.sums, betas[i], curvature))
     assert walked == [6]  # in one walk
     for i, engine in enumerate(engines):
@@ -93,7 +93,7 @@ def test_fits_end_where_each_would_end_alone(engines):
 
 
 def test_tasks_of_different_lengths_and_kinds(engines):
-    """Whoever has ended is not waited for, and what no walk shares is answered one by one."""
+    """The run does not wait for tasks that have ended, and requests that cannot be combined are served one by one."""
 
     def weight(i, engine):
         total = 0.0
@@ -106,7 +106,7 @@ def test_tasks_of_different_lengths_and_kinds(engines):
 
 
 def test_more_fits_than_run_at_once(engines, monkeypatch):
-    monkeypatch.setattr(lockstep, "FITS_AT_ONCE", 4)
+    monkeypatch.setattr(lockstep, "MAX_FITS_AT_ONCE", 4)
     at_once = []
 
     def task(i, engine):
@@ -130,7 +130,7 @@ def test_an_error_is_that_of_the_first_task_and_no_thread_is_left(engines):
     assert threading.active_count() == before
 
 
-def test_an_error_of_a_block_function_goes_to_who_asked(engines):
+def test_an_error_of_a_block_function_is_raised_in_its_task(engines):
     def wrong(X, rows):
         raise RuntimeError("no such sums")
 
@@ -145,9 +145,9 @@ def test_an_error_of_a_block_function_goes_to_who_asked(engines):
     assert in_lockstep(engines, task) == ["fine"] * 3 + ["no such sums"] + ["fine"] * 2
 
 
-def test_a_walk_that_breaks_sends_everyone_home(engines, monkeypatch):
+def test_an_error_in_a_pass_cancels_all_tasks(engines, monkeypatch):
     before = threading.active_count()
-    monkeypatch.setattr(lockstep._Walks, "answers", lambda self, asked: 1 / 0)
+    monkeypatch.setattr(lockstep._BatchedPasses, "sums", lambda self, requests: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         in_lockstep(engines, lambda i, engine: engine.total(OBJECTIVES[3].sums, np.zeros(5), Curvature.NONE))
     assert threading.active_count() == before
@@ -164,8 +164,8 @@ def interruptible():
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_who_is_interrupted_ends_at_the_next_question(engines):
-    """Also a task whose turn it is, and that takes any error for one of its own."""
+def test_an_interrupted_task_ends_at_its_next_request(engines):
+    """This includes the task that is running, even if it catches every `Exception`."""
     before, asked = threading.active_count(), []
 
     def task(i, engine):
@@ -185,8 +185,8 @@ def test_who_is_interrupted_ends_at_the_next_question(engines):
     assert threading.active_count() == before
 
 
-def test_threads_of_a_task_are_answered_alone(engines):
-    """They have no turn: two that asked in one task's name would get each other's answers."""
+def test_requests_of_threads_of_a_task_are_served_alone(engines):
+    """They do not take turns: two requests under the number of one task could get each other's sums."""
     betas = np.random.default_rng(1).normal(size=(6, 4, 5))
 
     def task(i, engine):
@@ -208,15 +208,15 @@ def test_threads_of_a_task_are_answered_alone(engines):
 
 
 def test_products_that_are_not_kept_are_formed_for_few_rows_at_a_time(engines, monkeypatch):
-    monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 0)
-    monkeypatch.setattr(lockstep, "_FORMED_NUMBERS", 600)
-    formed, before = [], Pairs.columns
+    monkeypatch.setattr(lockstep, "_MAX_CACHED_NUMBERS_ON_CPU", 0)
+    monkeypatch.setattr(lockstep, "_MAX_PRODUCT_NUMBERS", 600)
+    formed, before = [], ColumnPairs.columns
 
     def noting(self, X):
         formed.append(len(self.first) * X.shape[0])
         return before(self, X)
 
-    monkeypatch.setattr(Pairs, "columns", noting)
+    monkeypatch.setattr(ColumnPairs, "columns", noting)
     betas = np.random.default_rng(1).normal(size=(6, 8))
     got = in_lockstep(engines, lambda i, engine: engine.total(OBJECTIVES[0].sums, betas[i], Curvature.OBSERVED))
     assert max(formed) <= 600
@@ -229,11 +229,11 @@ def test_a_classifier_alone_and_in_a_pair_share_products_of_columns():
 
 
 def test_a_table_in_its_units_is_made_once(engines, monkeypatch):
-    """However many fits want it: each with a copy of its own, they would fill a device, and walk alone."""
+    """With one copy for each fit, the copies would fill the device, and passes could not be combined."""
     reading = Reading(np.dtype(np.float64), Units(np.arange(4.0), np.full(4, 2.0)))
     read = [engine.read_as(reading) for engine in engines]
     walked = []
-    monkeypatch.setattr(lockstep._Walks, "_together", _noted(lockstep._Walks._together, walked))
+    monkeypatch.setattr(lockstep._BatchedPasses, "_batched", _noted(lockstep._BatchedPasses._batched, walked))
 
     def task(i, engine):
         own = engine.in_units()
@@ -246,8 +246,8 @@ def test_a_table_in_its_units_is_made_once(engines, monkeypatch):
         same_sums(sums, engine.in_units().total(OBJECTIVES[3].sums, np.ones(5), Curvature.OBSERVED))
 
 
-def test_parts_in_their_units_are_let_go(engines):
-    """Each fit has parts of its own: to keep them all would fill a device."""
+def test_samples_in_their_units_are_not_cached(engines):
+    """Each fit has its own samples; caching them all would fill a device."""
     reading = Reading(np.dtype(np.float64), Units(np.arange(4.0), np.full(4, 2.0)))
     parts, alive = [], []
 
@@ -262,12 +262,12 @@ def test_parts_in_their_units_are_let_go(engines):
 
 
 @pytest.mark.parametrize(("device", "n_kept"), [("cpu", 0), ("cuda:0", 1)])
-def test_the_memory_of_the_machine_itself_is_spared(device, n_kept, monkeypatch):
-    monkeypatch.setattr(lockstep, "_KEPT_AT_HOME", 10)
-    walks, X = lockstep._Walks([]), SimpleNamespace(shape=(20, 2), device=device)
+def test_fewer_products_are_cached_in_main_memory(device, n_kept, monkeypatch):
+    monkeypatch.setattr(lockstep, "_MAX_CACHED_NUMBERS_ON_CPU", 10)
+    passes, X = lockstep._BatchedPasses([]), SimpleNamespace(shape=(20, 2), device=device)
     pairs = SimpleNamespace(first=[0], columns=lambda X: "products")
-    assert walks._products(X, X, pairs) == (pairs, "products" if n_kept else None)
-    assert len(walks._kept) == n_kept
+    assert passes._products(X, X, pairs) == (pairs, "products" if n_kept else None)
+    assert len(passes._cache) == n_kept
 
 
 def test_settings_of_scikit_learn_reach_the_tasks(engines):
@@ -280,7 +280,7 @@ def test_engines_in_memory_take_their_turns():
     assert in_lockstep(engines, lambda i, engine: (i, engine.n_rows)) == [(0, 2), (1, 3)]
 
 
-def test_parts_and_units_are_walked_in_lockstep_too(engines):
+def test_samples_and_units_run_in_lockstep_too(engines):
     def task(i, engine):
         part = engine.every(2, 1)
         return part.n_rows, part.total(OBJECTIVES[3].sums, np.ones(5), Curvature.NONE).value
@@ -293,7 +293,7 @@ def test_parts_and_units_are_walked_in_lockstep_too(engines):
 
 def test_pairs_of_columns_are_the_entries_of_a_matrix():
     X = np.random.default_rng(0).normal(size=(20, 5))
-    pairs = Pairs.of((0, 3, 4), (3, 1, 4, 0))
+    pairs = ColumnPairs.of((0, 3, 4), (3, 1, 4, 0))
     w = np.random.default_rng(1).random((2, 20))
     got = pairs.matrices(w @ pairs.columns(X))
     for i in range(2):

@@ -266,7 +266,7 @@ def test_an_error_in_a_block_reaches_the_caller(n_threads):
 
 
 class FakeBlas:
-    """A process's BLAS whose only pool has a number of threads that anyone may set."""
+    """A fake BLAS with one pool, whose number of threads can be set."""
 
     def __init__(self):
         self.threads = 4
@@ -280,7 +280,7 @@ class FakeBlas:
 
 
 def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
-    """The limit is the process's own: the last engine to leave restores what the first one found."""
+    """The limit holds for the process: the last engine restores the number of threads before the first one."""
     blas, fake = BlasThreads(), FakeBlas()
     monkeypatch.setattr("scarless.engines.blas._controller", lambda: fake)
     first, second = blas.on_one_thread(), blas.on_one_thread()
@@ -295,7 +295,7 @@ def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
 
 
 def _ends(pid, seconds):
-    """Return a child's exit status; None, and no child, if it is still there after so many seconds."""
+    """Return the exit status of a child; kill it and return None if it still runs after some seconds."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Rows that live elsewhere: every model and diagnostic that fits on an engine gives what it gives in memory."""
+"""Every model and diagnostic that uses an engine gives the same results for another engine as in memory."""
 
 from itertools import pairwise
 
@@ -129,7 +129,7 @@ def test_names_of_the_table_are_those_of_the_model(table):
     model = SAREMClassifier(propensity_attributes=["visits"]).fit(cut(X, names), s)
     assert model.feature_names_in_.tolist() == names
     np.testing.assert_allclose(model.coef_, SAREMClassifier(propensity_attributes=[2]).fit(X, s).coef_, rtol=1e-9)
-    with pytest.raises(ValueError, match="should have the names, and the order"):
+    with pytest.raises(ValueError, match="should have the same names and order"):
         model.predict_proba(cut(X, names[::-1]))
 
 
@@ -188,7 +188,7 @@ def _with(X, row, value):
     return changed
 
 
-@pytest.mark.parametrize(("value", "words"), [(np.nan, "NaN"), (np.inf, "infinity"), (-1e120, "holds -1e")])
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "NaN"), (np.inf, "infinity"), (-1e120, "has the value -1e")])
 def test_a_bad_value_is_found_in_its_row(table, value, words):
     X, s, *_ = table
     for make in (lambda X: X, sparse.csr_array):
@@ -213,17 +213,17 @@ def test_bad_labels_and_weights_are_found_in_their_rows(table):
     bad[423] = -1
     with pytest.raises(ValueError, match=r"1 of 900 values are not \(first: sample_weight\[423\] = -1\)"):
         SAREMClassifier().fit(cut(X), s, sample_weight=bad)
-    with pytest.raises(ValueError, match="zero for every row"):
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
         SAREMClassifier().fit(cut(X), s, sample_weight=np.zeros(900))
     with pytest.raises(ValueError, match="0 for every labelled row"):
         SAREMClassifier().fit(cut(X), s, sample_weight=1.0 - s)
-    with pytest.raises(ValueError, match="largest value is 1e"):
+    with pytest.raises(ValueError, match="so that sums stay finite; got 1e"):
         SAREMClassifier().fit(cut(X), s, sample_weight=np.full(900, 1e150))
 
 
-def test_the_label_column_among_the_attributes_is_told_of(table):
+def test_the_label_column_among_the_attributes_is_reported(table):
     X, s, *_ = table
-    with pytest.warns(UserWarning, match="Column 4 of X is the label column itself"):
+    with pytest.warns(UserWarning, match="Column 4 of X equals the label column"):
         NaiveClassifier().fit(cut(np.column_stack([X, s])), s)
 
 
@@ -245,9 +245,9 @@ def test_what_needs_rows_in_memory_says_so(table):
         NaiveClassifier(LogisticRegression()),
         SARStackingClassifier(),
     ):
-        with pytest.raises(ValueError, match="needs all rows in memory, and X is a Shards"):
+        with pytest.raises(ValueError, match="needs all rows in memory, but X is a Shards"):
             model.fit(cut(X), s)
-    with pytest.raises(ValueError, match="cv must be a number of folds where the rows of X are not in memory"):
+    with pytest.raises(ValueError, match="cv must be a number of folds if the rows of X are not in memory"):
         SAREMClassifierCV(cv=StratifiedKFold(3)).fit(cut(X), s)
     naive = NaiveClassifier().fit(X, s)
     with pytest.raises(ValueError, match="bootstrap_intervals of this NaiveClassifier needs all rows in memory"):
@@ -257,7 +257,7 @@ def test_what_needs_rows_in_memory_says_so(table):
 
 
 def test_a_type_that_nobody_registered_is_refused():
-    with pytest.raises(TypeError, match="no engine knows how to read"):
+    with pytest.raises(TypeError, match="no engine can read its rows"):
         open_rows(object())
 
 

@@ -14,7 +14,7 @@ from tests.helpers import simulated_split
 
 from scarless import PropensityWeightedClassifier, SAREMClassifier, SCARClassifier
 from scarless.experiments import Cell, methods
-from scarless.experiments.methods import METHODS, Bench, Kept
+from scarless.experiments.methods import METHODS, Bench, KeptFits
 from scarless.experiments.protocol import label
 from scarless.label_frequency import KernelMean, TIcE
 from scarless.papers.bekker2019 import specification
@@ -35,7 +35,7 @@ def task_of(setting="all", k=2):
 
 
 def run(method, task):
-    return METHODS[method](Bench(SPEC, task, Kept()))
+    return METHODS[method](Bench(SPEC, task, KeptFits()))
 
 
 def minimiser(task, t, weight=1.0):
@@ -137,7 +137,7 @@ def test_sar_em_is_the_librarys_classifier(setting, k):
 @SETTINGS
 def test_the_refit_minimises_the_risk_with_the_propensities_that_were_found(setting):
     task = task_of(setting)
-    bench = Bench(SPEC, task, Kept())
+    bench = Bench(SPEC, task, KeptFits())
     fit = METHODS["sar-em-refit"](bench)
     pair = bench.of_cell.made["pair"].result
     e = pair.predict_propensity(task.split.X_train)
@@ -204,7 +204,7 @@ def test_what_methods_share_is_made_once_and_in_any_order_the_same(monkeypatch, 
 
     for name in ("SAREMClassifier", "KernelMean"):
         monkeypatch.setattr(methods, name, counting(getattr(methods, name)))
-    bench = Bench(SPEC, task_of(), Kept())
+    bench = Bench(SPEC, task_of(), KeptFits())
     together = {method: METHODS[method](bench) for method in list(METHODS)[::order]}
     assert fits.count("SAREMClassifier") == 1
     assert set(bench.of_cell.made) == {"pair", "km2"}
@@ -215,7 +215,7 @@ def test_what_methods_share_is_made_once_and_in_any_order_the_same(monkeypatch, 
 
 
 def test_the_supervised_fit_is_shared_within_a_setting_only():
-    kept = Kept()
+    kept = KeptFits()
     fits = [
         METHODS["supervised"](Bench(SPEC, task_of(setting, k), kept)) for setting in ("all", "original") for k in (2, 4)
     ]
@@ -232,7 +232,7 @@ def collected(action):
 
 
 def test_warnings_count_for_all_who_ask():
-    kept, calls = Kept(), []
+    kept, calls = KeptFits(), []
 
     def make():
         calls.append(1)
@@ -247,7 +247,7 @@ def test_warnings_count_for_all_who_ask():
 
 
 def test_seconds_are_borrowed_by_those_who_come_later():
-    kept = Kept()
+    kept = KeptFits()
     kept.get("answer", lambda: sum(range(10_000)))
     assert kept.borrowed_seconds == 0.0
     kept.get("answer", lambda: 0)
@@ -256,7 +256,7 @@ def test_seconds_are_borrowed_by_those_who_come_later():
 
 
 def test_a_failure_is_not_kept():
-    kept = Kept()
+    kept = KeptFits()
     with pytest.raises(ZeroDivisionError):
         kept.get("answer", lambda: 1 / 0)
     assert kept.get("answer", lambda: 4) == 4

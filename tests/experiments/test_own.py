@@ -10,7 +10,7 @@ import pytest
 
 from scarless.datasets import load_simulated
 from scarless.experiments import Cell, Store, read_spec, run_experiment
-from scarless.experiments.methods import OUR_ESTIMATORS, Bench, EstimatorMethod, Kept
+from scarless.experiments.methods import OUR_ESTIMATORS, Bench, EstimatorMethod, KeptFits
 from scarless.experiments.own import check_datasets, load_own, read_class
 from scarless.experiments.protocol import label, prepare, split_rows
 from scarless.experiments.store import RECORDS
@@ -221,7 +221,7 @@ def test_no_estimator_looks_at_the_truth(name):
     task = label(spec, Cell("simulated", "all", 2, 0, 0), split)
     gone = [np.full_like(values, np.nan) for values in (split.y_train, split.y_test, task.e_train, task.e_test)]
     blind = replace(task, split=replace(split, y_train=gone[0], y_test=gone[1]), e_train=gone[2], e_test=gone[3])
-    found, again = (EstimatorMethod(name)(Bench(spec, each, Kept())) for each in (task, blind))
+    found, again = (EstimatorMethod(name)(Bench(spec, each, KeptFits())) for each in (task, blind))
     assert np.array_equal(found.f, again.f)
     assert np.array_equal(found.e, again.e)
     assert (found.class_prior, found.label_frequency) == (again.class_prior, again.label_frequency)
@@ -256,7 +256,7 @@ def test_every_estimator_of_ours_runs_by_name_in_both_settings(tmp_path, name):
     records = run_experiment(spec, tmp_path / "found").records()
     assert len(records) == 2
     if name == "StratifiedSCARClassifier":  # it cannot be told what to classify by
-        assert "takes propensity_attributes and no classification_attributes" in records.pop()["error"]
+        assert "has the parameter propensity_attributes but not classification_attributes" in records.pop()["error"]
     assert [record["error"] for record in records if "error" in record] == []
     assert all(record["auc_f"] > 0.6 for record in records)
     assert all(("mse_e" in record) == (name != "NaiveClassifier") for record in records)
@@ -291,8 +291,10 @@ def test_scores_that_are_no_probabilities_keep_their_ranking_and_that_is_said(re
     assert not {"mse_f", "log_loss", "calibration_error", "class_prior", "class_prior_error"} & other.keys()
     assert {"mse_f", "log_loss", "calibration_error", "class_prior", "class_prior_error"} <= mine.keys()
     (note,) = other["warnings"]
-    assert "Divided gave values that are not between 0 and 1, so only its ranking is measured" in note
-    assert "only its ranking is measured" in render_results(tmp_path / "found").read_text(encoding="utf-8")
+    assert "Divided returned values outside 0 to 1, so only AUC and average precision are computed" in note
+    assert "only AUC and average precision are computed" in render_results(tmp_path / "found").read_text(
+        encoding="utf-8"
+    )
 
 
 NESTED = """
@@ -322,7 +324,7 @@ def test_estimators_inside_of_estimators_are_made_too(read, tmp_path, folder):
     ("change", "message"),
     [
         (("sklearn.preprocessing:StandardScaler", "sklearn.preprocessing:StandrdScaler"), "has no 'StandrdScaler'"),
-        (("parameters = {C = 2.0}}", "parameters = {CC = 2.0}}"), "'ours_for_tests:Mine' cannot be made with .*CC"),
+        (("parameters = {C = 2.0}}", "parameters = {CC = 2.0}}"), "'ours_for_tests:Mine' cannot be created with .*CC"),
         (("sklearn.pipeline:Pipeline", "SCARClasifier"), "There is no estimator 'SCARClasifier'"),
     ],
 )
@@ -343,7 +345,7 @@ def test_an_estimator_that_cannot_be_kept_from_a_column_is_not_run_where_it_must
         ("n_splits", 'settings = ["original"]\nn_splits'),
     )
     records = by_method(run_experiment(read(*added), tmp_path / "found"))
-    assert "takes propensity_attributes and no classification_attributes" in records["mine"]["error"]
+    assert "has the parameter propensity_attributes but not classification_attributes" in records["mine"]["error"]
 
 
 CHANGES = {
@@ -356,14 +358,14 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_records_of_another_specification_are_not_mixed_with_these(read, tmp_path, change):
     run_experiment(read(), tmp_path / "found")
-    with pytest.raises(ValueError, match="holds results of another specification"):
+    with pytest.raises(ValueError, match="has results of another specification"):
         run_experiment(read(SPEC, change), tmp_path / "found")
 
 
 def test_records_of_another_version_of_a_module_are_not_mixed_with_these(read, tmp_path, folder):
     run_experiment(read(), tmp_path / "found")
     (folder / "ours_for_tests.py").write_text(MODULE + "\n# changed", encoding="utf-8")
-    with pytest.raises(ValueError, match="holds results of another specification"):
+    with pytest.raises(ValueError, match="has results of another specification"):
         run_experiment(read(), tmp_path / "found")
 
 
@@ -383,7 +385,10 @@ def test_records_of_other_data_are_not_mixed_with_these(read, tmp_path, folder, 
         run_experiment(read(SPEC, ("mine.csv", "moved.csv")), tmp_path / "found")
         assert lines(tmp_path / "found") == before
         return
-    with pytest.raises(ValueError, match=r"found holds results of another dataset 'mine': the data have changed"):
+    with pytest.raises(
+        ValueError,
+        match=r"found has results of another dataset 'mine': the data, or their entry in the specification, have",
+    ):
         run_experiment(spec, tmp_path / "found")
     assert len(store.records()) == 6
 
@@ -491,10 +496,10 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
             r"'ours_for_tests:Mien' cannot be imported: .* Did you mean 'Mine'\?",
         ),
         (SPEC.replace("tests:Mine", "tests:number"), "must be a class or a function; it is int"),
-        (SPEC.replace("tests:Mine", "tests:"), "'ours_for_tests:' is no import path: write module:name"),
+        (SPEC.replace("tests:Mine", "tests:"), "'ours_for_tests:' is not an import path: write module:name"),
         (
             SPEC.replace("ours_for_tests:Mine", "no_such_module:Mine"),
-            r"cannot be imported: `import no_such_module` ended in ModuleNotFoundError: .* \(looked in .* installed",
+            r"cannot be imported: `import no_such_module` raised ModuleNotFoundError: .* \(searched .* installed",
         ),
         (
             SPEC.replace("ours_for_tests:Mine", "SAREMClasifier"),
@@ -502,12 +507,18 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
         ),
         (
             SPEC.replace("tests:Mine", "tests:NoChances").replace("C = 2.0", ""),
-            r"has no predict_proba: a method needs fit",
+            r"has no predict_proba, with the given parameters. A method needs fit",
         ),
-        (SPEC.replace("C = 2.0", "D = 2.0"), r"cannot be made with {'D': 2.0}: .* unexpected keyword argument 'D'"),
-        (SPEC.replace("methods.mine", "methods.naive"), r"\[methods\.naive\]: there is a method 'naive' already"),
-        (SPEC.replace("methods.mine", "methods.DEDPUL"), r"\[methods\.DEDPUL\]: there is a method 'DEDPUL' already"),
-        (SPEC.replace('"naive"]', '"naiv"]'), r"There is no method 'naiv'; .* Did you mean 'naive'\?"),
+        (SPEC.replace("C = 2.0", "D = 2.0"), r"cannot be created with {'D': 2.0}: .* unexpected keyword argument 'D'"),
+        (
+            SPEC.replace("methods.mine", "methods.naive"),
+            r"\[methods\.naive\]: 'naive' is the name of a built-in method",
+        ),
+        (
+            SPEC.replace("methods.mine", "methods.DEDPUL"),
+            r"\[methods\.DEDPUL\]: 'DEDPUL' is the name of a built-in method",
+        ),
+        (SPEC.replace('"naive"]', '"naiv"]'), r"There is no method 'naiv'\. .* Did you mean 'naive'\?"),
         ("mechanisms = ['attribute']\n" + SPEC, r"There is no mechanism 'attribute'\. Did you mean 'attributes'\?"),
         (
             MECHANISM + "mechanism = 'Logistic'",
@@ -515,7 +526,7 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
         ),
         (
             MECHANISM + "mechanism = 'ours_for_tests:Mine'",
-            r"\[mechanisms\.x\]: 'ours_for_tests:Mine' must be a class that",
+            r"\[mechanisms\.x\]: 'ours_for_tests:Mine' must be a subclass of",
         ),
         (MECHANISM + "mechanism = 'ours_for_tests:ByFirs'", r"has no 'ByFirs'. Did you mean 'ByFirst'"),
         (
@@ -526,12 +537,12 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
             MECHANISM + "mechanism = 'ours_for_tests:ByFirst'\nparameters = {low = 2}",
             r"failed with ValueError: propensity m",
         ),
-        (MECHANISM + "mechanism = 'ours_for_tests:ByChance'", r"ByChance' returns other propensities each time"),
+        (MECHANISM + "mechanism = 'ours_for_tests:ByChance'", r"ByChance' returns different propensities each time"),
         (MECHANISM + "mechanism = 'SCAR'\nparameters = {c = 1}", r"'x' on .* 'mine': SCAR has no parameter 'c'"),
         (MECHANISM + "mechanism = 'SCAR'\nparameters = {label_frequency = 2}", r"'x' on the dataset 'mine': label_fr"),
         (
             MECHANISM + "callable = 'ours_for_tests:by_chance'",
-            "returns other propensities each time; give what it draws",
+            "returns different propensities each time. Use a fixed seed",
         ),
         (MECHANISM + "callable = 'ours_for_tests:by_first'", r"'ours_for_tests:by_first' failed with \w*Error"),
         (MECHANISM + "callable = 'ours_for_tests:by_age'\nparameters = {low = 0}", r"must lie in \(0, 1\]"),
@@ -541,13 +552,16 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
             SPEC.replace('"ill"', '"place"'),
             "the class 'place' has 3 values, 'city', 'town', 'village'; it must have two",
         ),
-        (SPEC.replace('class = "ill"', 'class = "ill"\npositive = "maybe"'), "no row has 'maybe' as its class 'ill'"),
+        (SPEC.replace('class = "ill"', 'class = "ill"\npositive = "maybe"'), "no row has the class 'maybe' in 'ill'"),
         (SPEC.replace('"age", "place"', '"agge"'), r"propensity_attributes has 'agge', .* Did you mean 'age'\?"),
         (CALLABLE.replace("load_pair", "load_nothing"), r"must return \(X, y\), or a Bunch .*; it returned int"),
         (CALLABLE.replace("load_pair", "load_badly"), "'ours_for_tests:load_badly' failed with KeyError: 'gone'"),
-        (CALLABLE + "propensity_attributes = [4]", "propensity_attributes has 4; columns of an array are 0 to 3"),
-        (CALLABLE + "[mechanisms]\nuse = ['attributes']", "it needs propensity_attributes of the dataset; name them"),
-        (CALLABLE + "parameters = {n = 12}", "one of its classes has . rows; to be split, each must have at least 10"),
+        (CALLABLE + "propensity_attributes = [4]", "propensity_attributes has 4; the columns of an array are 0 to 3"),
+        (CALLABLE + "[mechanisms]\nuse = ['attributes']", "it needs propensity_attributes of the dataset. Name them"),
+        (
+            CALLABLE + "parameters = {n = 12}",
+            "one of its classes has . rows; for a split, each class needs at least 10",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(read, tmp_path, text, message):
@@ -558,14 +572,14 @@ def test_what_is_wrong_is_said_before_anything_is_written(read, tmp_path, text, 
 
 def test_a_module_that_fails_is_told_with_its_error(read, tmp_path, folder):
     (folder / "ours_for_tests.py").write_text("raise SystemExit('no way')", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"`import ours_for_tests` ended in SystemExit: no way"):
+    with pytest.raises(ValueError, match=r"`import ours_for_tests` raised SystemExit: no way"):
         run_experiment(read(), tmp_path / "found")
 
 
 def test_unknown_datasets_and_names_of_ours_are_refused(read):
     with pytest.raises(ValueError, match=r"There is no dataset 'simulatd'\. Did you mean 'simulated'\?"):
         check_datasets(read('datasets = ["simulatd"]'))
-    with pytest.raises(ValueError, match=r"\[datasets\.adult\]: there is a dataset 'adult' already"):
+    with pytest.raises(ValueError, match=r"\[datasets\.adult\]: 'adult' is the name of a built-in dataset"):
         check_datasets(read(SPEC.replace("datasets.mine", "datasets.adult")))
 
 
@@ -592,10 +606,10 @@ def test_the_positive_class_is_found_where_it_is_clear(values, positive, expecte
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (["yes", "yes"], "the class 'ill' has the one value 'yes'; it must have two"),
-        (["a", "b", "c"], "the class 'ill' has 3 values, 'a', 'b', 'c'; it must have two, or `positive` must say"),
-        (["a", "b"], "the class 'ill' has the values 'a', 'b'; say which is the positive one"),
-        (["yes", None, "no"], "the class 'ill' is missing in 1 of 3 rows: leave these rows out"),
+        (["yes", "yes"], "the class 'ill' has only the value 'yes'; it must have two"),
+        (["a", "b", "c"], r"the class 'ill' has 3 values, 'a', 'b', 'c'; it must have two\. Set `positive`"),
+        (["a", "b"], r"the class 'ill' has the values 'a', 'b'\. Set `positive`"),
+        (["yes", None, "no"], r"the class 'ill' is missing in 1 of 3 rows\. Remove these rows"),
         ([1.0, float("nan"), 0.0], "is missing in 1 of 3 rows"),
         (pd.Series([True, pd.NA], dtype="boolean"), "is missing in 1 of 2 rows"),
     ],

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from scarless.experiments import Cell, protocol
-from scarless.experiments.methods import METHODS, Bench, Kept
+from scarless.experiments.methods import METHODS, Bench, KeptFits
 from scarless.experiments.protocol import Prepared, Split, label, prepare, split_rows
 from scarless.papers.bekker2019 import specification
 
@@ -224,7 +224,7 @@ def test_all_shows_every_added_attribute_to_the_classifier():
 @pytest.mark.parametrize(("setting", "seen"), [("all", range(6)), ("original", range(2))])
 @pytest.mark.parametrize("k", [2, 4])
 def test_the_propensity_model_sees_what_drives_the_labelling_in_both_settings(setting, seen, k):
-    bench = Bench(SPEC, label(SPEC, replace(CELL, setting=setting, k=k), half_positive()), Kept())
+    bench = Bench(SPEC, label(SPEC, replace(CELL, setting=setting, k=k), half_positive()), KeptFits())
     METHODS["sar-em"](bench)
     pair = bench.of_cell.made["pair"].result
     assert_array_equal(np.flatnonzero(pair.coef_[0]), seen)
@@ -238,5 +238,5 @@ def test_what_is_hidden_changes_no_prediction_of_the_class():
     spec = replace(SPEC, km_max_rows=60)
     for method in METHODS:
         tasks = [label(spec, replace(CELL, setting="original"), part) for part in (split, flipped)]
-        here, there = (METHODS[method](Bench(spec, task, Kept())).f for task in tasks)
+        here, there = (METHODS[method](Bench(spec, task, KeptFits())).f for task in tasks)
         assert_allclose(here, there, rtol=1e-12)

@@ -289,7 +289,7 @@ def test_progress_adds_up(tmp_path):
 
 def test_unknown_methods_are_refused_before_anything_happens(tmp_path):
     with pytest.raises(
-        ValueError, match=r"There is no method 'sarem'; there are supervised, .*, pub.* Did you mean 'sar-em'\?"
+        ValueError, match=r"There is no method 'sarem'\. The methods are supervised, .*, pub.* Did you mean 'sar-em'\?"
     ):
         run_experiment(replace(ONE, methods=("naive", "sarem")), tmp_path / "new")
     assert not (tmp_path / "new").exists()
@@ -306,7 +306,9 @@ def test_an_experiment_may_have_methods_of_its_own(tmp_path):
     found = {name: [r for r in store.records() if r["method"] == name] for name in spec.methods}
     assert len(found["own"]) == 2
     assert [{**r, "method": "naive"} for r in found["own"]] == found["naive"]
-    with pytest.raises(ValueError, match=r"There is no method 'own'; there are supervised, .*, sar-em-refit, SAREM"):
+    with pytest.raises(
+        ValueError, match=r"There is no method 'own'\. The methods are supervised, .*, sar-em-refit, SAREM"
+    ):
         run_module.run_experiment(spec, tmp_path / "new")
 
 
@@ -318,7 +320,7 @@ def test_at_least_one_job(tmp_path, jobs):
 
 def test_a_folder_of_another_specification_is_refused(tmp_path):
     run_experiment(replace(ONE, methods=("naive",)), tmp_path)
-    with pytest.raises(ValueError, match="holds results of another specification"):
+    with pytest.raises(ValueError, match="has results of another specification"):
         run_experiment(replace(ONE, methods=("known-e",)), tmp_path)
 
 
@@ -373,7 +375,7 @@ def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
     spec = replace(SPEC, n_labellings=5, methods=("naive", "known-e", "scar-km2", "sar-em"))
     murderer = Murderer()
     with pytest.raises(
-        RuntimeError, match=r"A worker process was killed, perhaps .* stored: run the same command again"
+        RuntimeError, match=r"A worker process was killed, perhaps .* stored. Run the same command again"
     ):
         run_experiment(spec, tmp_path, jobs=2, progress=murderer)
     stored = lines(Store(tmp_path))
@@ -387,9 +389,9 @@ def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for orphans in /proc")
 def test_killed_in_the_middle_it_ends_with_the_same_bytes_and_no_orphans(tmp_path, monkeypatch):
-    """`python -m benchmarks.kill` does the same ten times over."""
+    """`python -m benchmarks kill_and_resume` does the same ten times."""
     monkeypatch.undo()  # the child has the real data, and so must the run that it is compared with
-    path = ROOT / "benchmarks" / "kill.py"
+    path = ROOT / "benchmarks" / "kill_and_resume.py"
     loaded = importlib.util.spec_from_file_location("kill", path)
     kill = importlib.util.module_from_spec(loaded)
     loaded.loader.exec_module(kill)

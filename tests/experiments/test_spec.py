@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scarless.experiments import Cell, Spec, check_spec, read_spec
-from scarless.experiments.spec import BUNDLED, DEFAULTS, JUDGED, USUAL_METHODS
+from scarless.experiments.spec import BUNDLED, DEFAULTS, QUESTION_SCORES, USUAL_METHODS
 from scarless.papers.bekker2019 import specification
 from scarless.report.names import SCORES
 
@@ -77,7 +77,7 @@ def test_the_groups_of_a_file_do_not_matter(read, tmp_path):
         ({"n_propensity_attributes": [2, 4]}, "n_propensity_attributes must lie between 1 and added_attributes"),
         ({"n_propensity_attributes": [2, 2]}, "n_propensity_attributes must lie between 1 and added_attributes"),
         ({"added_attributes": 1}, "n_propensity_attributes must lie between 1 and added_attributes"),
-        ({"n_splits": 100_000_000}, "n_splits = 100,000,000 and n_labellings = .* runs, and at most 1,000,000 are"),
+        ({"n_splits": 100_000_000}, "n_splits = 100,000,000 and n_labellings = .* runs, but at most 1,000,000 are"),
         ({"n_splits": 0}, "n_splits, n_labellings and clusters must be at least 1"),
         ({"n_labellings": 0}, "n_splits, n_labellings and clusters must be at least 1"),
         ({"clusters": 0}, "n_splits, n_labellings and clusters must be at least 1"),
@@ -149,12 +149,14 @@ def test_no_entry_of_stored_results_may_be_missing(name):
 
 
 def test_unknown_entries_are_refused(read):
-    with pytest.raises(ValueError, match=r"spec\.toml has unknown colour, n_split\. Did you mean 'n_splits'\?$"):
+    with pytest.raises(
+        ValueError, match=r"spec\.toml has unknown entries colour, n_split\. Did you mean 'n_splits'\?$"
+    ):
         read(more='n_split = 3\ncolour = "blue"')
 
 
 def test_an_entry_in_two_places_is_refused(read):
-    with pytest.raises(ValueError, match=r"spec\.toml sets clusters in \[labelling\] and also before\. Say it once"):
+    with pytest.raises(ValueError, match=r"spec\.toml sets clusters twice: in \[labelling\] and before\. Remove one"):
         read(more="clusters = 3")
 
 
@@ -184,7 +186,7 @@ def test_the_quick_table_changes_what_it_names_and_only_if_asked(read, tmp_path)
 
 
 def test_the_quick_table_is_checked(read):
-    with pytest.raises(ValueError, match="has unknown speed"):
+    with pytest.raises(ValueError, match="has unknown entries speed"):
         read(quick="speed = 3")
     with pytest.raises(ValueError, match="C must be above 0"):
         read(quick="C = 0.0")
@@ -234,7 +236,7 @@ def test_only_keeps_the_order_of_the_specification(read):
 def test_only_refuses_what_is_not_there(read):
     with pytest.raises(ValueError, match=r"'tow' is not a dataset of small\. Did you mean 'two'\?"):
         read().only(("one", "tow"))
-    with pytest.raises(ValueError, match=r"'adult' is not a dataset of small\. It has one, two\."):
+    with pytest.raises(ValueError, match=r"'adult' is not a dataset of small\. Its datasets are one, two\."):
         read().only(("adult",))
 
 
@@ -335,7 +337,7 @@ def test_labels_come_from_the_attributes_that_datasets_name(read_text):
     assert read_text(named).mechanisms == ("attributes",)
     assert read_text(f'mechanisms = ["added", "attributes"]\n{named}').mechanisms == ("added", "attributes")
     assert read_text(f'[mechanisms.flat]\nmechanism = "SCAR"\n{named}').mechanisms == ("flat",)
-    with pytest.raises(ValueError, match=r"mine has propensity_attributes and simulated has not, .* \[\"added\"\]\."):
+    with pytest.raises(ValueError, match=r"mine has propensity_attributes but simulated does not, .* \[\"added\"\]\."):
         read_text(f'[datasets]\nuse = ["simulated"]\n{named}')
 
 
@@ -359,13 +361,13 @@ def test_a_question_is_a_pair_or_says_more(read_text):
 
 
 def test_questions_are_judged_by_every_score_that_has_a_better_end():
-    assert set(JUDGED) == {name for name, score in SCORES.items() if score.lower_is_better is not None}
+    assert set(QUESTION_SCORES) == {name for name, score in SCORES.items() if score.lower_is_better is not None}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[datasets.mine]\nfil = 'a.csv'", r"\[datasets\.mine\] has unknown fil\. Did you mean 'file'\?"),
+        ("[datasets.mine]\nfil = 'a.csv'", r"\[datasets\.mine\] has an unknown entry fil\. Did you mean 'file'\?"),
         ("[datasets.mine]\nclass = 'ill'", r"\[datasets\.mine\] must have either file or callable; it has neither"),
         (
             "[datasets.mine]\nfile = 'a.csv'\ncallable = 'a:b'",
@@ -373,25 +375,28 @@ def test_questions_are_judged_by_every_score_that_has_a_better_end():
         ),
         ("[datasets.mine]\nfile = 'a.csv'", r"\[datasets\.mine\]: class must be a text; it is missing"),
         ("[datasets.mine]\nfile = 3", r"\[datasets\.mine\]: file must be a text; it is 3"),
-        ("[datasets.mine]\ncallable = 'a:b'\nclass = 'c'", "class does not go with callable"),
-        (f"{FILE}parameters = {{a = 1}}", "parameters does not go with file"),
+        ("[datasets.mine]\ncallable = 'a:b'\nclass = 'c'", "class cannot be combined with callable"),
+        (f"{FILE}parameters = {{a = 1}}", "parameters cannot be combined with file"),
         (f"{FILE}positive = ['a']", r"positive must be one value of the class; it is \['a'\]"),
         (f"{FILE}propensity_attributes = 'age'", "propensity_attributes must be a list of columns; it is 'age'"),
         (f"{FILE}propensity_attributes = []", r"propensity_attributes must be a list of columns; it is \[\]"),
         ("[datasets]\nmine = 3", r"\[datasets\.mine\] must be a table; it is 3"),
         ("[datasets]\nuse = 3", r"\[datasets\]: use must be a list of names; it is 3"),
-        (FILE.replace(".mine", '."../mine"'), r"'\.\./mine' must be a name of letters, digits, - and _"),
+        (FILE.replace(".mine", '."../mine"'), r"'\.\./mine' must consist of letters, digits, - and _"),
         ("[methods.mine]\nparameters = {}", r"\[methods\.mine\]: estimator must be a text; it is missing"),
-        ("[methods.mine]\nestimator = 'a:b'\nC = 1", r"\[methods\.mine\] has unknown C\. There are estimator, param"),
+        (
+            "[methods.mine]\nestimator = 'a:b'\nC = 1",
+            r"\[methods\.mine\] has an unknown entry C\. The known entries are estimator, param",
+        ),
         ("[methods.mine]\nestimator = 'a:b'\nparameters = 3", "parameters must be a table; it is 3"),
         ("[methods.mine]\nestimator = 'a:b'\nparameters = {day = 2020-01-01}", "texts, numbers, true, false, lists"),
-        ("[mechanisms.all]\nmechanism = 'SCAR'", r"\[mechanisms\]: 'all' is taken\. Choose another name"),
+        ("[mechanisms.all]\nmechanism = 'SCAR'", r"\[mechanisms\]: 'all' is a reserved name\. Choose another name"),
         ("[mechanisms.mine]\nparameters = {}", r"must have either mechanism or callable; it has neither"),
-        ("own_methods = {a = {}}", r"mine\.toml has unknown own_methods\. Did you mean 'methods'\?"),
+        ("own_methods = {a = {}}", r"mine\.toml has unknown entries own_methods\. Did you mean 'methods'\?"),
         ("questions = 3", r"\[questions\] must be a table; it is 3"),
         ("[questions]\na = 'naive'", r"'a' must be a pair of methods, such as \[\"mine\", \"naive\"\]"),
         ("[questions]\na = ['naive']", "must be a pair of methods"),
-        ("[questions]\na = ['naive', 'sarem']", r"asks after 'sarem', which is no method .* Did you mean 'sar-em'\?"),
+        ("[questions]\na = ['naive', 'sarem']", r"names 'sarem', which is not a method .* Did you mean 'sar-em'\?"),
         (
             "[questions]\na = {better = 'naive', than = 'sar-em', by = 'auc'}",
             r"there is no score 'auc'\. Did you mean 'auc_f'\?",
@@ -405,5 +410,5 @@ def test_what_is_wrong_is_said_in_a_sentence(read_text, text, message):
 
 def test_a_file_that_is_no_text(tmp_path):
     (tmp_path / "spec.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"spec\.toml is no text in UTF-8"):
+    with pytest.raises(ValueError, match=r"spec\.toml is not UTF-8 text"):
         read_spec(tmp_path / "spec.toml")

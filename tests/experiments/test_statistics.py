@@ -135,7 +135,7 @@ def test_datasets_without_all_scores_are_left_out():
         (SCORES[:1], METHODS, "there is 1"),
         (SCORES[:0], METHODS, "there is none"),
         (SCORES[:, :2], METHODS[:2], "at least 3 methods; there are 2"),
-        (np.ones((5, 4)), METHODS, "all methods score alike on every dataset"),
+        (np.ones((5, 4)), METHODS, "all methods have the same score on every dataset"),
         (np.full((5, 4), np.nan), METHODS, "there is none"),
     ],
 )

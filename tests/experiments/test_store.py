@@ -112,7 +112,7 @@ def test_a_disk_that_is_full_is_said_and_leaves_nothing_broken(opened, monkeypat
     opened.add(record(), timing(record()))
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda descriptor, line: write(descriptor, line[: len(line) // 2]))
-        with pytest.raises(OSError, match=r"took only a part of a line of .*timings\.jsonl\. Make room and run"):
+        with pytest.raises(OSError, match=r"timings\.jsonl was not written completely\. Free disk space and run"):
             opened.add(record("sar-em"), timing(record("sar-em")))
     opened.open_for("small", "abc", SPEC)
     opened.add(record("sar-em"), timing(record("sar-em")))
@@ -123,7 +123,7 @@ def test_a_damaged_line_is_named(opened):
     opened.add(record(), timing(record()))
     with (opened.folder / RECORDS).open("ab") as file:
         file.write(b"\0\0\0\n")
-    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run the experiment once more"):
+    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run the experiment again"):
         opened.records()
     told = opened.open_for("small", "abc", SPEC)
     (sentence,) = told
@@ -177,7 +177,7 @@ def test_without_a_manifest_that_can_be_read_only_records_of_this_specification_
             file.write((other.folder / name).read_bytes())
     (opened.folder / store.MANIFEST).write_text("{")
     told = opened.open_for("small", "abc", SPEC)
-    assert "is damaged. It was written again" in told[0]
+    assert "was damaged and has been written again" in told[0]
     assert "timings.jsonl: line 2 was damaged" in told[1]
     assert "records.jsonl: lines 1 and 3 were damaged" in told[2]
     assert opened.records() == [record("known")]
@@ -209,7 +209,7 @@ def test_another_specification_is_refused_and_the_same_is_not(opened):
     opened.open_for("small", "abc", SPEC)
     with pytest.raises(
         ValueError,
-        match=r"results holds results of another specification \(small, abc; this one is other, abd\)\. Use another",
+        match=r"results has results of another specification \(small, abc; this one is other, abd\)\. Use another",
     ):
         opened.open_for("other", "abd", SPEC)
     assert opened.manifest() == {"name": "small", "digest": "abc", "spec": SPEC}
@@ -225,7 +225,7 @@ def test_datasets_are_added_to_a_folder(tmp_path):
 def test_a_folder_without_results_says_so(tmp_path):
     with pytest.raises(
         ValueError,
-        match=r"holds no results: there is no spec\.json\. Run `scarless compare` or `scarless reproduce` first",
+        match=r"has no results: there is no spec\.json\. Run `scarless compare` or `scarless reproduce` first",
     ):
         Store(tmp_path).manifest()
 
@@ -305,7 +305,7 @@ def test_a_line_that_is_json_and_no_record_is_named(opened, row, file):
     opened.add(record(), timing(record()))
     with (opened.folder / file).open("a") as lines:
         lines.write(json.dumps(row) + "\n")
-    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Run the experiment once more"):
+    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Run the experiment again"):
         opened.records() if file == RECORDS else opened.timings()
 
 
@@ -319,10 +319,10 @@ def test_a_timing_without_a_time_is_named(opened):
 def test_a_damaged_manifest_is_named_and_can_be_written_anew(opened, content):
     opened.add(record(), timing(record()))
     (opened.folder / "spec.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(ValueError, match=r"spec\.json is damaged: it must hold the name, the digest .* Run the same"):
+    with pytest.raises(ValueError, match=r"spec\.json is damaged: it must have the name, the digest .* Run the same"):
         opened.manifest()
     (told,) = opened.open_for("small", "abc", SPEC)
-    assert "spec.json is damaged. It was written again" in told
+    assert "spec.json was damaged and has been written again" in told
     assert opened.records() == [record()]
 
 

@@ -1,4 +1,4 @@
-"""The template of all estimators of the label frequency, through one that does next to nothing."""
+"""The base class of label frequency estimators, tested with a trivial subclass."""
 
 from itertools import combinations
 
@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.label_frequency._base import (
-    Estimate,
+    FrequencyEstimate,
     LabelFrequencyEstimator,
     half_sample_interval,
     possible_label_frequency,
@@ -24,7 +24,7 @@ from scarless.label_frequency._base import (
 
 
 class Fixed(LabelFrequencyEstimator):
-    """Says the same class prior of every sample, and remembers what it was given."""
+    """Returns the same class prior for every sample, and records its inputs."""
 
     def __init__(self, prior=0.5, *, n_resamples=0, random_state=None, pos_label=None):
         self.prior = prior
@@ -41,14 +41,14 @@ class Fixed(LabelFrequencyEstimator):
         return X, s, w
 
     def _estimate(self, sample, s, w, rng):
-        return Estimate(self.prior)
+        return FrequencyEstimate(self.prior)
 
 
 class Above(Fixed):
-    """Takes the share of rows whose first attribute is above 0: an estimate that is a mean."""
+    """Estimates the class prior by the share of rows whose first attribute is above 0, which is a mean."""
 
     def _estimate(self, sample, s, w, rng):
-        return Estimate(np.average(sample[:, 0] > 0, weights=w), {"largest": sample[:, 0].max()})
+        return FrequencyEstimate(np.average(sample[:, 0] > 0, weights=w), {"largest": sample[:, 0].max()})
 
 
 def table(n=200, seed=0, positives=0.5, c=0.5):
@@ -68,7 +68,7 @@ def test_prior_and_frequency_are_two_sides_of_the_share_of_labels():
     assert model.label_frequency_ == pytest.approx(s.mean() / 0.6)
     assert model.label_frequency_ * model.class_prior_ == pytest.approx(s.mean())
     with pytest.raises(
-        ValueError, match=r"This Fixed has no interval: it was fitted with n_resamples=0\. Set n_resamples"
+        ValueError, match=r"This Fixed has no interval, because it was fitted with n_resamples=0\. Set n_resamples"
     ):
         model.label_frequency_interval()
     assert model.n_features_in_ == 2
@@ -116,7 +116,7 @@ def test_labels_of_other_codings():
     for labels, pos_label in ((2 * s - 1, None), (s == 1, None), (np.where(s == 1, "a", "b"), "a")):
         model = Fixed(0.6, pos_label=pos_label).fit(X, labels)
         np.testing.assert_array_equal(np.sort(model.labels_), np.sort(s))
-    with pytest.warns(UserWarning, match="pos_label is not given: taking 'b'"):
+    with pytest.warns(UserWarning, match="pos_label is not given: 'b', the last"):
         Fixed(0.9).fit(X, np.where(s == 1, "b", "a"))
 
 
@@ -135,7 +135,7 @@ def test_a_second_fit_forgets_the_first():
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
         ({"n_resamples": 1.5}, "n_resamples must be a whole number of at least 0; got 1.5"),
         ({"prior": "wrong"}, "prior is wrong"),
-        ({"prior": np.nan}, r"Fixed gives no label frequency \(NaN\) for these 200 rows"),
+        ({"prior": np.nan}, r"Fixed estimated a label frequency of NaN from 200 rows"),
     ],
 )
 def test_a_failed_fit_leaves_no_half_fitted_estimator(options, message):
@@ -248,7 +248,7 @@ def test_halves_are_distinct_rows_in_their_order():
         def _estimate(self, sample, s, w, rng):
             np.testing.assert_array_equal(sample[:, 1], s)
             self.samples_.append(sample[:, 0].astype(int))
-            return Estimate(0.9)
+            return FrequencyEstimate(0.9)
 
     X, s = table(n=101)
     whole, *halves = Remembering(n_resamples=40, random_state=0).fit(X, s).samples_
@@ -262,7 +262,7 @@ def test_halves_are_distinct_rows_in_their_order():
 def test_warnings_of_an_estimate_are_given_once():
     class Rough(Fixed):
         def _estimate(self, sample, s, w, rng):
-            return Estimate(0.6, {}, (("a rough estimate", RuntimeWarning),))
+            return FrequencyEstimate(0.6, {}, (("a rough estimate", RuntimeWarning),))
 
     X, s = table()
     with pytest.warns(RuntimeWarning, match="a rough estimate") as record:
@@ -275,8 +275,8 @@ def test_warnings_of_an_estimate_are_given_once():
 def test_an_interval_needs_rows_of_both_kinds(labelled):
     s = np.arange(100) < labelled
     message = (
-        "n_resamples=50 asks for an interval, which needs at least 20 labelled and 20 unlabelled rows; "
-        f"there are {labelled} and {100 - labelled}. Set n_resamples=0."
+        "n_resamples=50: an interval needs at least 20 labelled and 20 unlabelled rows; "
+        f"there are {labelled} and {100 - labelled}. Set n_resamples=0 for an estimate without an interval."
     )
     model = Fixed(0.9, n_resamples=50)
     with pytest.raises(ValueError, match=message):
@@ -345,11 +345,11 @@ def test_possible_frequencies_pass_without_a_word(c):
             1.25,
             1.0,
             r"Name estimates a class prior of 0.2, below the share of labelled rows, 0.25, which are all positive\. "
-            r"Taking 1 as the label frequency: no label is missing",
+            r"The label frequency is set to 1: every positive is labelled",
         ),
         (np.inf, 1.0, "Name estimates a class prior of 0, below"),
-        (0.25, 2 / 7, r"Name estimates a label frequency of 0.25; .* is 0.25, so that every row would be positive\. "),
-        (0.0, 2 / 7, r"label frequency of 0; .* Taking 0.286, which leaves one row negative"),
+        (0.25, 2 / 7, r"Name estimates a label frequency of 0.25\. .* is 0.25, so every row would be positive\. "),
+        (0.0, 2 / 7, r"label frequency of 0\. .* is set to 0.286, which leaves one row negative"),
         (-1.0, 2 / 7, "label frequency of -1"),
         (-np.inf, 2 / 7, "label frequency of -inf"),
     ],
@@ -361,7 +361,7 @@ def test_impossible_frequencies_are_moved_to_the_nearest(c, used, message):
 
 
 def test_no_number_is_an_error():
-    with pytest.raises(ValueError, match=r"Name gives no label frequency \(NaN\) for these 8 rows"):
+    with pytest.raises(ValueError, match=r"Name estimated a label frequency of NaN from 8 rows"):
         possible_label_frequency(np.nan, 0.25, 8, "Name")
 
 

@@ -1,4 +1,4 @@
-"""Out-of-fold scores: never of a model's own training rows, fixed by one seed, made of any classifier."""
+"""Out-of-fold scores: never of training rows, reproducible with one seed, from any classifier."""
 
 from typing import ClassVar
 
@@ -34,7 +34,7 @@ PROBABILITY = "predict_proba"
 
 
 class Memory(ClassifierMixin, BaseEstimator):
-    """Knows the labels of its training rows and nothing else; keeps a diary of what it was given."""
+    """Memorises the labels of its training rows, and records its inputs."""
 
     diary: ClassVar[list] = []
 
@@ -50,7 +50,7 @@ class Memory(ClassifierMixin, BaseEstimator):
 
 
 class Fixed(Memory):
-    """Scores by the first attribute, whatever it was fitted on."""
+    """Returns the first attribute as score, whatever it was fitted on."""
 
     def predict_proba(self, X):
         return np.column_stack([expit(-X[:, 0]), expit(X[:, 0])])
@@ -198,7 +198,7 @@ def test_decision_function_serves_where_there_are_no_probabilities(kind):
 
 
 def test_elkan_noto_needs_probabilities():
-    with pytest.raises(ValueError, match="LinearSVC has no predict_proba, which ElkanNoto reads"):
+    with pytest.raises(ValueError, match="LinearSVC has no predict_proba, which ElkanNoto needs"):
         ElkanNoto(LinearSVC()).fit(X, S)
 
 
@@ -220,7 +220,7 @@ class Broken(Memory):
 
 @ALL
 def test_scores_that_are_no_numbers(kind):
-    with pytest.raises(ValueError, match="Broken gave 240 of 240 scores that are not finite"):
+    with pytest.raises(ValueError, match="Broken returned 240 of 240 scores that are not finite"):
         kind(Broken()).fit(X, S)
 
 
@@ -317,9 +317,9 @@ def test_one_label_in_a_thousand_positives(variant):
 
 
 @VARIANTS
-def test_scores_without_information_say_that_all_rows_are_positive(variant):
+def test_scores_without_information_make_all_rows_positive(variant):
     for score in (0.0, 0.25 - 1e-9):
-        found = f"ElkanNoto estimates a label frequency of {score:.3g}; .* every row would be positive"
+        found = f"ElkanNoto estimates a label frequency of {score:.3g}. .* every row would be positive"
         with pytest.warns(UserWarning, match=found):
             model = fitted(variant, np.full(8, score), np.repeat([1, 0], [2, 6]))
         assert model.class_prior_ == pytest.approx(7 / 8)
@@ -341,7 +341,7 @@ def test_interval_covers_the_class_prior():
 def test_errors():
     with pytest.raises(ValueError, match=r"variant must be one of 'e1', 'e2', 'e3'; got 'e4'"):
         fitted("e4")
-    with pytest.raises(ValueError, match=r"reads probabilities in \[0, 1\]; 2 of 6 scores are not \(such as 1.5\)"):
+    with pytest.raises(ValueError, match=r"needs probabilities in \[0, 1\]; 2 of 6 scores are outside \(such as 1.5\)"):
         fitted("e1", np.array([1.5, 0.5, 0.5, 1.5, 0.0, 0.0]))
 
 

@@ -1,4 +1,4 @@
-"""KernelMean: known mixtures, invariances, edges, and what it says when it cannot know."""
+"""KernelMean: known mixtures, invariances, edge cases and warnings."""
 
 import warnings
 from itertools import product
@@ -17,7 +17,6 @@ from scarless.label_frequency import KernelMean, kernel_mean
 from scarless.label_frequency.kernel_mean import (
     DistanceCurve,
     Hull,
-    by_range,
     draw_rows,
     embedding_distance,
     gaussian_kernel,
@@ -26,12 +25,13 @@ from scarless.label_frequency.kernel_mean import (
     median_distance,
     merge_equal_rows,
     ridge,
+    scale_by_range,
     squared_distances,
 )
 
 
 def clusters(n, prior, c, seed=0, apart=6.0):
-    """Return rows of two clusters that no row can be between, and labels at random."""
+    """Return rows of two separate clusters, and labels that are SCAR."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) < round(prior * n)
     X = rng.normal(size=(n, 2)) + apart * y[:, None]
@@ -52,7 +52,7 @@ def test_separate_clusters_give_the_class_prior(variant, prior, c):
 
 
 def test_two_atoms_have_a_closed_form():
-    """All positives at one point, all negatives at another: exactly the share of unlabelled rows at the first."""
+    """All positives are at one point and all negatives at another: the estimate is the share of the first point."""
     X = np.repeat([[0.0], [1.0]], [600, 400], axis=0)
     s = np.zeros(1000)
     s[600:700] = 1  # 400 positives, 100 labelled
@@ -65,7 +65,7 @@ def test_two_atoms_have_a_closed_form():
 @settings(max_examples=40, deadline=None)
 @given(st.tuples(*[st.integers(1, 60)] * 4), st.sampled_from(["km1", "km2"]))
 def test_one_binary_column_has_a_closed_form(counts, variant):
-    """With rows of both kinds on both points, all can be taken out that leaves neither point a negative weight."""
+    """With rows of both kinds at both points, the share is the largest that leaves no negative weight."""
     u0, u1, l0, l1 = counts
     X = np.repeat([0.0, 1.0, 0.0, 1.0], [u0, u1, l0, l1])[:, None]
     s = np.repeat([0, 0, 1, 1], [u0, u1, l0, l1])
@@ -81,7 +81,7 @@ def test_one_binary_column_has_a_closed_form(counts, variant):
 @pytest.mark.parametrize("n_columns", [1, 2, 3])
 @pytest.mark.parametrize("n", [4, 20, 150])
 def test_tables_of_few_distinct_rows_have_an_estimate(n_columns, n):
-    """All points may be labelled ones there; every estimate takes out at least what leaves no negative weight."""
+    """All points may be labelled; every estimate is at least the largest share that leaves no negative weight."""
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X = (rng.random((n, n_columns)) < rng.uniform(0.2, 0.8, size=n_columns)).astype(float)
@@ -146,7 +146,7 @@ def test_sparse_float32_and_memory_maps(tmp_path):
         assert KernelMean(random_state=0).fit(table, s).class_prior_ == pytest.approx(dense, abs=2e-3)
 
 
-def test_labels_that_say_nothing_about_the_rows_are_met_with_a_warning():
+def test_labels_without_relation_to_the_rows_raise_a_warning():
     X = np.zeros((40, 2))
     s = np.arange(40) < 10
     with pytest.warns(UserWarning, match="every row would be positive|labelled rows"):
@@ -154,9 +154,9 @@ def test_labels_that_say_nothing_about_the_rows_are_met_with_a_warning():
     assert found.bound_reached_
 
 
-def test_the_bound_says_when_it_binds():
+def test_a_reached_bound_is_reported():
     X, s, _ = clusters(600, 0.8, 0.2)
-    with pytest.warns(UserWarning, match="below its threshold, .* up to max_share=0.3, which is returned"):
+    with pytest.warns(UserWarning, match="and returns max_share=0.3 .the slope stayed below its threshold"):
         found = KernelMean(max_share=0.3, random_state=0).fit(X, s)
     assert found.bound_reached_
     assert found.class_prior_ == pytest.approx(s.mean() + (1 - s.mean()) * 0.3)
@@ -265,23 +265,25 @@ def test_median_distance_counts_rows():
 
 def test_columns_are_divided_by_their_ranges_in_the_whole_table():
     X, rows = np.array([[1.0, 10.0, 3.0], [3.0, 30.0, 3.0], [1.0, 20.0, 3.0]]), np.array([0, 2])
-    np.testing.assert_allclose(np.diff(by_range(X, rows), axis=0), [[0, 0.5, 0]])
-    np.testing.assert_allclose(np.diff(by_range(sparse.csr_array(X), rows).toarray(), axis=0), [[0, 0.5, 0]])
+    np.testing.assert_allclose(np.diff(scale_by_range(X, rows), axis=0), [[0, 0.5, 0]])
+    np.testing.assert_allclose(np.diff(scale_by_range(sparse.csr_array(X), rows).toarray(), axis=0), [[0, 0.5, 0]])
 
 
 @pytest.mark.parametrize("outlier", [-1e6, 1e6, -1e10])
-def test_one_outlier_is_no_reason_to_fail(outlier):
+def test_one_outlier_does_not_raise_an_error(outlier):
     X, s, y = clusters(400, 0.4, 0.5)
     X[-1, 0] = outlier  # an unlabelled row; the other column still tells the classes apart
     assert KernelMean(random_state=0).fit(X, s).class_prior_ == pytest.approx(y.mean(), abs=0.06)
 
 
 def test_distances_lost_in_rounding_are_refused():
-    with pytest.raises(ValueError, match=r"distances between rows are lost in rounding.*Centre the columns first"):
+    with pytest.raises(
+        ValueError, match=r"rounding errors are larger than the distances between rows.*Centre the columns first"
+    ):
         hull_of(np.array([[0.0, -5.0], [-5.0, 0.0]]), 1.0)
 
 
-def test_few_labelled_rows_are_met_with_a_warning():
+def test_few_labelled_rows_raise_a_warning():
     X, s, _ = clusters(200, 0.5, 0.05)
     with pytest.warns(UserWarning, match="only 5 labelled rows"):
         KernelMean(random_state=0).fit(X, s)
@@ -337,7 +339,7 @@ def test_distance_is_the_least_over_all_faces(seed, n, stretch, spread):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.floats(1.0, 20.0))
 def test_a_start_that_holds_every_point_at_zero(seed, n, stretch):
-    """There is no distribution without a point: such a start must not be solved for."""
+    """Not all weights can be 0, so such a start is replaced."""
     rng = np.random.default_rng(seed)
     kernel, u = kernel_of(rng.normal(size=(n, 2))), signed_weighting(rng, n, stretch)
     found = Hull(kernel.copy()).nearest(u, np.ones(n, dtype=bool))
@@ -422,7 +424,7 @@ def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method(mon
     n = 600
     points = Hull(kernel_of(np.random.default_rng(0).normal(size=(n, 2)) * 3.0))
     u = 3.0 / n - 2.0 * np.where(np.arange(n) < n / 10, 10 / n, 0.0)
-    monkeypatch.setattr(kernel_mean, "MAX_FRUITLESS_EXCHANGES", 1)
+    monkeypatch.setattr(kernel_mean, "MAX_EXCHANGES_WITHOUT_PROGRESS", 1)
     assert points._by_pivoting(u, u < 0) is None
     found = points.nearest(u, u < 0)
     assert found.converged

@@ -23,7 +23,7 @@ from scarless.label_frequency.names import (
 
 
 class Told(BaseEstimator):
-    """Gives back what it was told, possible or not."""
+    """Returns the given label frequency, possible or not."""
 
     def __init__(self, value=0.5):
         self.value = value
@@ -57,7 +57,7 @@ def test_every_name_is_an_estimator_that_gives_the_same_answer_each_time():
         assert estimator is not as_label_frequency_estimator(name, "label_frequency")
 
 
-def test_the_kernel_means_are_two():
+def test_km1_and_km2_are_different_variants():
     variants = [as_label_frequency_estimator(name, "label_frequency").variant for name in ("km1", "km2")]
     assert variants == ["km1", "km2"]
 
@@ -88,7 +88,7 @@ def test_an_unknown_name_gets_the_nearest(value, nearest):
         as_label_frequency_estimator(value, "c")
 
 
-def test_a_name_like_none_gets_the_list():
+def test_an_unknown_name_without_a_similar_one_lists_all_names():
     with pytest.raises(ValueError, match=r"Names are 'tice', .*'best-bin'\.$"):
         as_label_frequency_estimator("maximum likelihood", "label_frequency")
 
@@ -105,7 +105,7 @@ def test_an_object_is_cloned():
 
 
 class Codes(Told):
-    """Has labels of its own coding, as the estimators of this package may."""
+    """Has a `pos_label`, like the estimators of this package."""
 
     def __init__(self, value=0.5, pos_label=None):
         super().__init__(value)
@@ -126,14 +126,14 @@ def test_the_clone_gets_labels_of_0_and_1_whatever_the_users_are():
     [
         (
             Told,
-            r"c must be a number in \(0, 1\], the name of an estimator, .* got <class .* Give an instance: Told\(\)",
+            r"c must be a number in \(0, 1\], the name of an estimator, .* got <class .* Pass an instance: Told\(\)",
         ),
-        (0.3, r"or an object whose fit\(X, s\) leaves label_frequency_; got 0.3. Names are 'tice'"),
+        (0.3, r"or an estimator whose fit\(X, s\) sets label_frequency_; got 0.3. Names are 'tice'"),
         (None, "got None. Names are 'tice'"),
         ({"fit": 1}, "got {'fit': 1}. Names are 'tice'"),
     ],
 )
-def test_what_is_no_estimator(value, message):
+def test_invalid_estimators(value, message):
     with pytest.raises(ValueError, match=message):
         as_label_frequency_estimator(value, "c")
 
@@ -165,13 +165,13 @@ def test_numbers_of_any_kind(value):
 
 
 @pytest.mark.parametrize("value", [None, "high", [0.1, 0.2], {}])
-def test_what_is_no_number(value):
-    with pytest.raises(ValueError, match="Told must leave one number as label_frequency_ after fit, as TIcE and"):
+def test_invalid_label_frequencies(value):
+    with pytest.raises(ValueError, match="Told must have a number as label_frequency_ after fit, like TIcE and"):
         fit_label_frequency(Told(value), X, S)
 
 
-def test_a_classifier_leaves_none():
-    with pytest.raises(ValueError, match=r"LogisticRegression must leave .* no attribute 'label_frequency_'"):
+def test_a_classifier_has_no_label_frequency():
+    with pytest.raises(ValueError, match=r"LogisticRegression must have .* no attribute 'label_frequency_'"):
         fit_label_frequency(LogisticRegression(), np.arange(20.0)[:, None], S)
 
 
@@ -181,11 +181,11 @@ class Refusing(Told):
 
 
 @pytest.mark.parametrize("column", [["a", "b"] * 10, pd.Categorical(["a", "b"] * 10), [np.nan, 1.0] * 10], ids=str)
-def test_an_estimator_that_may_not_read_the_table_is_named(column):
+def test_the_error_names_an_estimator_that_cannot_read_the_table(column):
     table = pd.DataFrame({"a": np.arange(20.0), "b": column})
     message = (
-        r"label_frequency: Refusing could not be fitted\. Not these\. It gets the table as it is.*"
-        r"e\.g\. label_frequency=make_pipeline\(encoder, Refusing\(\)\)\."
+        r"label_frequency: Refusing could not be fitted\. Not these\. Refusing gets the original table.*"
+        r"pass a pipeline: label_frequency=make_pipeline\(encoder, Refusing\(\)\)\."
     )
     with pytest.raises(ValueError, match=message) as caught:
         fit_label_frequency(Refusing(), table, S)
@@ -196,11 +196,11 @@ def test_an_estimator_that_may_not_read_the_table_is_named(column):
 
 
 def test_nan_is_an_error_and_impossible_values_are_clipped():
-    with pytest.raises(ValueError, match=r"Told gives no label frequency \(NaN\) for these 20 rows"):
+    with pytest.raises(ValueError, match=r"Told estimated a label frequency of NaN from 20 rows"):
         fit_label_frequency(Told(np.nan), X, S)
     with pytest.warns(UserWarning, match="Told estimates a class prior of 0.1, below the share of labelled rows, 0.2"):
         assert fit_label_frequency(Told(2.0), X, S) == 1.0
-    with pytest.warns(UserWarning, match="Told estimates a label frequency of 0.1; the share of labelled rows is 0.2"):
+    with pytest.warns(UserWarning, match="Told estimates a label frequency of 0.1. The share of labelled rows is 0.2"):
         assert fit_label_frequency(Told(0.1), X, S) == pytest.approx(0.2 / (1 - 1 / 20))
 
 
@@ -231,7 +231,10 @@ def test_weights_for_an_estimator_without():
         def fit(self, X, s):
             return super().fit(X, s)
 
-    with pytest.raises(ValueError, match="sample_weight is given, but Plain estimates the label frequency without"):
+    with pytest.raises(
+        ValueError,
+        match="sample_weight is given, but Plain, which estimates the label frequency, has no sample_weight in fit",
+    ):
         fit_label_frequency(Plain(), X, S, np.ones(20))
 
 

@@ -1,4 +1,4 @@
-"""TIcE on mixtures with a known label frequency, its invariances, its edges and what it says of them."""
+"""TIcE: mixtures with a known label frequency, invariances, edge cases and errors."""
 
 import numpy as np
 import pandas as pd
@@ -57,7 +57,7 @@ def test_the_estimate_is_the_mean_of_the_last_iteration():
 
 
 def test_all_positives_labelled():
-    """At c = 1 the variance goes with the estimate: each iteration is nearer to 1, and none above."""
+    """At c = 1 the variance decreases with the estimate: each iteration is closer to 1, and none is above."""
     estimates = [fitted(*corner(20_000, 1.0), n_iterations=n).label_frequency_ for n in (1, 2, 4)]
     assert estimates[0] < estimates[1] < estimates[2] <= 1
     assert estimates[1] > 0.97
@@ -79,7 +79,7 @@ def test_labels_that_have_nothing_to_do_with_the_attributes(seed):
 def test_an_estimate_at_the_share_of_labels_is_reported():
     X = np.zeros((50, 2))
     s = np.arange(50) % 2
-    with pytest.warns(UserWarning, match="TIcE estimates a label frequency of 0.5; the share of labelled rows is 0.5"):
+    with pytest.warns(UserWarning, match="TIcE estimates a label frequency of 0.5. The share of labelled rows is 0.5"):
         model = fitted(X, s)
     assert model.class_prior_ == pytest.approx(1 - 1 / 50)
     assert (model.n_splits_ == 0).all()
@@ -113,7 +113,7 @@ def test_order_of_rows():
 
 
 def test_unit_and_origin_of_an_attribute():
-    """Codes and order of rows are what they were; only the canonical order, and with it the folds, may change."""
+    """Codes do not change; only the canonical order of rows, and with it the folds, can change."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 9, (3000, 3)).astype(float)
     s = ((X[:, 0] > 6) & (rng.random(3000) < 0.5)).astype(int)
@@ -243,7 +243,7 @@ def test_as_many_folds_as_rows():
     ("options", "message"),
     [
         ({"n_ranges": 1}, "n_ranges must be a whole number of at least 2; got 1"),
-        ({"n_ranges": 257}, "n_ranges must be at most 256; got 257. Fewer, fuller ranges do better"),
+        ({"n_ranges": 257}, "n_ranges must be at most 256; got 257. Fewer ranges with more rows work better"),
         ({"cv": 1}, "cv must be a whole number of at least 2; got 1"),
         ({"n_iterations": 0}, "n_iterations must be a whole number of at least 1; got 0"),
         ({"max_splits": 0}, "max_splits must be a whole number of at least 1; got 0"),
@@ -251,8 +251,8 @@ def test_as_many_folds_as_rows():
         ({"max_bepp": 0}, "max_bepp must be a number above 0; got 0"),
         ({"delta": 1.0}, "delta must lie strictly between 0 and 1; got 1.0"),
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
-        ({"cv": 101}, "cv=101 needs at least one row for each fold; there are 100 rows. Set cv"),
-        ({"cv": 51, "n_resamples": 20}, "cv=51 .* there are 100 rows, 50 in a half-sample. Set cv"),
+        ({"cv": 101}, "cv=101 needs at least one row for each fold; there are 100 rows. Use a smaller cv"),
+        ({"cv": 51, "n_resamples": 20}, "cv=51 .* there are 100 rows, 50 in a half-sample. Use a smaller cv"),
     ],
 )
 def test_errors_say_what_to_do(options, message):

@@ -14,13 +14,13 @@ from scipy.stats import binom
 
 from scarless.label_frequency import tice
 from scarless.label_frequency.tice import (
-    Found,
+    FoundSubset,
     Subset,
     SubsetTree,
     TIcE,
     bound_variance,
-    chance_of_error,
     cut_into_ranges,
+    error_probability,
     lower_bound,
 )
 
@@ -28,7 +28,7 @@ OPTIONS = {"n_iterations": 2, "max_splits": 500, "min_rows": 10, "max_bepp": 5, 
 
 
 def load_plain():
-    """The benchmark's opponent, from its file: the tests do not need the repository on the path."""
+    """Load the plain implementation of the benchmark from its file, without the repository on the path."""
     path = Path(__file__).parents[2] / "benchmarks" / "plain_tice.py"
     spec = importlib.util.spec_from_file_location("plain_tice", path)
     module = importlib.util.module_from_spec(spec)
@@ -93,10 +93,10 @@ def test_the_bound_can_be_no_higher():
 
 
 def test_chance_of_error():
-    assert chance_of_error(0) == 1.0
-    assert chance_of_error(1000) == pytest.approx(0.2)
-    assert chance_of_error(9750) == pytest.approx(0.025)
-    assert chance_of_error(10**7) == 0.025
+    assert error_probability(0) == 1.0
+    assert error_probability(1000) == pytest.approx(0.2)
+    assert error_probability(9750) == pytest.approx(0.025)
+    assert error_probability(10**7) == 0.025
 
 
 @given(st.integers(1, 60), st.integers(0, 200), st.floats(0.01, 0.99), st.floats(0.02, 0.98))
@@ -195,7 +195,7 @@ def test_weights_of_1_count_each_row_once(seed):
     ids=["the one with more labelled rows", "the one that was found first"],
 )
 def test_of_equal_nodes_this_one_is_cut_first(tree, best):
-    """Both children of the root are half labelled in the tree; without a variance their bounds are equal.
+    """Half of the rows of both children of the root are labelled; without a variance their bounds are equal.
 
     Of two splits, the second cuts one of them; only the better one brings a subset to light that is all labelled.
     """
@@ -207,9 +207,9 @@ def test_of_equal_nodes_this_one_is_cut_first(tree, best):
 
 
 def exhaustive(codes, s, folds, fold, c, *, min_rows=10, max_bepp=5):
-    """Best bound over the whole tree of a fold: every node is cut that can be, in any order, whatever the best is."""
+    """Return the highest bound over the whole tree of a fold, with every possible node cut."""
     n_tree, n_others = np.sum(folds == fold), np.sum(folds != fold)
-    delta = chance_of_error(n_others)
+    delta = error_probability(n_others)
     share = s[folds == fold].mean()
     best = s[folds != fold].mean()
     stack = [np.ones(s.size, dtype=bool)]
@@ -268,14 +268,14 @@ def test_the_bound_is_made_by_the_other_rows_alone():
 
 
 def test_the_tree_is_grown_by_its_own_rows_alone():
-    """The first attribute tells labels in the tree's fold, the second elsewhere: a leak would choose the second."""
+    """The first attribute predicts labels in the tree's fold, the second in others; a leak would choose the second."""
     folds = two_parts()
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 2, (2, 1000))
     s = np.where(folds == 0, a, b) * (rng.random(1000) < 0.5)
     found = bounds_of(np.column_stack([a, b]), s, folds, n_iterations=1, max_splits=1)
     others = folds == 1
-    variance = bound_variance(0.5, chance_of_error(800))
+    variance = bound_variance(0.5, error_probability(800))
     bounds = [lower_bound(np.sum(others & (a == k)), s[others & (a == k)].sum(), variance) for k in (0, 1)]
     assert found.bounds[0, 0] == max(*bounds, s[others].mean())
     assert found.n_splits[0, 0] == 1
@@ -308,7 +308,7 @@ def test_a_region_of_positives_gives_the_closed_form():
     folds = np.tile(np.arange(5), 400)
     s = (region == 1) & (np.arange(2000) % 3 > 0)
     found = bounds_of(region[:, None], s, folds)
-    delta = chance_of_error(1600)
+    delta = error_probability(1600)
     first = []
     for fold in range(5):
         inside = s[(folds != fold) & (region == 1)]
@@ -330,7 +330,7 @@ def test_the_subset_that_is_named_has_that_bound(seed):
         for attribute, code in path:
             rows &= codes[:, attribute] == code
         assert (rows.sum(), s[rows].sum()) == (n_rows, n_labelled)
-        variance = bound_variance(c, chance_of_error(np.sum(folds != fold)))
+        variance = bound_variance(c, error_probability(np.sum(folds != fold)))
         assert bound == (lower_bound(n_rows, n_labelled, variance) if path else s[rows].mean())
 
 
@@ -366,7 +366,7 @@ def test_codes_by_exact_fractions(rows, n_ranges, stored_as_csr):
 
 
 def decode(table):
-    """Codes by attribute, from the columns and the defaults of a table of ranges."""
+    """Return codes by attribute, from the columns and the defaults of a table of ranges."""
     present = table.present.toarray()
     out = {}
     for attribute in np.unique(table.attribute).tolist():
@@ -415,7 +415,7 @@ def test_as_many_ranges_as_a_byte_has():
 def test_limits_of_ranges():
     table = cut_into_ranges(np.array([[0.0, 10.0], [4.0, 30.0], [1.0, 10.0]]), 4)
     subset = Subset(((1, 1), (0, 3)), np.arange(0), [0, 0, 0], own_labelled=0, own_rows=0, n_labelled=2, n_rows=7)
-    described = TIcE()._describe(table, Found(0.125, subset, 1))
+    described = TIcE()._describe(table, FoundSubset(0.125, subset, 1))
     assert described == ({1: (15.0, 20.0), 0: (3.0, 4.0)}, 7, 2, 0.125)
 
 

@@ -1,4 +1,4 @@
-"""Weights are counts: 2 is the row twice, 0 is no row; where folds are drawn, all copies of a row lie together."""
+"""Weights are counts: weight 2 is the row twice, weight 0 is no row; all copies of a row are in the same fold."""
 
 from collections import Counter
 from itertools import chain, combinations
@@ -169,9 +169,7 @@ def test_an_interval_of_weights_is_about_that_of_copies():
 
 def test_more_copies_than_can_be_drawn_from():
     model = ElkanNoto("precomputed", n_resamples=20)
-    with pytest.raises(
-        ValueError, match=r"sample_weight for .*e\+10 copies of rows, which are too many to draw halves"
-    ):
+    with pytest.raises(ValueError, match=r"sample_weight counts as .*e\+10 rows, too many to draw the half-samples"):
         model.fit(SCORES, S, np.full(N, 1e8))
     model.set_params(n_resamples=0).fit(SCORES, S, np.full(N, 1e8))
 
@@ -190,7 +188,7 @@ def test_copies_of_scores_are_in_proportion(weights):
 
 
 @pytest.mark.parametrize("estimator", [ElkanNoto("precomputed"), ElkanNoto("precomputed", variant="e2")])
-def test_ratios_of_sums_do_not_know_the_unit(estimator):
+def test_ratios_of_sums_do_not_depend_on_the_unit_of_weights(estimator):
     one, other = (clone(estimator).fit(SCORES, S, unit * W).label_frequency_ for unit in (1.0, 0.01))
     assert other == pytest.approx(one, rel=1e-12)
 
@@ -200,7 +198,9 @@ def test_ratios_of_sums_do_not_know_the_unit(estimator):
 
 def test_a_classifier_that_takes_no_weights():
     model = ElkanNoto(KNeighborsClassifier())
-    message = "sample_weight is given, but estimator=KNeighborsClassifier takes none in its fit. Use another classifier"
+    message = (
+        "sample_weight is given, but fit of estimator=KNeighborsClassifier does not take it. Use another classifier"
+    )
     with pytest.raises(ValueError, match=message):
         model.fit(X, S, W)
     model.fit(X, S)

@@ -1,4 +1,4 @@
-"""One X in many forms gives one propensity; a wrong attribute is named."""
+"""Tables of different types give the same propensities, and errors name wrong attributes."""
 
 import pickle
 from dataclasses import replace
@@ -41,7 +41,7 @@ def test_dtypes(form, dtype):
 
 def test_integers_are_positions_even_where_a_frame_has_integer_names():
     X = pd.DataFrame(VALUES, columns=[2, 0, 1])
-    told = "attributes? has the number 2, which is a position, .* column called 2 is at position 0"
+    told = "attributes? has the number 2, which is a position, .* column named 2 is at position 0"
     for mechanism in (
         LogisticSAR([2], [1.0]),
         GeometricMeanSAR(2),
@@ -94,13 +94,13 @@ def test_position_out_of_range(form):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_name_without_names(form):
-    with pytest.raises(ValueError, match=r"attributes names the column 'age', but X has no column names: pass"):
+    with pytest.raises(ValueError, match=r"attributes names the column 'age', but X has no column names. Pass"):
         GeometricMeanSAR(["age"]).propensity(form(VALUES))
 
 
 def test_name_of_two_columns():
     X = pd.DataFrame(VALUES, columns=["a", "a", "b"])
-    with pytest.raises(ValueError, match="attributes names 'a', and 2 columns of X are called so"):
+    with pytest.raises(ValueError, match="attributes names 'a', but 2 columns of X have this name"):
         GeometricMeanSAR(["a"]).propensity(X)
     np.testing.assert_array_equal(GeometricMeanSAR([1]).propensity(X), GeometricMeanSAR([1]).propensity(VALUES))
 
@@ -110,12 +110,14 @@ def test_name_of_two_columns():
 def test_values_that_are_not_finite(form, bad, shown):
     values = VALUES.copy()
     values[2, 1] = bad
-    with pytest.raises(ValueError, match=rf"must hold finite numbers; 1 of 4 values do not \(first: row 2 = {shown}\)"):
+    with pytest.raises(
+        ValueError, match=rf"must have finite numbers; 1 of 4 values are not finite \(first: row 2 = {shown}\)"
+    ):
         GeometricMeanSAR([0, 1]).propensity(form(values))
 
 
 def test_a_null_in_polars_is_missing():
-    with pytest.raises(ValueError, match=r"attribute 'a' must hold finite numbers.*\(first: row 1 = nan\)"):
+    with pytest.raises(ValueError, match=r"attribute 'a' must have finite numbers.*\(first: row 1 = nan\)"):
         GeometricMeanSAR("a").propensity(pl.DataFrame({"a": [1, None, 3]}))
 
 
@@ -127,14 +129,14 @@ def test_text_is_not_a_number():
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ([], r"attributes selects no column; name at least one attribute; labels that depend on none are SCAR\(c\)"),
+        ([], r"attributes selects no column; name at least one attribute, or use SCAR\(c\) for labels that"),
         ([False, False], "attributes selects no column"),
         (["a", "b", "a"], "attributes selects a column more than once: 'a'"),
         ([-1, -1], "attributes selects a column more than once: -1"),
-        ([0.5], "attributes must hold names or column numbers, or be a slice, .*; got 0.5 of type float"),
-        ([True, 0], "attributes must hold names or column numbers, or be a slice, .*; got True of type bool"),
-        (None, "attributes must hold names or column numbers, or be a slice, .*; got None of type NoneType"),
-        (slice(0.5), "attributes is a slice, whose ends must be names or column numbers; got 0.5"),
+        ([0.5], "attributes must be names or column numbers, a slice, .*; got 0.5 of type float"),
+        ([True, 0], "attributes must be names or column numbers, a slice, .*; got True of type bool"),
+        (None, "attributes must be names or column numbers, a slice, .*; got None of type NoneType"),
+        (slice(0.5), "attributes: the ends of a slice must be names or column numbers; got 0.5"),
     ],
 )
 def test_attribute_list_errors(attributes, message):
@@ -181,7 +183,7 @@ def test_values_that_do_not_fit_the_columns(mechanism, named):
 
 def test_steps_go_along_one_column():
     assert StepSAR(slice(1, 2), [25], [0.2, 0.6]).propensity(HOMES).tolist() == [0.2, 0.6, 0.6]
-    message = r"StepSAR has steps along one attribute; 2 \(attribute 'home_farm', attribute 'home_town'\) are given"
+    message = r"attribute must select one column; it selects 2 \(attribute 'home_farm', attribute 'home_town'\)"
     with pytest.raises(ValueError, match=message):
         StepSAR("home", [0.5], [0.2, 0.6]).propensity(HOMES)
 
@@ -194,7 +196,7 @@ def test_steps_go_along_one_column():
         (lambda: LogisticSAR(["a", "b"], [1.0]), "coefficients has 1 values for 2 attributes"),
         (lambda: GeometricMeanSAR([True, False, True], signs=[1]), "signs has 1 values for 2 attributes"),
         (lambda: GeometricMeanSAR(-1, ranges=[(0, 1), (0, 1)]), "ranges has 2 values for 1 attributes"),
-        (lambda: StepSAR([True, True], [0.5], [0.2, 0.6]), "StepSAR has steps along one attribute; 2 are given"),
+        (lambda: StepSAR([True, True], [0.5], [0.2, 0.6]), "attribute must select one column; it selects 2"),
     ],
 )
 def test_numbers_that_cannot_fit_are_refused_at_once(make, named):
@@ -238,7 +240,7 @@ def test_a_mechanism_with_a_polars_selector():
     ],
 )
 def test_a_fitted_mechanism_means_the_same_columns_in_every_table(attributes, fixed):
-    """A function may choose other columns in another table; fitted, it has chosen."""
+    """A callable can select other columns in another table; a fitted mechanism has fixed columns."""
     for mechanism in (
         LogisticSAR(attributes, [1.0, 2.0]),
         GeometricMeanSAR(attributes),
@@ -257,5 +259,5 @@ def test_a_fitted_mechanism_without_names_has_positions():
 
 
 def test_rows_of_unequal_length():
-    with pytest.raises(ValueError, match="X must be a table with rows of equal length; NumPy can make none of it"):
+    with pytest.raises(ValueError, match="X must be a table with rows of equal length; NumPy cannot convert it"):
         LogisticSAR([0], [1.0]).propensity([[1.0, 2.0], [3.0]])

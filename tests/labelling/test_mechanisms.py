@@ -115,7 +115,7 @@ def test_scar_out_of_range(c):
 
 @pytest.mark.parametrize("c", [np.nan, "0.3", True, None, [0.3]])
 def test_scar_wants_a_number(c):
-    with pytest.raises(ValueError, match="label_frequency must be one finite number; it is"):
+    with pytest.raises(ValueError, match="label_frequency must be a finite number; it is"):
         SCAR(c)
 
 
@@ -202,7 +202,7 @@ def test_values_outside_the_range():
 
 def test_constant_attribute():
     X = np.array([[1.0, 3.0], [2.0, 3.0]])
-    message = r"attribute 1 is constant, 3 in every row, so it cannot be scaled to \[0, 1\]"
+    message = r"attribute 1 is 3 in every row, so it cannot be scaled to \[0, 1\]"
     with pytest.raises(ValueError, match=message):
         GeometricMeanSAR([0, 1]).propensity(X)
     with pytest.raises(ValueError, match=message):
@@ -211,7 +211,7 @@ def test_constant_attribute():
 
 
 def test_no_rows():
-    with pytest.raises(ValueError, match="X has no rows to take the attributes' minima and maxima from"):
+    with pytest.raises(ValueError, match="X has no rows, so the attributes have no minimum and maximum"):
         GeometricMeanSAR([0]).propensity(np.empty((0, 1)))
     assert GeometricMeanSAR([0], ranges=[(0, 1)]).propensity(np.empty((0, 1))).shape == (0,)
 
@@ -222,23 +222,23 @@ def test_no_rows():
         ({"low": 0.0}, r"low must lie in \(0, 1\]; it is 0"),
         ({"low": -0.2}, r"low must lie in \(0, 1\]; it is -0.2"),
         ({"high": 1.1}, r"high must lie in \(0, 1\]; it is 1.1"),
-        ({"high": np.nan}, "high must be one finite number; it is nan"),
+        ({"high": np.nan}, "high must be a finite number; it is nan"),
         (
             {"low": 0.8, "high": 0.2},
-            "low must be below high; low is 0.8 and high is 0.2.*turn its sign around",
+            "low must be below high; low is 0.8 and high is 0.2.*change the sign of the attribute",
         ),
-        ({"low": 0.5, "high": 0.5}, r"A constant propensity is SCAR\(0.5\)"),
-        ({"signs": [1]}, "signs has 1 values for 2 attributes; give one per attribute"),
+        ({"low": 0.5, "high": 0.5}, r"For a constant propensity, use SCAR\(0.5\)"),
+        ({"signs": [1]}, "signs has 1 values for 2 attributes; give one value for each attribute"),
         ({"signs": [1, 0]}, r"signs must be \+1 or -1; signs\[1\] is 0"),
         ({"signs": [1, 0.5]}, r"signs must be \+1 or -1; signs\[1\] is 0.5"),
         ({"signs": [True, True]}, r"signs must be \+1 or -1; signs\[0\] is True"),
         ({"signs": [1, None]}, r"signs must be \+1 or -1; signs\[1\] is None"),
         ({"ranges": [(0, 1)]}, "ranges has 1 values for 2 attributes"),
-        ({"ranges": [(0, 1), (1, 1)]}, r"ranges\[1\] must run from a minimum up .* \(1, 1\)"),
+        ({"ranges": [(0, 1), (1, 1)]}, r"ranges\[1\] must have a minimum below its maximum.* \(1, 1\)"),
         ({"ranges": [(0, 1), 7]}, r"ranges\[1\] must be a pair \(minimum, maximum\); it is 7"),
         (
             {"ranges": [(0, np.inf), (0, 1)]},
-            r"ranges\[0\] must be one finite number; it is inf",
+            r"ranges\[0\] must be a finite number; it is inf",
         ),
         ({"outside": "ignore"}, "outside must be 'raise' or 'clip'; it is 'ignore'"),
     ],
@@ -276,9 +276,9 @@ def test_logistic_takes_attributes_as_they_are():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (([0, 1], [1.0]), {}, "coefficients has 1 values for 2 attributes; give one per attribute"),
-        (([0], [np.inf]), {}, r"coefficients\[0\] must be one finite number; it is inf"),
-        (([0], [1.0], "x"), {}, "intercept must be one finite number; it is 'x'"),
+        (([0, 1], [1.0]), {}, "coefficients has 1 values for 2 attributes; give one value for each attribute"),
+        (([0], [np.inf]), {}, r"coefficients\[0\] must be a finite number; it is inf"),
+        (([0], [1.0], "x"), {}, "intercept must be a finite number; it is 'x'"),
         (([0], [1.0]), {"low": -0.1}, r"low must lie in \(0, 1\]"),
         (([0], [1.0]), {"high": 0.0}, r"high must lie in \(0, 1\]"),
         (([0], [1.0]), {"low": 0.6, "high": 0.5}, "low must be below high"),
@@ -348,8 +348,8 @@ def test_gap_needs_the_class_probability():
     [
         ({"low": 0}, r"low must lie in \(0, 1\]"),
         ({"low": 0.9}, "low must be below high"),
-        ({"power": 0}, "power must be above 0; it is 0"),
-        ({"power": "1"}, "power must be one finite number"),
+        ({"power": 0}, "power must be positive; it is 0"),
+        ({"power": "1"}, "power must be a finite number"),
         ({"direction": "down"}, "direction must be 'decreasing' or 'increasing'; it is 'down'"),
     ],
 )
@@ -360,15 +360,17 @@ def test_gap_parameter_errors(options, message):
 
 @pytest.mark.parametrize("number", [10**400, -(10**400)])
 def test_integers_beyond_floats_are_no_parameters(number):
-    with pytest.raises(ValueError, match="high must be one finite number; it is an integer of 1329 bits"):
+    with pytest.raises(ValueError, match="high must be a finite number; it is an integer of 1329 bits"):
         ProbabilisticGap(high=number)
-    with pytest.raises(ValueError, match=r"coefficients\[0\] must be one finite number; it is an integer of 1329 bits"):
+    with pytest.raises(ValueError, match=r"coefficients\[0\] must be a finite number; it is an integer of 1329 bits"):
         LogisticSAR([0], [number])
 
 
 @pytest.mark.parametrize("ranges", [0.5, False, -np.inf, 10**400, "ab"])
 def test_ranges_are_a_list_of_pairs(ranges):
-    with pytest.raises(ValueError, match=r"ranges must be a list with a pair \(minimum, maximum\) for each attribute"):
+    with pytest.raises(
+        ValueError, match=r"ranges must be a list with one pair \(minimum, maximum\) for each attribute"
+    ):
         GeometricMeanSAR([0], ranges=ranges)
 
 
@@ -382,6 +384,6 @@ def test_flags_and_directions_are_checked_at_once(value):
 
 def test_coefficients_beyond_all_numbers_are_refused_where_they_cancel():
     X = np.array([[1e10, -1e10], [0.0, 0.0]])
-    with pytest.raises(ValueError, match="leave the range of numbers both ways"):
+    with pytest.raises(ValueError, match=r"overflow to both \+inf and -inf"):
         LogisticSAR([0, 1], [1e300, 1e300]).propensity(X)
     np.testing.assert_array_equal(LogisticSAR([0], [1e300], low=0.2, high=0.8).propensity(X[:1]), [0.8])

@@ -1,4 +1,4 @@
-"""Simulated labels: exact relations between labellings, frozen streams, and streams that do not mix."""
+"""Simulated labels: exact relations between labellings, fixed random streams, and independent streams."""
 
 import numpy as np
 import pandas as pd
@@ -153,12 +153,14 @@ def test_propensity_out_of_range(e):
 
 
 def test_a_mechanism_is_not_its_propensities():
-    with pytest.raises(ValueError, match=r"propensity is the mechanism SCAR; give its values, mechanism.propensity"):
+    with pytest.raises(
+        ValueError, match=r"propensity must be numbers; it is the mechanism SCAR. Pass mechanism.propensity"
+    ):
         simulate_labels([0, 1], SCAR(0.5))
 
 
 @pytest.mark.parametrize("seed", ["a", -1, 1.5, [1, "b"], object()])
-def test_what_is_no_seed_is_refused(seed):
+def test_invalid_seeds_raise_an_error(seed):
     message = (
         "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; got"
     )
@@ -176,14 +178,14 @@ shares = st.floats(0.0, 1.0)
 
 @st.composite
 def settings_with_looks(draw):
-    """Draw classes, and a table of propensities, false-positive rates and chances to be looked at."""
+    """Draw classes, and tables of propensities, false positive rates and probabilities that a look takes place."""
     y, n_looks = draw(classes), draw(st.integers(1, 4))
     rng = default_rng(draw(st.integers(0, 2**32)))
     return y, *rng.random((3, y.size, n_looks))
 
 
 def within(count, n, p, tail=1e-6):
-    """Whether a count is one that a binomial has in all but two tails."""
+    """Return whether a count is outside the two tails of a binomial distribution."""
     return binom.ppf(tail, n, p) <= count <= binom.isf(tail, n, p)
 
 
@@ -200,7 +202,7 @@ def test_every_look_is_a_0_a_1_or_missing(drawn, seed):
 
 
 @given(classes, seeds)
-def test_sure_looks_are_the_classes_and_hopeless_ones_are_nothing(y, seed):
+def test_looks_with_propensity_one_are_the_classes_and_with_zero_have_no_labels(y, seed):
     S = simulate_looks(y, [1.0, 0.0, 1.0, 0.0], false_positive_rate=[0.0, 0.0, 1.0, 1.0], random_state=seed)
     np.testing.assert_array_equal(S, np.column_stack([y, 0 * y, np.ones(y.size), 1 - y]))
 
@@ -342,22 +344,22 @@ def test_a_seed_sequence_is_left_as_it_was_with_looks():
     [
         ({"y": [0, 2, 1]}, "y must be binary, coded 0/1, -1/"),
         ({"propensities": 0.5}, r"propensities must be an array of shape \(n_rows, n_looks\), or a list.*; got 0.5. "
-         r"One look is written \[0.5\], two"),
-        ({"propensities": np.ones(3)}, r"got an array of shape \(3,\). One look is written propensities.reshape\(-1"),
-        ({"propensities": np.ones((3, 2, 1))}, r"got an array of shape \(3, 2, 1\). One look"),
-        ({"propensities": []}, "propensities is empty; give one entry for each look, such as"),
-        ({"propensities": np.ones((3, 0))}, "propensities is empty; give one column for each look"),
-        ({"propensities": np.ones((2, 3))}, r"propensities has the shape \(2, 3\) for 3 rows; .*\(3, n_looks\)"),
+         r"For one look, write \[0.5\]; for two"),
+        ({"propensities": np.ones(3)}, r"got an array of shape \(3,\). For one look, write propensities.reshape\(-1"),
+        ({"propensities": np.ones((3, 2, 1))}, r"got an array of shape \(3, 2, 1\). For one look"),
+        ({"propensities": []}, "propensities is empty. Give one entry for each look, such as"),
+        ({"propensities": np.ones((3, 0))}, "propensities is empty. Give one column for each look"),
+        ({"propensities": np.ones((2, 3))}, r"propensities has the shape \(2, 3\); .*\(3, n_looks\)"),
         ({"propensities": [0.5, [0.5, 0.5]]}, "propensities of look 1 has 2 values for 3 rows"),
-        ({"propensities": [0.5, 1.5]}, r"propensities of look 1 must hold probabilities in \[0, 1\]; 3 of 3 values do"),
+        ({"propensities": [0.5, 1.5]}, r"propensities of look 1 must hold probabilities in \[0, 1\]; 3 of 3 values"),
         ({"propensities": [[0.5, np.nan, 1.0]]}, r"propensities of look 0 must hold .*\(first: .*\[1\] = nan\)"),
-        ({"propensities": [0.5, SCAR(0.5)]}, "propensities of look 1 is the mechanism SCAR; give its values, mech"),
+        ({"propensities": [0.5, SCAR(0.5)]}, "propensities of look 1 must be numbers; it is the mechanism SCAR"),
         ({"propensities": [0.5, "a"]}, "propensities of look 1 must hold numbers, one per row"),
         ({"false_positive_rate": -0.1}, "false_positive_rate of look 0 must hold probabilities"),
-        ({"false_positive_rate": [0.1]}, r"false_positive_rate has 1 entries for 2 looks; .* array of shape \(3, 2\)"),
+        ({"false_positive_rate": [0.1]}, r"false_positive_rate has 1 entries for 2 looks. .* array of shape \(3, 2\)"),
         ({"false_positive_rate": np.array([0.1, 0.1, 0.1])}, "false_positive_rate has 3 entries for 2 looks"),
-        ({"observed": [1.0, 1.0, 1.0]}, "observed has 3 entries for 2 looks; give one number, or one entry"),
-        ({"observed": np.ones((3, 3))}, r"observed has the shape \(3, 3\) for 3 rows; .* shape \(3, 2\), one row"),
+        ({"observed": [1.0, 1.0, 1.0]}, "observed has 3 entries for 2 looks. Give one number, one entry"),
+        ({"observed": np.ones((3, 3))}, r"observed has the shape \(3, 3\); .* shape \(3, 2\), with one row"),
         ({"observed": 2}, r"observed of look 0 must hold probabilities in \[0, 1\]"),
         ({"random_state": -1}, "random_state must be None, a whole number of at least 0"),
         ({"random_state": True}, "random_state must be None, a whole number of at least 0"),
@@ -370,7 +372,7 @@ def test_what_simulate_looks_refuses(options, message):
 
 
 def test_sparse_propensities_are_refused():
-    with pytest.raises(TypeError, match="propensities is sparse"):
+    with pytest.raises(TypeError, match="propensities must be a dense array"):
         simulate_looks([1, 0], sparse.csr_array(np.ones((2, 2))))
 
 
@@ -472,9 +474,12 @@ def test_shares_of_false_and_missing_reports():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "An audit needs either n_rows, a number of rows, or probability, the chance of each row; got neither"),
-        ({"n_rows": 1, "probability": 0.5}, "the chance of each row; got both"),
-        ({"n_rows": 4}, "n_rows is 4, and y has 3 rows; an audit draws each row at most once"),
+        (
+            {},
+            "Pass either n_rows, the number of rows to audit, or probability, the .* is audited; got neither",
+        ),
+        ({"n_rows": 1, "probability": 0.5}, "the probability that a row is audited; got both"),
+        ({"n_rows": 4}, "n_rows is 4, but y has only 3 rows. Each row is audited at most once"),
         ({"n_rows": -1}, "n_rows must be a whole number of at least 0; got -1"),
         ({"n_rows": 1.5}, "n_rows must be a whole number of at least 0; got 1.5"),
         ({"probability": 1.5}, r"probability must hold probabilities in \[0, 1\]; 3 of 3"),

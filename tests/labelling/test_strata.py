@@ -48,7 +48,7 @@ def test_unknown_stratum():
     with pytest.raises(
         ValueError,
         match=r"attribute 'region' = 'west', attribute 'sex' = 0 \(row 1\) is not in the table. "
-        "3 of 4 rows are in strata without a propensity, 2 strata in all",
+        r"3 of 4 rows are in strata without a propensity. Add every missing stratum to the table \(2 in total\)",
     ):
         StratifiedSAR(["region", "sex"], TABLE).propensity(X)
 
@@ -91,7 +91,7 @@ def test_table_errors(table, message):
 
 
 def test_stratum_given_bare_and_as_a_tuple():
-    with pytest.raises(ValueError, match=r"the stratum \(1,\) is in the table twice"):
+    with pytest.raises(ValueError, match=r"table has the stratum \(1,\) twice"):
         StratifiedSAR([0], {1: 0.5, (1,): 0.6})
 
 
@@ -123,11 +123,11 @@ def test_steps_equal_a_table_on_discrete_values():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["a", "b"], [0], [0.1, 0.2]), "StepSAR has steps along one attribute; 2 are given"),
+        ((["a", "b"], [0], [0.1, 0.2]), "attribute must select one column; it selects 2"),
         (("a", [1, 0], [0.1, 0.2, 0.3]), r"thresholds must increase; they are \(1.0, 0.0\)"),
         (("a", [1, 1], [0.1, 0.2, 0.3]), "thresholds must increase"),
-        (("a", [np.nan], [0.1, 0.2]), r"thresholds\[0\] must be one finite number"),
-        (("a", [0], [0.1]), "1 thresholds make 2 steps; propensities has 1 values"),
+        (("a", [np.nan], [0.1, 0.2]), r"thresholds\[0\] must be a finite number"),
+        (("a", [0], [0.1]), "propensities has 1 values; 1 thresholds make 2 steps"),
         (("a", [0], [0.1, 0]), r"propensities\[1\] must lie in \(0, 1\]; it is 0"),
     ],
 )

@@ -138,12 +138,12 @@ def test_input_errors():
         lambda h: paper_bound(10, delta_max=1.0, n_hypotheses=h),
         lambda h: corrected_bound(P, propensity=0.5, n_hypotheses=h),
     ):
-        with pytest.raises(ValueError, match="n_hypotheses must be a finite number that is at least 1; got 0"):
+        with pytest.raises(ValueError, match="n_hypotheses must be a finite number of at least 1; got 0"):
             function(0)
-    with pytest.raises(ValueError, match="n must be a finite number of rows, at least 1 row; got 0"):
+    with pytest.raises(ValueError, match="n must be a finite number of at least 1; got 0"):
         paper_bound(0, delta_max=1.0)
     for bad in (-1.0, np.nan):
-        with pytest.raises(ValueError, match="delta_max must be a number that is at least 0"):
+        with pytest.raises(ValueError, match="delta_max must be a number of at least 0"):
             paper_bound(10, delta_max=bad)
     with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
         corrected_bound(P, propensity=0.0)
@@ -160,17 +160,17 @@ def test_input_errors():
 
 
 @pytest.mark.parametrize("bad", ["a", math.nan, None, [3], 10**400, 0, -1])
-def test_what_is_no_number_of_rows_or_hypotheses_is_named(bad):
-    with pytest.raises(ValueError, match=r"n must be a finite number of rows, at least 1 row; got "):
+def test_invalid_numbers_of_rows_and_hypotheses_are_refused(bad):
+    with pytest.raises(ValueError, match=r"n must be a finite number of at least 1; got "):
         paper_bound(bad, delta_max=1.0)
     if bad is not None:
-        with pytest.raises(ValueError, match="n_hypotheses must be a finite number that is at least 1; got "):
+        with pytest.raises(ValueError, match="n_hypotheses must be a finite number of at least 1; got "):
             paper_bound(10, delta_max=1.0, n_hypotheses=bad)
 
 
 @pytest.mark.parametrize("bad", ["a", math.nan, None, 10**400, -1e-9])
-def test_what_is_no_cost_is_named(bad):
-    with pytest.raises(ValueError, match="delta_max must be a number that is at least 0; got "):
+def test_an_invalid_largest_cost_is_refused(bad):
+    with pytest.raises(ValueError, match="delta_max must be a number of at least 0; got "):
         paper_bound(10, delta_max=bad)
 
 

@@ -248,7 +248,7 @@ def test_weighted_bernstein_by_its_formula():
 
 
 def test_weights_that_leave_one_row_are_refused():
-    with pytest.raises(ValueError, match="risk_interval needs at least 2 rows to see how costs vary; got 1"):
+    with pytest.raises(ValueError, match="risk_interval needs at least 2 rows with a positive weight; got 1"):
         risk_interval([1, 0, 0], [0.5, 0.4, 0.3], propensity=0.5, sample_weight=[0, 1, 0])
     with pytest.raises(ValueError, match="sample_weight must be finite and at least 0"):
         risk_interval([1, 0], [0.5, 0.4], propensity=0.5, sample_weight=[1, -1])
@@ -264,19 +264,23 @@ def test_input_errors():
     f, s = np.array([0.3, 0.6]), np.array([0, 1])
     with pytest.raises(ValueError, match="method must be one of 'empirical-bernstein', 'bootstrap', 'normal'; got 't'"):
         risk_interval(s, f, propensity=0.5, method="t")
-    with pytest.raises(ValueError, match="cost_range is for method='empirical-bernstein' only; method is 'normal'"):
+    with pytest.raises(
+        ValueError, match="cost_range is used only with method='empirical-bernstein'; method is 'normal'"
+    ):
         risk_interval(s, f, propensity=0.5, method="normal", cost_range=(0, 1))
     for wrong in ((1, 0), (0, np.inf), (np.nan, 1), 5, (0, 1, 2), ("a", "b")):
         with pytest.raises(ValueError, match="cost_range must be two finite numbers"):
             risk_interval(s, f, propensity=0.5, cost_range=wrong, method="empirical-bernstein")
-    with pytest.raises(ValueError, match=r"cost_range is \(0, 1\), but the rows' weighted costs reach from -0.04 to"):
+    with pytest.raises(
+        ValueError, match=r"cost_range is \(0, 1\), but the weighted costs of the rows range from -0.04 to"
+    ):
         risk_interval(s, f, propensity=0.5, cost="squared", cost_range=(0, 1), method="empirical-bernstein")
     for wrong in (10, "many", 500.5):
         with pytest.raises(ValueError, match=f"n_resamples must be a whole number of at least 100.*got {wrong!r}"):
             risk_interval(s, f, propensity=0.5, method="bootstrap", n_resamples=wrong)
-    with pytest.raises(ValueError, match="at least 2 rows to see how costs vary; got 1"):
+    with pytest.raises(ValueError, match="at least 2 rows with a positive weight; got 1"):
         risk_interval([1], [0.5], propensity=0.5)
-    with pytest.raises(ValueError, match=r"needs finite costs; 1 of 2 predictions.*first: row 1.*np\.clip"):
+    with pytest.raises(ValueError, match=r"needs finite costs, but 1 of 2 predictions.*first: row 1.*np\.clip"):
         risk_interval(s, [0.5, 1.0], propensity=0.5)
     with pytest.raises(ValueError, match="y_pred has no rows"):
         risk_interval([], [], propensity=[])

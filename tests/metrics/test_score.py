@@ -1,4 +1,4 @@
-"""Intervals for scores of decisions: Wilson's where all is seen, the usual with many labels, never of no length."""
+"""Intervals for scores of predicted classes: Wilson's in special cases, the usual ones with many labels."""
 
 import math
 from functools import cache
@@ -121,7 +121,7 @@ def test_one_labelled_row_is_not_certain_of_recall():
     assert math.isnan(found.standard_error)
     assert found.interval == pytest.approx(wilson(1, 1))
     assert str(found) == (
-        "Recall 1.0000 (standard error unknown, 95% interval 0.2065 to 1.0000; 1 labelled rows, worth 1)"
+        "Recall 1.0000 (standard error unknown, 95% interval 0.2065 to 1.0000; 1 labelled rows, effective size 1)"
     )
 
 
@@ -188,7 +188,7 @@ def test_a_higher_level_is_a_longer_interval_around_the_value():
 def test_weights_that_cannot_be_squared_leave_no_interval(name):
     found = SCORES[name]([1, 0, 1, 0], [0.9, 0.8, 0.1, 0.2], propensity=[1e-200, 0.5, 0.5, 0.5])
     assert np.isnan(found.interval).all()
-    assert "no interval: the weights s/e are too large to be squared;" in str(found)
+    assert "no interval: the weights s/e are too large to compute a variance;" in str(found)
 
 
 def test_clipped_weights_that_are_scaled_up_again_have_students_interval():
@@ -230,4 +230,4 @@ def test_rows_that_are_all_decided_alike_leave_nothing_open(decided):
     s = np.repeat([1, 0], [4, 8])
     found = propensity_weighted_accuracy(s, np.full(12, decided), propensity=0.4, normalised=True, class_prior=0.3)
     assert found.value == pytest.approx(0.3 if decided else 0.7)
-    assert found.no_interval == "all rows are decided alike, so that the class prior fixes the score"
+    assert found.no_interval == "all rows have the same predicted class, so the class prior determines the score"

@@ -105,14 +105,14 @@ def test_a_propensity_inside_of_a_pipeline_or_a_search_is_found():
     assert scorer(search, Data.X, Data.s) == pytest.approx(scorer(pipeline, Data.X, Data.s), rel=1e-12)
 
 
-def test_a_model_without_probabilities_can_be_ranked_but_not_asked_for_them():
+def test_a_model_without_probabilities_can_be_scored_by_ranks_only():
     words = np.where(Data.s == 1, "case", "unknown")  # the first class is the positive one
     for labels, pos_label in ((Data.s, None), (words, "case")):
         model = LinearSVC(random_state=0).fit(Data.X, labels)
         values = model.decision_function(Data.X) * (1 if pos_label is None else -1)
         expected = float(propensity_weighted_roc_auc(Data.s, values, propensity=Data.e))
         assert make_pu_scorer("roc_auc", pos_label=pos_label)(model, Data.X, labels, propensity=Data.e) == expected
-    with pytest.raises(ValueError, match=r"LinearSVC has no predict_proba.*Take a model that has them, or score"):
+    with pytest.raises(ValueError, match=r"LinearSVC has no predict_proba.*Use a model that has it, or a score"):
         make_pu_scorer("neg_log_loss", pos_label="case")(model, Data.X, words, propensity=Data.e)
 
 
@@ -131,7 +131,7 @@ def test_the_names_of_the_labels_do_not_matter(name, sar):
 def test_of_unknown_names_the_last_is_positive_with_a_warning():
     words = np.where(Data.y == 1, "yes", "no")
     model = LogisticRegression().fit(Data.X, words)
-    with pytest.warns(UserWarning, match="taking 'yes'"):
+    with pytest.warns(UserWarning, match="'yes', the last in sorted order, marks the labelled rows"):
         found = make_pu_scorer("accuracy")(model, Data.X, words, propensity=1.0)
     assert found == model.score(Data.X, words)
 
@@ -254,7 +254,7 @@ def test_a_threshold_is_tuned_by_a_scorer_of_decisions():
     assert best > float(
         propensity_weighted_f1(Data.s, LogisticRegression().fit(Data.X, Data.s).predict(Data.X), propensity=Data.e)
     )
-    message = r"PUScorer\(metric='f1'\) scores a model, not decisions.*make_scorer\(lambda s, d, propensity"
+    message = r"PUScorer\(metric='f1'\) scores a model, not predicted classes.*make_scorer\(lambda s, d, propensity"
     with pytest.raises(AttributeError, match=message):
         TunedThresholdClassifierCV(LogisticRegression(), scoring=make_pu_scorer("f1")).fit(
             Data.X, Data.s, propensity=Data.e
@@ -264,7 +264,7 @@ def test_a_threshold_is_tuned_by_a_scorer_of_decisions():
 # Errors.
 
 
-def test_neither_a_propensity_nor_a_model_that_has_one():
+def test_a_missing_propensity_is_refused():
     model = LogisticRegression().fit(Data.X, Data.s)
     message = r"LogisticRegression has no predict_propensity.*enable_metadata_routing=True.*params={'propensity': e}"
     for name in ("roc_auc", "observed_log_likelihood"):
@@ -275,12 +275,14 @@ def test_neither_a_propensity_nor_a_model_that_has_one():
         make_pu_scorer("roc_auc")(naive, Data.X, Data.s)
 
 
-def test_wrong_names_and_options_are_told_at_once():
+def test_wrong_names_and_options_are_refused_at_once():
     with pytest.raises(ValueError, match=r"metric must be one of 'neg_log_loss', .*; got 'log_loss'"):
         make_pu_scorer("log_loss")
-    with pytest.raises(ValueError, match=r"'recall' does not depend on normalised; leave it out. It takes max_weight"):
+    with pytest.raises(
+        ValueError, match=r"Leave out normalised, which 'recall' does not use. Of .*, it takes only max_weight"
+    ):
         make_pu_scorer("recall", normalised=True)
-    with pytest.raises(ValueError, match=r"does not depend on max_weight; leave it out. It takes no such option"):
+    with pytest.raises(ValueError, match=r"does not use. Of normalised, max_weight and class_prior, it takes none"):
         make_pu_scorer("observed_log_likelihood", max_weight=3.0)
     with pytest.raises(ValueError, match="metric must be one of"):
         PUScorer("auc")(None, None, None)
@@ -289,25 +291,25 @@ def test_wrong_names_and_options_are_told_at_once():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"class_prior": 0.5}, "pass normalised=True with it, or leave it out"),
+        ({"class_prior": 0.5}, "Pass normalised=True too, or leave class_prior out"),
         ({"max_weight": 0.5}, "must be a number of at least 1"),
         ({"normalised": True, "class_prior": 2}, "class_prior must be a number in"),
     ],
 )
-def test_options_that_no_score_takes_are_told_at_once(options, message):
+def test_options_that_no_score_takes_are_refused_at_once(options, message):
     with pytest.raises(ValueError, match=message):
         make_pu_scorer("f1" if "max_weight" in options else "neg_log_loss", **options)
 
 
-def test_wrong_rows_are_told(sar):
+def test_wrong_rows_are_refused(sar):
     scorer = make_pu_scorer("accuracy")
     with pytest.raises(ValueError, match="s has 5 values for 600 rows"):
         scorer(sar, Data.X, Data.s[:5], propensity=Data.e)
-    with pytest.raises(ValueError, match="labels hold 2; the model was fitted on"):
+    with pytest.raises(ValueError, match="labels have the value 2; the model was fitted with"):
         scorer(sar, Data.X, Data.s + 1, propensity=Data.e)
     with pytest.raises(ValueError, match="propensity has 3 values for 600 rows"):
         scorer(sar, Data.X, Data.s, propensity=Data.e[:3])
-    with pytest.raises(ValueError, match="StandardScaler has no classes_; a fitted classifier"):
+    with pytest.raises(ValueError, match=r"StandardScaler has no attribute classes_\. Pass a fitted classifier"):
         scorer(StandardScaler().fit(Data.X), Data.X, Data.s)
 
 
@@ -318,17 +320,17 @@ def test_whether_a_scorer_normalises_is_a_flag(flag):
 
 
 @pytest.mark.parametrize("prior", [pd.DataFrame({"a": [1]}), np.array([0.5, 0.5]), 10**400])
-def test_a_class_prior_that_is_no_number_is_told_of(prior):
+def test_a_class_prior_that_is_not_a_number_is_refused(prior):
     with pytest.raises(ValueError, match=r"class_prior must be a number in \(0, 1\], e.g. 0.3; got "):
         make_pu_scorer("roc_auc", normalised=True, class_prior=prior)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_an_undefined_score_is_an_error_where_one_number_is_asked_for():
+def test_an_undefined_score_is_an_error_if_one_number_is_needed():
     X = np.linspace(-1.0, 1.0, 40)[:, None]
     s = (np.arange(40) % 3 == 0).astype(int)
     model = LogisticRegression().fit(X, s)
-    scorer, message = make_pu_scorer("roc_auc"), "'roc_auc' is undefined on these rows, {} of which are labelled"
+    scorer, message = make_pu_scorer("roc_auc"), "'roc_auc' is undefined on these rows, of which {} are labelled"
     with pytest.raises(ValueError, match=message.format(14) + ".*np.maximum.*evaluate returns NaN"):
         scorer.score(model, X, s, propensity=1e-300)
     with pytest.raises(ValueError, match=message.format(0)):

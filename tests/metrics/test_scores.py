@@ -1,4 +1,4 @@
-"""Scores from labels and propensities: unbiased where linear, consistent where not, with errors that are right."""
+"""Scores from labels and propensities: bias, consistency and standard errors."""
 
 import dataclasses
 import math
@@ -250,7 +250,7 @@ def test_observed_log_likelihood_by_hand():
     assert plain.standard_error == pytest.approx(expected.std(ddof=1) / math.sqrt(7), rel=1e-14)
 
 
-def test_observed_log_likelihood_of_what_is_ruled_out():
+def test_observed_log_likelihood_of_impossible_labels():
     found = observed_log_likelihood([1, 0], [0.0, 0.5], propensity=0.5)
     assert found.value == -math.inf
     assert math.isnan(found.standard_error)
@@ -361,7 +361,7 @@ def test_spread_does_not_see_the_scale(scale):
     assert (error / scale, freedom) == pytest.approx(spread(psi))
 
 
-def test_spread_that_cannot_be_seen_is_unknown():
+def test_spread_without_variation_is_unknown():
     for psi in (np.zeros(5), np.array([1.0]), np.array([math.nan, 1.0]), np.array([math.inf, 1.0])):
         assert math.isnan(spread(psi)[0])
     assert math.isnan(spread(np.full(4, 1e-20), rounding=1e-18)[0])
@@ -387,7 +387,7 @@ def test_one_label_shows_nothing_of_how_labels_vary(name):
     found = SCORES[name](s, P, propensity=0.9)
     assert math.isfinite(found.value)
     assert np.isnan(found.interval).all()
-    assert "no interval: the labelled rows are worth fewer than two" in str(found)
+    assert "no interval: the effective sample size is below 2" in str(found)
 
 
 def test_a_perfect_ranking_of_few_rows_is_not_certain():
@@ -395,7 +395,8 @@ def test_a_perfect_ranking_of_few_rows_is_not_certain():
     assert found.value == 1.0
     assert math.isnan(found.standard_error)
     assert str(found) == (
-        "ROC-AUC 1.0000 (standard error unknown, no interval: the rows at hand do not vary; 2 labelled rows, worth 2)"
+        "ROC-AUC 1.0000 (standard error unknown, no interval: all rows contribute the same value; 2 labelled rows, "
+        "effective size 2)"
     )
 
 
@@ -445,7 +446,7 @@ def test_the_type_of_the_input_does_not_matter(name):
 # The result.
 
 
-def test_the_result_says_it_all():
+def test_the_result_prints_all_numbers():
     found = propensity_weighted_accuracy(S, P, propensity=E, max_weight=3.0, level=0.9)
     assert float(found) == found.value
     low, high = found.interval
@@ -454,7 +455,7 @@ def test_the_result_says_it_all():
     assert found.n_clipped == 1
     assert found.effective_sample_size == pytest.approx(effective_sample_size(S, propensity=np.maximum(E, 1 / 3)))
     assert str(found).startswith("Accuracy 1.1587 (standard error 0.3393, 90% interval ")
-    assert "3 labelled rows (1 clipped), worth 2)" in str(found)
+    assert "3 labelled rows (1 clipped), effective size 2)" in str(found)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.value = 1.0
 
@@ -471,7 +472,7 @@ def test_a_higher_level_is_a_longer_interval():
 
 @pytest.mark.parametrize("name", ["recall", "ROC-AUC", "average precision"])
 def test_without_labels_some_scores_are_undefined(name):
-    with pytest.warns(UndefinedMetricWarning, match="of 7 rows 0 are labelled, .*Score more rows"):
+    with pytest.warns(UndefinedMetricWarning, match="0 of 7 rows are labelled; .*Score more rows"):
         found = SCORES[name](0 * S, P, propensity=E)
     assert math.isnan(found.value)
     assert math.isnan(found.standard_error)
@@ -484,7 +485,9 @@ def test_without_labels_no_standard_error_is_claimed(name):
     assert math.isnan(found.standard_error)
     assert np.isnan(found.interval).all()
     assert found.effective_sample_size == found.n_labelled == 0
-    assert str(found).endswith("(standard error unknown, no interval: no row is labelled; 0 labelled rows, worth 0)")
+    assert str(found).endswith(
+        "(standard error unknown, no interval: no row is labelled; 0 labelled rows, effective size 0)"
+    )
 
 
 def test_precision_without_decisions_and_f1_without_anything_are_undefined():
@@ -496,7 +499,7 @@ def test_precision_without_decisions_and_f1_without_anything_are_undefined():
 
 
 def test_labels_that_stand_for_all_rows_leave_no_negative():
-    with pytest.warns(UndefinedMetricWarning, match=r"a share of 1\.\d+ positives.*propensities are too small"):
+    with pytest.warns(UndefinedMetricWarning, match=r"the share of positives is 1\.\d+\. .*propensities are too small"):
         assert math.isnan(float(propensity_weighted_roc_auc([1, 1, 0], [0.9, 0.4, 0.2], propensity=0.5)))
 
 
@@ -532,7 +535,7 @@ def test_equal_rows_do_not_show_how_rows_vary():
         observed_log_likelihood([1] * 4, [0.8] * 4, propensity=1),
     ):
         assert math.isnan(found.standard_error)
-        assert found.no_interval == "the rows at hand do not vary"
+        assert found.no_interval == "all rows contribute the same value"
 
 
 @EVERY
@@ -548,7 +551,7 @@ def test_the_effective_sample_size_of_tiny_propensities_and_weights():
     assert effective_sample_size([1, 1], propensity=[1e-320, 1]) == 1.0
     assert effective_sample_size([1, 1], propensity=[1e-200, 1], sample_weight=[1e-200, 1]) == pytest.approx(2.0)
     assert effective_sample_size([1, 1, 0], propensity=5e-324, sample_weight=[1.0, 0.0, 1.0]) == 1.0
-    assert "worth 1)" in str(observed_log_likelihood([1, 1], [0.5, 0.5], propensity=[1e-320, 1]))
+    assert "effective size 1)" in str(observed_log_likelihood([1, 1], [0.5, 0.5], propensity=[1e-320, 1]))
 
 
 # Errors.
@@ -557,10 +560,13 @@ def test_the_effective_sample_size_of_tiny_propensities_and_weights():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_weight": 0.5}, "max_weight, the largest weight s/e, must be a number of at least 1, e.g. 10; got 0.5"),
+        (
+            {"max_weight": 0.5},
+            r"max_weight \(the largest weight s/e\) must be a number of at least 1, e.g. 10; got 0.5",
+        ),
         ({"max_weight": math.nan}, "must be a number of at least 1, e.g. 10; got nan"),
         ({"max_weight": "3"}, "must be a number of at least 1, e.g. 10; got '3'"),
-        ({"class_prior": 0.3}, "pass normalised=True with it, or leave it out"),
+        ({"class_prior": 0.3}, "Pass normalised=True too, or leave class_prior out"),
         ({"class_prior": 1.5, "normalised": True}, r"class_prior must be a number in \(0, 1\], e.g. 0.3; got 1.5"),
         ({"class_prior": "0.3", "normalised": True}, r"class_prior must be a number in \(0, 1\], e.g. 0.3; got '0.3'"),
         ({"level": 95}, "level must lie strictly between 0 and 1.*got 95"),
@@ -570,15 +576,15 @@ def test_the_effective_sample_size_of_tiny_propensities_and_weights():
         ({"sample_weight": [-1.0] * 7}, "sample_weight must be finite and at least 0"),
     ],
 )
-def test_wrong_options_are_told(options, message):
+def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         propensity_weighted_f1(S, P, propensity=E, **options)
 
 
 @EVERY
-def test_wrong_rows_are_told(name):
+def test_wrong_rows_are_refused(name):
     score = SCORES[name]
-    with pytest.raises(ValueError, match="there are no rows to score"):
+    with pytest.raises(ValueError, match="y_pred has no rows"):
         score([], [], propensity=[])
     with pytest.raises(ValueError, match="s has 3 values for 7 rows"):
         score(S[:3], P, propensity=E)
@@ -589,12 +595,12 @@ def test_wrong_rows_are_told(name):
 
 
 def test_a_class_prior_needs_a_label():
-    with pytest.raises(ValueError, match="needs at least one labelled row that counts"):
+    with pytest.raises(ValueError, match="needs at least one labelled row with a positive weight"):
         propensity_weighted_accuracy(0 * S, P, propensity=E, normalised=True, class_prior=0.3)
 
 
 def test_rankings_need_an_order_and_decisions_a_threshold():
-    with pytest.raises(ValueError, match=r"y_pred holds NaN in 1 of 2 rows \(first: row 1\)"):
+    with pytest.raises(ValueError, match=r"y_pred must not contain NaN, .* 1 of 2 rows are NaN \(first: row 1\)"):
         propensity_weighted_roc_auc([0, 1], [0.1, math.nan], propensity=0.5)
     with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1"):
         propensity_weighted_accuracy(S, P, propensity=E, threshold=1.0)
@@ -613,7 +619,7 @@ def test_whether_weights_are_normalised_is_a_flag(flag):
 
 
 def test_an_integer_beyond_floats_is_no_largest_weight():
-    with pytest.raises(ValueError, match=r"max_weight, .*number of at least 1, e.g. 10; got an integer of 1329 bits"):
+    with pytest.raises(ValueError, match=r"max_weight .*number of at least 1, e.g. 10; got an integer of 1329 bits"):
         propensity_weighted_roc_auc([1, 0], [0.9, 0.1], propensity=0.5, max_weight=10**400)
 
 

@@ -63,7 +63,9 @@ def test_text_labels_without_pos_label_warn_and_name_the_value(kind, pu):
     labels = np.where(pu.s == 1, "positive", "unlabelled")
     options = {SCARClassifier: {"label_frequency": 1.0}}
     known = {"propensity": 1.0} if kind is PropensityWeightedClassifier else {}
-    with pytest.warns(UserWarning, match=r"pos_label is not given: taking 'unlabelled'.* Pass pos_label="):
+    with pytest.warns(
+        UserWarning, match=r"pos_label is not given: 'unlabelled', the last in sorted order, .* Pass pos_label="
+    ):
         model = kind(**options.get(kind, {})).fit(pu.X, labels, **known)
     assert model.class_prior_ > 0.5
 
@@ -76,7 +78,7 @@ def test_pos_label_that_is_not_there(kind, pu):
 
 @every_model
 def test_no_labels(kind, pu):
-    with pytest.raises(ValueError, match=r"requires y to be passed.* holds the observed labels"):
+    with pytest.raises(ValueError, match=r"requires y to be passed.* Pass the observed labels"):
         fit(kind(), pu.X, None)
 
 
@@ -159,7 +161,7 @@ def test_propensities_out_of_range(pu, value):
         PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=e)
     with pytest.raises(ValueError, match=message):
         PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=pu.e).predict_posterior(pu.X, pu.s, e)
-    message = "one finite number" if np.isnan(value) else r"label_frequency must lie in \(0, 1\]"
+    message = "a finite number" if np.isnan(value) else r"label_frequency must lie in \(0, 1\]"
     with pytest.raises(ValueError, match=message):
         SCARClassifier(value).fit(pu.X, pu.s)
 
@@ -173,7 +175,7 @@ def test_propensities_of_another_length(pu):
 
 
 def test_no_propensity_warns(pu):
-    with pytest.warns(UserWarning, match="propensity is not given: every positive is taken as labelled"):
+    with pytest.warns(UserWarning, match="propensity is not given: all positives are assumed to be labelled"):
         PropensityWeightedClassifier().fit(pu.X, pu.s)
 
 
@@ -189,9 +191,9 @@ def test_no_propensity_warns(pu):
         ([], "selects no column; name at least one attribute"),
         ([False] * 4, "selects no column"),
         (4, r"names column 4, but X has 4 columns \(0 to 3\)"),
-        ([True, False], "is a mask of length 2 for 4 columns"),
+        ([True, False], "is a mask of length 2, but X has 4 columns"),
         ([0, "age"], "selects a column more than once"),
-        ([0.5], "must hold names or column numbers"),
+        ([0.5], "must be names or column numbers"),
     ],
 )
 def test_attributes_that_do_not_exist(pu, parameter, attributes, message):
@@ -201,7 +203,7 @@ def test_attributes_that_do_not_exist(pu, parameter, attributes, message):
 
 
 def test_names_for_a_table_without_any(pu):
-    with pytest.raises(ValueError, match="'age', but X has no column names: pass a DataFrame or column numbers"):
+    with pytest.raises(ValueError, match=r"'age', but X has no column names. Pass a DataFrame or column numbers"):
         SAREMClassifier(propensity_attributes="age").fit(pu.X, pu.s)
 
 
@@ -232,16 +234,16 @@ def test_numbers_out_of_range(kind, pu, name, value, message):
         ({"propensity_C": -1}, "propensity_C must be a number above 0; got -1"),
         (
             {"propensity_estimator": LogisticRegression()},
-            "propensity_estimator is given but propensity_attributes is not",
+            "propensity_estimator is given without propensity_attributes",
         ),
         ({"labelling": {"bounds": (0.2, 1)}}, r"labelling must be a Labelling\(...\), or None; got \{'bounds'"),
         ({"labelling": Labelling}, r"labelling must be a Labelling\(...\), or None; got <class"),
-        ({"known": ClassPrior(0.5)}, r"known must be a list, as \[ClassPrior\(0.35, se=0.02\)\]; got ClassPrior"),
+        ({"known": ClassPrior(0.5)}, r"known must be a list, such as \[ClassPrior\(0.35, se=0.02\)\]; got ClassPrior"),
         (
             {"known": [4]},
-            r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
         ),
-        ({"known": [PseudoObservations(1)] * 2}, "known holds PseudoObservations 2 times; give one"),
+        ({"known": [PseudoObservations(1)] * 2}, "known contains PseudoObservations 2 times. Give it once"),
     ],
 )
 def test_parameters_of_sar_em(pu, options, message):
@@ -256,15 +258,15 @@ def test_methods(kind, pu):
 
 
 def test_label_frequency_is_needed_with_an_estimator(pu):
-    with pytest.raises(ValueError, match="label_frequency must be given with an estimator of your own"):
+    with pytest.raises(ValueError, match="label_frequency must be given if estimator is given"):
         SCARClassifier(estimator=DecisionTreeClassifier()).fit(pu.X, pu.s)
 
 
 BAD_ESTIMATORS = [
     ("logistic", r"must be a scikit-learn classifier \(an instance\); got 'logistic'"),
     (LogisticRegression, r"must be a scikit-learn classifier \(an instance\); got <class"),
-    (KNeighborsClassifier(), "=KNeighborsClassifier takes no sample_weight in fit"),
-    (make_pipeline(StandardScaler(), KNeighborsClassifier()), "=KNeighborsClassifier takes no sample_weight in fit"),
+    (KNeighborsClassifier(), "=KNeighborsClassifier does not accept sample_weight in fit"),
+    (make_pipeline(StandardScaler(), KNeighborsClassifier()), "=KNeighborsClassifier does not accept sample_weight in"),
     (LinearSVC(), "=LinearSVC has no predict_proba. .*CalibratedClassifierCV"),
     (Lasso(), "=Lasso has no predict_proba"),
 ]
@@ -380,7 +382,7 @@ def test_prediction_before_fit(kind, pu):
 
 def test_labels_of_the_posterior(pu):
     model = SAREMClassifier().fit(pu.X, pu.s)
-    with pytest.raises(ValueError, match=r"labels hold 2; the model was fitted on \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"labels have the value 2; the model was fitted with \[0, 1\]"):
         model.predict_posterior(pu.X, pu.s + 1)
     with pytest.raises(ValueError, match="s has 3 values for 400 rows"):
         model.predict_posterior(pu.X, pu.s[:3])
@@ -410,9 +412,9 @@ def test_labels_in_a_column_of_objects_are_read(pu):
 @pytest.mark.parametrize("coding", [lambda s: s, lambda s: 2 * s - 1])
 def test_the_label_column_left_in_the_table_is_named(pu, coding):
     X = pd.DataFrame(pu.X, columns=list("abcd")[: pu.X.shape[1]]).assign(diagnosed=coding(pu.s))
-    with pytest.warns(UserWarning, match=r"Column 'diagnosed' of X is the label column itself.*Leave it out"):
+    with pytest.warns(UserWarning, match=r"Column 'diagnosed' of X equals the label column.*Remove it"):
         NaiveClassifier().fit(X, pu.s)
-    with pytest.warns(UserWarning, match=rf"Column {pu.X.shape[1]} of X is the label column itself"):
+    with pytest.warns(UserWarning, match=rf"Column {pu.X.shape[1]} of X equals the label column"):
         NaiveClassifier().fit(X.to_numpy(), pu.s)
 
 
@@ -453,7 +455,7 @@ def test_names_lost_in_a_pipeline(pu):
 
 @pytest.mark.parametrize("start", [1e-300, 1e-20, 1 - 1e-16])
 def test_a_start_that_is_all_or_none(pu, start):
-    message = r"n_starts has the class prior .*, which cannot be told from [01] in sums over rows; give one between"
+    message = r"n_starts has the class prior .*, which is numerically the same as [01]. Give a class prior between"
     with pytest.raises(ValueError, match=message):
         SAREMClassifier(propensity_attributes=[0], n_starts=[start]).fit(pu.X, pu.s)
     assert SAREMClassifier(propensity_attributes=[0], n_starts=[1e-12]).fit(pu.X, pu.s).converged_
@@ -465,7 +467,7 @@ def test_large_whole_numbers_are_numbers(pu):
     large = SAREMClassifier(C=10**300, propensity_C=10**300, propensity_attributes=[0]).fit(pu.X, pu.s)
     np.testing.assert_array_equal(none.coef_, large.coef_)
     with pytest.raises(
-        ValueError, match=r"C must be a number above 0; got an integer of \d+ bits, too large for a float"
+        ValueError, match=r"C must be a number above 0; got an integer of \d+ bits, which is too large for a float"
     ):
         SAREMClassifier(C=10**400).fit(pu.X, pu.s)
     with pytest.raises(ValueError, match="each of Cs must be a number above 0; got an integer"):
@@ -479,11 +481,11 @@ def test_a_posterior_needs_labels(pu, model):
     options = {"propensity": 0.5} if isinstance(model, PropensityWeightedClassifier) else {}
     fitted = model.fit(pu.X, pu.s, **options)
     with pytest.raises(
-        TypeError, match=r"predict_posterior needs the observed labels of the rows too: predict_posterior\(X, s"
+        TypeError, match=r"predict_posterior needs the observed labels of the rows: predict_posterior\(X, s"
     ):
         fitted.predict_posterior(pu.X, None)
     if options:
-        with pytest.raises(TypeError, match="needs the propensity of each row too, which this model does not know"):
+        with pytest.raises(TypeError, match="needs the propensity of each row, which this model does not estimate"):
             fitted.predict_posterior(pu.X, pu.s)
 
 
@@ -491,11 +493,12 @@ def test_a_posterior_needs_labels(pu, model):
 @pytest.mark.parametrize("model", [SAREMClassifier(), SAREMClassifierCV(), SCARClassifier(0.5), NaiveClassifier()])
 def test_weights_beyond_all_scales(pu, model, scale):
     with pytest.raises(
-        ValueError, match=r"sample_weight says how often each row counts, and .* leave the range of numbers"
+        ValueError,
+        match=r"sample_weight: the largest weight must lie between 1e-100 and 1e\+100, so that sums stay finite",
     ):
         model.fit(pu.X, pu.s, sample_weight=np.full(pu.s.size, scale))
     w = np.where(pu.s == 1, 5e-324, 1.0)
-    with pytest.raises(ValueError, match="sample_weight is 0 for every labelled row, or lost beside the others"):
+    with pytest.raises(ValueError, match="sample_weight is 0 for every labelled row, or negligible beside the others"):
         model.fit(pu.X, pu.s, sample_weight=w)
 
 
@@ -518,7 +521,10 @@ def small_stack(**options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_jobs": 1.5}, "n_jobs must be None or a whole number, such as 2, or -1 for all cores; got 1.5"),
+        (
+            {"n_jobs": 1.5},
+            "n_jobs must be None or a whole number other than 0, such as 2, or -1 for all cores; got 1.5",
+        ),
         ({"cv": 0.5}, "cv must be a number of folds, a splitter"),
     ],
 )
@@ -543,7 +549,7 @@ def test_a_penalty_beyond_all_numbers_leaves_no_coefficient(C):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.* gives the label away:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* filled in after the label was known:UserWarning")
 def test_tolerances_and_columns_at_the_end_of_all_numbers():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 3))
@@ -564,7 +570,7 @@ def test_a_series_in_another_order_than_the_rows_is_told_of(pu, parameter):
     named = {name: pd.Series(values, index=X.index) for name, values in given.items()}
     PropensityWeightedClassifier().fit(X, **named)
     other = named | {parameter: named[parameter].sort_index()}
-    told = rf"{parameter} is taken by position, .* pass {parameter}\.loc\[X\.index\]"
+    told = rf"{parameter} is matched to the rows by position, .* pass {parameter}\.loc\[X\.index\]"
     with pytest.warns(UserWarning, match=told) as record:
         PropensityWeightedClassifier().fit(X, **other)
     assert len(record) == 1
@@ -590,8 +596,8 @@ def test_a_series_in_another_order_than_the_rows_is_told_of(pu, parameter):
 def test_every_fit_and_posterior_tells_of_labels_in_another_order(pu, model):
     X = pd.DataFrame(pu.X, columns=list("abcd"), index=np.random.default_rng(0).permutation(400))
     X, s = X.assign(g=X.index % 2), pd.Series(pu.s)
-    with pytest.warns(UserWarning, match="y is taken by position"):
+    with pytest.warns(UserWarning, match="y is matched to the rows by position"):
         model.fit(X, s)
     if hasattr(model, "predict_posterior"):
-        with pytest.warns(UserWarning, match="s is taken by position"):
+        with pytest.warns(UserWarning, match="s is matched to the rows by position"):
             model.predict_posterior(X, s)

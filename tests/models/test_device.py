@@ -132,12 +132,12 @@ def test_what_is_wrong_is_named(data, there):
         SAREMClassifier().fit(there(X), there(s[:5]))
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         SAREMClassifier().fit(there(X[:, 0]), there(s))
-    with pytest.raises(ValueError, match="X is an array of complex128"):
+    with pytest.raises(ValueError, match="X must be an array of float64 or float32; its type is complex128"):
         SAREMClassifier().fit(there(X.astype(complex)), there(s))
     with pytest.raises(ValueError, match="X has 3 features, but SAREMClassifier is expecting 4"):
         SAREMClassifier().fit(there(X), there(s)).predict(there(X[:, :3]))
     leak = np.column_stack([X, s])
-    with pytest.warns(UserWarning, match="Column 4 of X is the label column itself"):
+    with pytest.warns(UserWarning, match="Column 4 of X equals the label column"):
         NaiveClassifier().fit(there(leak), there(s))
 
 
@@ -221,11 +221,13 @@ def test_what_is_not_computed_there_yet_says_so(data, there):
     X, s, _ = data
     A, b = there(X), there(s)
     for model in (SAREMClassifier(), SAREMClassifierCV()):
-        with pytest.raises(ValueError, match="Several looks, audits, false positives and known facts are not computed"):
+        with pytest.raises(
+            ValueError, match="Several looks, audits, false positives and known values are not supported"
+        ):
             model.fit(A, there(np.column_stack([s, s])))
     with pytest.raises(ValueError, match="needs all rows in memory"):
         SARStackingClassifier().fit(A, b)
-    with pytest.raises(ValueError, match=r"Plans of audits are not computed on arrays of .* Hand over numpy arrays\.$"):
+    with pytest.raises(ValueError, match=r"Plans of audits are not supported for arrays of .* Pass numpy arrays\.$"):
         plan_audit(sklearn.clone(MODELS["pair"]).fit(A, b), A, b)
 
 
@@ -274,13 +276,13 @@ def test_folds_may_be_those_of_a_splitter_or_a_list(data, there, cv):
 def test_folds_of_fits_are_walked_together(data, there, monkeypatch):
     """The folds of a generation of penalties share their walks over the rows."""
     X, s, _ = data
-    walked, before = [], lockstep._Walks._together
+    walked, before = [], lockstep._BatchedPasses._batched
 
     def noting(self, questions):
         walked.append(len(questions))
         return before(self, questions)
 
-    monkeypatch.setattr(lockstep._Walks, "_together", noting)
+    monkeypatch.setattr(lockstep._BatchedPasses, "_batched", noting)
     sklearn.clone(SEARCHES["penalised"]).set_params(cv=3).fit(there(X), there(s))
     assert max(walked) == 3
 
@@ -320,10 +322,10 @@ def test_where_many_rows_take_no_longer_than_a_part_no_part_is_climbed_first(dat
     """The same optimum, from all rows at once."""
     X, s, _ = data
     climbed = []
-    before = starts._climbed_ahead
+    before = starts._fit_parts_first
     monkeypatch.setattr(starts, "MIN_ROWS_FOR_PARTS", 100)
     monkeypatch.setattr(starts, "ROWS_OF_A_PART", 200)
-    monkeypatch.setattr(starts, "_climbed_ahead", lambda problem: climbed.append(problem) or before(problem))
+    monkeypatch.setattr(starts, "_fit_parts_first", lambda problem: climbed.append(problem) or before(problem))
     parts = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
     assert len(climbed) == 1
     monkeypatch.setattr(device, "has_kernels", lambda X: True)

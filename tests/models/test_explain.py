@@ -117,7 +117,7 @@ def test_what_is_refused():
     pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[1])).fit(X, S)
     made = TableClassifier.from_pipeline(pipeline)
     with pytest.raises(
-        ValueError, match=r"does not know it: it was made of a pipeline.*Give the rows of the fit as back"
+        ValueError, match=r"does not have: it was made from a pipeline.*Pass the rows of the fit as back"
     ):
         made.explain(X)
     assert len(made.explain(X[:1], X)) == 2
@@ -126,15 +126,17 @@ def test_what_is_refused():
         model.explain(TABLE, n_reasons=0)
     by_words = SCARClassifier(0.5, estimator=make_pipeline(OneHotEncoder(), LogisticRegression()))
     words = TABLE[["kind"]]
-    with pytest.raises(ValueError, match="explain needs columns of numbers; wrap the estimator in TableClassifier"):
+    with pytest.raises(
+        ValueError, match=r"explain needs numeric columns\. For other tables wrap the estimator in TableClassifier"
+    ):
         by_words.fit(words, S).explain(words, words)
-    with pytest.raises(ValueError, match="explain needs columns of numbers after the preparation; use the default"):
+    with pytest.raises(ValueError, match=r"explain needs numeric columns after the preparation\. Use the default"):
         TableClassifier(by_words, preparation="passthrough").fit(words, S).explain(words, words)
 
 
 def test_large_tables_are_taken_in_parts_with_the_same_result(model, monkeypatch):
     whole = model.explain(TABLE[:60], TABLE)
-    monkeypatch.setattr("scarless.models.explaining._CELLS", 300)
+    monkeypatch.setattr("scarless.models.explaining._CELLS_PER_BLOCK", 300)
     pd.testing.assert_frame_equal(model.explain(TABLE[:60], TABLE), whole, rtol=1e-9)
 
 

@@ -25,11 +25,11 @@ from scarless import (
     TableClassifier,
 )
 from scarless.models.messages import warn_if_class_prior_is_uncertain
-from scarless.models.sar_stacking import FOLLOW, LEAST_GAIN, MIN_LABELLED_FOR_BOOSTING
+from scarless.models.sar_stacking import ASSUMED_FOLLOW_SLOPE, MIN_GAIN_PER_COLUMN, MIN_LABELLED_FOR_BOOSTING
 from scarless.pair.crossed import CrossOptions, one_label_problem
 from scarless.pair.logistic import Training
 from scarless.pair.recalibrated import grid_interval
-from scarless.pair.stack import FoundColumn, judge_by_naive, mean_logits, naive_member
+from scarless.pair.stack import FoundColumn, mean_logits, naive_member, weigh_against_naive
 
 
 def labelled_table(n_rows=300, frequency=0.15, seed=0):
@@ -53,7 +53,7 @@ def stack(few):
 def test_the_propensity_follows_the_class_where_nothing_is_named(few, stack):
     X, _ = few
     f, e = stack.predict_proba(X)[:, 1], stack.predict_propensity(X)
-    np.testing.assert_allclose(logit(e), stack.propensity_intercept_[0] + FOLLOW * logit(f), atol=1e-9)
+    np.testing.assert_allclose(logit(e), stack.propensity_intercept_[0] + ASSUMED_FOLLOW_SLOPE * logit(f), atol=1e-9)
     assert not stack.propensity_coef_.any()
     assert "class logit 0.5" in str(stack.summary())
     assert "No propensity attributes are named" in str(stack.summary())
@@ -74,20 +74,20 @@ def test_the_naive_model_is_a_member_and_boosting_needs_labels(few, stack):
     model = SARStackingClassifier(cv=2, random_state=0).fit(X, fewer)
     assert [member.name for member in model.members_] == ["logistic", "naive"]
     said = " ".join(str(model.summary()).split())
-    assert "Gradient boosting was left out: it needs at least 20 labelled rows for its leaves, and there are 19" in said
+    assert "Gradient boosting was left out: it needs at least 20 labelled rows, and there are 19" in said
 
 
 def test_a_member_that_ranks_labels_worse_than_naive_has_no_weight(few):
     X, s = few
     folds = [(np.arange(0, 300, 2), np.arange(1, 300, 2)), (np.arange(1, 300, 2), np.arange(0, 300, 2))]
-    options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 200, None, follow=FOLLOW)
+    options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 200, None, follow=ASSUMED_FOLLOW_SLOPE)
     training = Training(X, s.astype(float), np.ones(300))
     naive = naive_member(training, one_label_problem(training, np.arange(0), options), folds, options)
 
     reversed_ = replace(naive, name="reversed", u=-naive.u)
-    kept = judge_by_naive([reversed_, replace(naive, name="same")], naive, training, folds)
+    kept = weigh_against_naive([reversed_, replace(naive, name="same")], naive, training, folds)
     assert [(member.name, member.weight) for member in kept] == [("reversed", 0.0), ("same", 1.0)]
-    alone = judge_by_naive([reversed_], naive, training, folds)
+    alone = weigh_against_naive([reversed_], naive, training, folds)
     assert [(member.name, member.weight) for member in alone] == [("reversed", 0.0), ("naive", 1.0)]
 
 
@@ -97,7 +97,9 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
     options = {"cv": 2, "random_state": 0}
     model = SARStackingClassifier([("l", None)], attribute_sets={"all": None, "noise": [3]}, **options).fit(X, s)
     assert [(member.attributes, member.weight) for member in model.members_] == [("all", 1.0), ("noise", 0.0)]
-    assert "No weight for 'l, noise': it ranks held-out labels worse" in " ".join(str(model.summary()).split())
+    assert "significantly worse than the naive model have weight 0: 'l, noise'." in " ".join(
+        str(model.summary()).split()
+    )
     alone = SARStackingClassifier([("l", None)], **options).fit(X, s)
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-9)
 
@@ -115,7 +117,7 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
 def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
     X, s = few
     text = (
-        r"there are only \d+ labelled rows. Rely on the ranking of rows. Do not rely on the number of "
+        r"there are only \d+ labelled rows. You can rely on the ranking of rows. Do not rely on the number of "
         r"positives \(class prior 0\.\d\d, 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on it. Name "
         r"the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
         r"scarless.diagnostics.plan_audit."
@@ -125,7 +127,7 @@ def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
 
 
 def test_one_label_is_one_row():
-    with pytest.warns(ClassPriorWarning, match="M: there is only 1 labelled row. Rely on the ranking"):
+    with pytest.warns(ClassPriorWarning, match="M: there is only 1 labelled row. You can rely on the ranking"):
         warn_if_class_prior_is_uncertain("M", 1.0, 0.4, None, nameless=False, swappable=False)
 
 
@@ -137,14 +139,14 @@ def test_imaginary_audits_are_no_knowledge_of_the_level(few):
 @pytest.mark.parametrize("make", [SAREMClassifier, lambda **given: SAREMClassifierCV(cv=2, Cs=[1.0], **given)])
 def test_models_that_see_the_same_columns_do_not_vouch_for_their_ranking(few, make):
     X, s = few
-    text = "see the same columns and may be swapped: compare the ranking of rows with that of NaiveClassifier"
+    text = "use the same columns and may be swapped: compare the ranking of rows with that of NaiveClassifier"
     with pytest.warns(ClassPriorWarning, match=text):
         make(propensity_attributes="all").fit(X, s)
 
 
 def test_a_wide_interval_is_told_of_with_many_labels_too():
     X, s = labelled_table(n_rows=1000, frequency=0.3)
-    with pytest.warns(ClassPriorWarning, match="the labels leave the class prior open"):
+    with pytest.warns(ClassPriorWarning, match="the labels do not determine the class prior"):
         SARStackingClassifier([("l", None)], cv=2, random_state=0).fit(X, s)
 
 
@@ -210,7 +212,9 @@ def test_strata_decide_by_the_class_prior_too(few):
 def test_a_decision_that_is_none_of_the_three(few, decision):
     X, s = few
     model = NaiveClassifier().fit(X, s)
-    with pytest.raises(ValueError, match="decision must be 'accuracy', 'balanced', or the costs of a false positive"):
+    with pytest.raises(
+        ValueError, match="decision must be 'accuracy', 'balanced', or a pair with the costs of a false positive"
+    ):
         model.predict(X, decision=decision)
 
 
@@ -219,7 +223,7 @@ def test_costs_of_a_decision_are_checked(few):
     model = NaiveClassifier().fit(X, s)
     with pytest.raises(ValueError, match="each cost of decision must be a number of at least 0"):
         model.predict(X, decision=(-1, 2))
-    with pytest.raises(ValueError, match="decision: one of the two costs must be above 0"):
+    with pytest.raises(ValueError, match="decision: at least one of the two costs must be above 0"):
         model.predict(X, decision=(0, 0))
 
 
@@ -260,23 +264,23 @@ def test_facts_that_labels_contradict_are_told_of():
     X = rng.normal(size=(3_000, 2))
     y = rng.random(3_000) < expit(6.0 * X[:, 0])
     s = (y & (rng.random(3_000) < 0.7)).astype(int)
-    with pytest.warns(UserWarning, match=r"what is known of the class prior and the labels disagree: they are \d"):
+    with pytest.warns(UserWarning, match=r"the known class prior and the labels disagree: they are \d"):
         logistic_stack(propensity_attributes=[1], known=[ClassPrior(0.9, se=0.01)]).fit(X, s)
 
 
 def test_a_class_prior_below_the_share_of_labels_is_refused(few):
     X, s = few
-    with pytest.raises(ValueError, match=r"known says that the class prior is 0\.01, and 0\.0\d+ of the rows are lab"):
+    with pytest.raises(ValueError, match=r"known has a class prior of 0\.01, but 0\.0\d+ of the rows are lab"):
         logistic_stack(known=[ClassPrior(0.01)]).fit(X, s)
 
 
 @pytest.mark.parametrize(
     ("known", "told"),
     [
-        (0.3, r"known must be a list, as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
-        ([0.3], r"known must hold .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\) only; got 0\.3"),
-        ([ClassPrior(0.3, where={0: 1})], r"known says the class prior where 0 = 1, and no row is there"),
-        ([LabelFrequency(0.3, look=1)], r"known says label frequency of look 1, and labels have 1 looks"),
+        (0.3, r"known must be a list, such as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
+        ([0.3], r"known may contain .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\) only; got 0\.3"),
+        ([ClassPrior(0.3, where={0: 1})], r"known has the class prior where 0 = 1, but no row has these values"),
+        ([LabelFrequency(0.3, look=1)], r"known has label frequency of look 1, but labels have 1 looks"),
     ],
 )
 def test_known_is_checked(few, known, told):
@@ -295,35 +299,35 @@ def driven():
 
 def test_a_column_that_labels_prove_to_drive_the_labelling_is_as_good_as_named(driven):
     X, s = driven
-    with pytest.warns(
-        UserWarning, match=r"by the labels 'x3' drives the labelling \(held-out log-likelihood higher by"
-    ):
+    with pytest.warns(UserWarning, match=r"'x3' seems to drive the labelling \(held-out log-likelihood higher by"):
         found = logistic_stack().fit(X, s)
     named = logistic_stack(propensity_attributes=[3]).fit(X, s)
     np.testing.assert_array_equal(found.predict_proba(X), named.predict_proba(X))
     np.testing.assert_array_equal(found.predict_propensity(X), named.predict_propensity(X))
     assert found.class_prior_interval() == named.class_prior_interval()
     assert found.propensity_coef_[0, 3] > 1.0
-    assert any("'x3' drives the labelling: with it in the propensity" in each for each in found.summary().remarks)
-    assert not any("By the labels" in each for each in named.summary().remarks)
+    assert any(
+        "'x3' seems to drive the labelling: with it in the propensity" in each for each in found.summary().remarks
+    )
+    assert not any("seems to drive" in each for each in named.summary().remarks)
 
 
 @pytest.mark.parametrize("options", [{}, {"find_attributes": False}])
 def test_columns_must_pay_in_held_out_labels_and_be_wanted(driven, monkeypatch, options):
     X, s = driven
     if not options:
-        monkeypatch.setattr("scarless.models.sar_stacking.LEAST_GAIN", 1e9)
+        monkeypatch.setattr("scarless.models.sar_stacking.MIN_GAIN_PER_COLUMN", 1e9)
     model = logistic_stack(**options).fit(X, s)
     assert not model.propensity_coef_.any()
-    assert model.recalibration_.follow == FOLLOW
+    assert model.recalibration_.follow == ASSUMED_FOLLOW_SLOPE
 
 
 def test_what_labels_gain_must_be_due_to_the_columns(driven, monkeypatch):
     X, _ = driven
     rng = np.random.default_rng(1)
     s = (rng.random(len(X)) < 0.5 * expit(3.0 * X[:, 0])).astype(int)
-    monkeypatch.setattr("scarless.models.sar_stacking.FOLLOW", 4.0)  # which labels at random contradict
-    monkeypatch.setattr("scarless.models.sar_stacking.LEAST_GAIN", 1.5)
+    monkeypatch.setattr("scarless.models.sar_stacking.ASSUMED_FOLLOW_SLOPE", 4.0)  # which labels at random contradict
+    monkeypatch.setattr("scarless.models.sar_stacking.MIN_GAIN_PER_COLUMN", 1.5)
     monkeypatch.setattr("scarless.models.sar_stacking.find_columns", lambda *_, **__: [FoundColumn(2, 9.0)])
     model, other = logistic_stack().fit(X, s), logistic_stack(propensity_attributes=[2]).fit(X, s)
     assert other.log_likelihood_ > model.log_likelihood_ + 1.5  # as a constant propensity would have it
@@ -332,10 +336,10 @@ def test_what_labels_gain_must_be_due_to_the_columns(driven, monkeypatch):
 
 def test_of_many_columns_none_is_tried_and_the_summary_says_so(driven, monkeypatch):
     X, s = driven
-    monkeypatch.setattr("scarless.models.sar_stacking.MOST_COLUMNS", 3)
+    monkeypatch.setattr("scarless.models.sar_stacking.MAX_COLUMNS_SEARCHED", 3)
     model = logistic_stack().fit(X, s)
     assert not model.propensity_coef_.any()
-    assert "None of the columns was tried as a propensity attribute: there are more than 3" in " ".join(
+    assert "Columns were not searched for propensity attributes, because there are more than 3" in " ".join(
         model.summary().remarks
     )
 
@@ -350,7 +354,7 @@ def test_intervals_of_named_stacks_allow_for_an_attribute_that_was_forgotten():
     low, high = model.class_prior_interval()
     assert without.high < y.mean() < high
     assert low <= without.low + 0.01
-    assert model._missing > LEAST_GAIN
+    assert model._missing > MIN_GAIN_PER_COLUMN
     assert "A propensity attribute may be missing" in " ".join(model.summary().remarks)
 
 

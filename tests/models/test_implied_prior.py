@@ -49,7 +49,7 @@ def test_shares_beyond_all_numbers_leave_an_error_that_excludes_nothing():
 )
 def test_estimators_that_memorise_labels_are_told_of_at_the_users_line(data, estimator):
     implied = (data.s / data.e).mean()
-    told = rf"gives the training rows is (0\.\d{{3}}), .* imply {implied:.3f}, the mean of s/e \(standard .*depth"
+    told = rf"gives a class prior of (0\.\d{{3}}), .* imply {implied:.3f}, the mean of s/e \(standard .*depth"
     with pytest.warns(UserWarning, match=told) as record:
         model = PropensityWeightedClassifier(estimator).fit(data.X, data.s, propensity=data.e)
     assert record[0].filename == __file__
@@ -78,7 +78,7 @@ def test_class_weights_are_told_of_in_every_classifier_with_a_given_propensity()
         (PropensityWeightedClassifier(balanced), {"propensity": 0.7}),
         (PropensityWeightedClassifier(balanced), {"propensity": 1.0}),
     ):
-        with pytest.warns(UserWarning, match=f"{type(model).__name__}: the mean .* leave class_weight out"):
+        with pytest.warns(UserWarning, match=f"{type(model).__name__}: the classifier gives .* leave class_weight out"):
             model.fit(X, s, **options)
     SCARClassifier(0.7, estimator=LogisticRegression()).fit(X, s)
     NaiveClassifier(balanced).fit(X, s)  # which is the baseline that it is
@@ -89,7 +89,7 @@ def test_a_cross_fit_that_disagrees_puts_the_propensities_in_question(simulated)
     upside_down = 1 - pu.e
     tree = DecisionTreeClassifier(min_samples_leaf=50, random_state=0)
     model = PropensityWeightedClassifier(tree, method="likelihood", random_state=0)
-    with pytest.warns(UserWarning, match="It is cross-fitted, .* Check the propensities"):
+    with pytest.warns(UserWarning, match="The estimator is cross-fitted, .* Check the propensities"):
         model.fit(pu.X, pu.s, propensity=np.maximum(upside_down, 0.25))
 
 
@@ -131,13 +131,15 @@ def test_a_table_of_positives_most_of_which_are_labelled_is_believed():
 
 
 def test_the_risks_warning_does_not_send_anyone_into_the_same_trap(data):
-    with pytest.warns(ConvergenceWarning, match="method='likelihood' helps only if this is chance"):
+    with pytest.warns(ConvergenceWarning, match="method='likelihood' helps only if the excess is due to chance"):
         PropensityWeightedClassifier().fit(0.1 * data.X, data.s, propensity=0.02)
 
 
 def test_a_logistic_likelihood_that_disagrees_is_told_of(simulated):
     pu = simulated(n=2000, low=0.05, high=0.95)
     wrong = np.maximum(1 - pu.e, 0.25)
-    with pytest.warns(UserWarning, match=r"The propensities are wrong, the class is not logistic .*Check both"):
+    with pytest.warns(
+        UserWarning, match=r"Possible causes are wrong propensities, a class that is not logistic .*Check them"
+    ):
         PropensityWeightedClassifier(method="likelihood").fit(pu.X, pu.s, propensity=wrong)
     PropensityWeightedClassifier(method="likelihood").fit(pu.X, pu.s, propensity=pu.e)

@@ -52,7 +52,7 @@ def test_cross_val_predict_is_manual_folds(pu, model):
 
 
 def test_calibration_and_inspection(pu):
-    with pytest.warns(UserWarning, match="CalibratedClassifierCV takes y for classes"):
+    with pytest.warns(UserWarning, match="CalibratedClassifierCV treats y as classes"):
         calibrated = CalibratedClassifierCV(SCARClassifier(0.5), cv=3).fit(pu.X, pu.s)
     np.testing.assert_allclose(calibrated.predict_proba(pu.X).sum(axis=1), 1)
     model = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)

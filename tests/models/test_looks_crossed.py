@@ -32,7 +32,7 @@ def crossed(classifier, **options):
     return SAREMClassifier(classifier, **params)
 
 
-@pytest.mark.filterwarnings("ignore:.*labels do not fit with a false-positive rate")  # there are none
+@pytest.mark.filterwarnings("ignore:.*labels do not fit a model with a false-positive rate")  # there are none
 @pytest.mark.parametrize("said", [{}, {"shared": False}, {"false_positive_rate": 0.05}])
 def test_expectation_maximisation_ends_where_newtons_method_does(seen, said):
     """One fold that is fitted to all rows and judges all of them: that is plain EM, whose end is the optimum."""
@@ -62,7 +62,7 @@ def test_at_the_optimum_there_is_nothing_to_recalibrate(seen):
     np.testing.assert_allclose(model.fitted_pair_.source.tilt, 0.0, atol=0.01)
 
 
-@pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
+@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # here all were checked
 @quietly
 def test_audits_of_all_rows_are_supervised_learning(seen):
     folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(seen.X, seen.y))
@@ -146,7 +146,7 @@ def test_false_positives_are_found():
     model = crossed(LOGISTIC, labelling=Labelling(false_positive_rate="estimate")).fit(seen.X, seen.S)
     assert model.false_positive_rate_ == pytest.approx(0.05, abs=0.02)
     assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=0.04)
-    with pytest.warns(UserWarning, match="labels do not fit without false positives"):
+    with pytest.warns(UserWarning, match="labels do not fit a model without false positives"):
         ignored = crossed(LOGISTIC).fit(seen.X, seen.S)
     assert ignored.class_prior_ > model.class_prior_ + 0.03
 
@@ -181,7 +181,7 @@ def test_the_summary_has_shares_slope_and_the_traps(seen):
     audited = np.count_nonzero(seen.audit >= 0)
     assert f"Looks: 2; audited rows: {audited}; label frequency of a look:" in text
     assert "Brackets: 0.95 intervals from the likelihood of every class prior" in text
-    assert "Audits count as chosen by attributes, labels or chance" in text
+    assert "Rows are assumed to be chosen for audits by their attributes, by their labels or at random" in text
     assert f"x2 (look 1) {model.propensity_coef_[1, 2]:.3g}" in text
     low, high = model.class_prior_interval()
     assert model.summary().members[0].class_prior_interval == (low, high)
@@ -222,14 +222,14 @@ def test_a_fitted_model_holds_no_rows_and_forgets_looks_when_fitted_to_labels(se
 
 def test_what_does_not_go_together_is_said(seen):
     given = {"X": seen.X, "y": seen.S}
-    with pytest.raises(ValueError, match="propensity_estimator is for one label of each row"):
+    with pytest.raises(ValueError, match="propensity_estimator needs one label for each row"):
         crossed(LOGISTIC, propensity_estimator=LOGISTIC).fit(**given)
-    with pytest.raises(ValueError, match=r"cv=None: .* PublishedEMClassifier fits without them"):
+    with pytest.raises(ValueError, match=r"cv must not be None .* PublishedEMClassifier fits without folds"):
         crossed(LOGISTIC, cv=None).fit(**given)
     for model in (crossed(LOGISTIC, known=[PseudoObservations(3)]), crossed(None, known=[PseudoObservations(0)])):
-        with pytest.raises(ValueError, match="PseudoObservations are for one label of each row"):
+        with pytest.raises(ValueError, match="PseudoObservations need one label for each row"):
             model.fit(**given)
-    with pytest.raises(ValueError, match=r"A list of starts is for one label of each row; .* as a number"):
+    with pytest.raises(ValueError, match=r"n_starts must be a number .* a list of starts needs one label for each row"):
         crossed(None, n_starts=["paper"]).fit(**given)
 
 
@@ -245,5 +245,5 @@ def test_intervals_are_those_of_levels_unless_asked_otherwise_and_others_are_ref
     assert (low <= model.predict_proba(seen.X)[:, 1]).mean() > 0.99 < (model.predict_proba(seen.X)[:, 1] <= high).mean()
     with pytest.raises(ValueError, match="has no standard errors"):
         model.standard_errors()
-    with pytest.raises(ValueError, match="An interval of each row's posterior is not to be had from this SAREMClassif"):
+    with pytest.raises(ValueError, match="The interval of each row's posterior is not available for this SAREMClassif"):
         model.predict_posterior_interval(seen.X, seen.S)

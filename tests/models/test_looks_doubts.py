@@ -61,7 +61,7 @@ def test_models_that_can_be_swapped_are_told_of_however_labels_are_laid_out(seen
         (first, seen.audit, unweighted),
     ):
         _, told = fit_pair(seen.X, *given)
-        assert any("does not say which of them is the classifier" in each for each in told)
+        assert any("does not show which one is the class model" in each for each in told)
 
 
 def test_looks_that_differ_are_told_of_where_they_share_a_propensity(seen):
@@ -69,8 +69,8 @@ def test_looks_that_differ_are_told_of_where_they_share_a_propensity(seen):
     S[:, 2] *= np.random.default_rng(0).random(len(S)) < 0.3
     model, told = fit_pair(seen.X, S)
     assert len(told) == 1
-    assert told[0].startswith(f"SAREMClassifier: look 2 found {int(S[:, 2].sum())} labels, and ")
-    assert int(told[0].split("and ")[1].split()[0]) == pytest.approx(S.sum() / 3, abs=3)  # the mean of the three
+    assert told[0].startswith(f"SAREMClassifier: look 2 found {int(S[:, 2].sum())} labels, but ")
+    assert int(told[0].split("but ")[1].split()[0]) == pytest.approx(S.sum() / 3, abs=3)  # the mean of the three
     assert "share one propensity" in str(model.summary())
     assert fit_pair(seen.X, S, labelling=Labelling(shared=False))[1] == []
 
@@ -92,7 +92,7 @@ def curved(seed, n=2000):
     return X, y, (y[:, None] & (rng.random((n, 2)) < expit(0.7 * X[:, [2]] + 0.3))).astype(float)
 
 
-AGAIN = "how often labelled rows are labelled again says"
+AGAIN = "the share of labelled rows that are labelled again implies"
 
 
 def test_a_class_prior_that_histories_of_labelled_rows_contradict_is_told_of():
@@ -103,7 +103,11 @@ def test_a_class_prior_that_histories_of_labelled_rows_contradict_is_told_of():
         linear.fit(X, S)
     found = [str(each.message) for each in told if AGAIN in str(each.message)]
     assert len(found) == 1
-    assert re.search(f"the class prior is 0.38., and {AGAIN} 0.46., whatever .*3.1 standard errors apart", found[0])
+    assert re.search(
+        f"the class prior of the fit is 0.38., but {AGAIN} 0.46., an estimate without a class model "
+        ".*3.1 standard errors apart",
+        found[0],
+    )
     assert linear.class_prior_ < y.mean() - 0.02
     right = SAREMClassifier(propensity_attributes=[2])
     with warnings.catch_warnings():
@@ -117,13 +121,13 @@ def gap_of(S, X):
         warnings.simplefilter("always")
         given = read_rows(model, X, S, None, None)
         problem = given.problem(1.0, 1.0)
-        fit = model._climb(problem, 1, 1e-10).fit
+        fit = model._fit_from_starts(problem, 1, 1e-10).fit
     return prior_gap(problem, fit, given.labels, given.looks.kinds, max_iter=200)
 
 
 def test_histories_say_nothing_where_they_cannot():
     X, _, S = curved(0)
-    assert abs(gap_of(S, X).apart) > 2.5
+    assert abs(gap_of(S, X).z_score) > 2.5
     removal, one, few = S.copy(), S.copy(), S.copy()
     removal[removal[:, 0] == 1, 1] = np.nan  # no second look after a label
     one[np.arange(len(one)), np.arange(len(one)) % 2] = np.nan  # one look each
@@ -136,7 +140,7 @@ def test_histories_do_not_change_with_copies_of_rows_or_gaps_by_chance():
     X, _, S = curved(1, n=800)
     once, twice = gap_of(S, X), gap_of(np.tile(S, (2, 1)), np.tile(X, (2, 1)))
     assert twice.by_histories == pytest.approx(once.by_histories, abs=0.01)  # the ridge weighs half as much
-    assert twice.apart == pytest.approx(np.sqrt(2) * once.apart, rel=0.1)
+    assert twice.z_score == pytest.approx(np.sqrt(2) * once.z_score, rel=0.1)
     S[np.random.default_rng(0).random(S.shape) < 0.1] = np.nan
     assert gap_of(S, X).by_histories == pytest.approx(once.by_histories, rel=0.1)
 
@@ -145,9 +149,9 @@ def test_false_positives_that_nobody_mentioned(seen):
     rng = np.random.default_rng(0)
     S = np.where(rng.random(seen.S.shape) < 0.02, 1.0, seen.S)
     _, told = fit_pair(seen.X, S)
-    assert any("labels do not fit without false positives" in each for each in told)
+    assert any("labels do not fit a model without false positives" in each for each in told)
     _, told = fit_pair(seen.X, S, labelling=Labelling(false_positive_rate=0.1))
-    assert any("labels do not fit with a false-positive rate of 0.1" in each for each in told)
+    assert any("labels do not fit a model with a false-positive rate of 0.1" in each for each in told)
     for right in (0.02, "estimate"):
         assert fit_pair(seen.X, S, labelling=Labelling(false_positive_rate=right))[1] == []
 
@@ -155,10 +159,10 @@ def test_false_positives_that_nobody_mentioned(seen):
 def test_audits_of_which_positive_ones_are_likelier(seen):
     audit = np.where(seen.y & (np.random.default_rng(0).random(seen.y.size) < 0.2), 1.0, np.nan)
     _, told = fit_pair(seen.X, seen.S[:, 0], audit)
-    assert any("audits of rows without a label are positive" in each for each in told)
+    assert any("audits of unlabelled rows are positive" in each for each in told)
     audit[np.flatnonzero(~seen.y)[:3]] = 0.0
     _, told = fit_pair(seen.X, seen.S, audit)
-    assert any("positives where labels and models expect" in each for each in told)
+    assert any("positives, but labels and models predict" in each for each in told)
 
 
 def test_a_claim_that_is_wrong_is_told_of_once(seen):
@@ -174,13 +178,13 @@ def test_another_optimum_that_is_as_likely_is_told_of():
     for size in (10, 20, 40, 5000):
         S = seen.S[:, :2].copy()
         S[size:, 1] = np.nan
-        told.append(any("fit these rows about as well" in each for each in fit_pair(seen.X, S)[1]))
+        told.append(any("fits these rows about as well" in each for each in fit_pair(seen.X, S)[1]))
     assert any(told[:3])
     assert not told[3]
 
 
 def test_a_column_that_is_the_same_at_every_look_is_no_visit_attribute(seen):
-    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] names one column for all 3 looks"):
+    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] has the same column for all 3 looks"):
         SAREMClassifier(propensity_attributes="all", labelling=Labelling(visit_attributes={"v": [1, 1, 1]})).fit(
             seen.X, seen.S
         )
@@ -189,9 +193,9 @@ def test_a_column_that_is_the_same_at_every_look_is_no_visit_attribute(seen):
 def test_looks_in_another_order_are_refused(seen):
     S = pd.DataFrame(seen.S, columns=["a", "b", "c"])
     model = SAREMClassifier(propensity_attributes="all", labelling=Labelling(shared=False)).fit(seen.X, S)
-    with pytest.raises(ValueError, match="has the looks b, a, c, and the fit had them in the order a, b, c"):
+    with pytest.raises(ValueError, match="has the looks b, a, c, but the fit had them in the order a, b, c"):
         model.predict_posterior(seen.X, S[["b", "a", "c"]])
-    with pytest.raises(ValueError, match="looks are taken by position"):
+    with pytest.raises(ValueError, match="Looks are matched by position"):
         model.score(seen.X, S[["c", "b", "a"]])
 
 
@@ -225,9 +229,9 @@ def test_known_and_estimated_rates_beside_each_other_in_a_cross_fit(seen):
 def test_probabilities_that_cannot_have_chosen_the_audits(seen):
     model = SAREMClassifier(propensity_attributes="all").fit(seen.X, seen.S)
     given = model, seen.X, seen.S, seen.audit
-    with pytest.warns(UserWarning, match=r"audits stand for \d+ rows, and there are"):
+    with pytest.warns(UserWarning, match=r"audits represent \d+ rows, but there are"):
         short = audited_class_prior(*given, 0.9)
     right = audited_class_prior(*given, 200 / 3000)
     assert np.ptp(short.interval) < np.ptp(right.interval)
-    with pytest.warns(UserWarning, match="audited_class_prior: all .* audits of rows without a label are positive"):
+    with pytest.warns(UserWarning, match="audited_class_prior: all .* audits of unlabelled rows are positive"):
         audited_class_prior(*given[:3], np.where(seen.audit == 1, 1.0, np.nan))

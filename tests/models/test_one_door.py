@@ -64,7 +64,9 @@ def test_diagnostics_take_either(both):
 )
 def test_a_label_frequency_from_elsewhere_has_no_errors_of_the_likelihood(model):
     model = clone(model).fit(X, S)
-    message = r"This SCARClassifier has no standard errors: .* at its maximum \(label_frequency=None, estimator=None\)"
+    message = (
+        r"This SCARClassifier has no standard errors: .* maximum likelihood \(label_frequency=None, estimator=None\)"
+    )
     for call in (model.summary, model.class_prior_interval, model.standard_errors):
         with pytest.raises(ValueError, match=message):
             call()

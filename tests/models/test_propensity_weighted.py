@@ -188,7 +188,7 @@ def test_a_memorising_tree_finds_the_class_prior_only_if_cross_fitted(simulated)
     data = simulated(n=600, low=0.2, high=0.6)
     true = data.y.mean()
     crossed = memorising(cv=5).fit(data.X, data.s, propensity=data.e).class_prior_
-    with pytest.warns(UserWarning, match="Estimators that memorise labels"):
+    with pytest.warns(UserWarning, match="an estimator that memorises labels"):
         plain = memorising(cv=None).fit(data.X, data.s, propensity=data.e).class_prior_
     assert abs(plain - true) > 0.15  # it finds the labelled rows, and no others
     assert abs(crossed - true) < 0.5 * abs(plain - true)
@@ -270,7 +270,7 @@ def _with_propensities_down_to(smallest, seed=0, n=3000):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_few_rows_with_most_of_the_weight_are_told_of(seed):
     X, _, s, e = _with_propensities_down_to(1e-4, seed)
-    with pytest.warns(UserWarning, match=r"labelled rows tell as much as \d+ of equal weight.*max_weight=20"):
+    with pytest.warns(UserWarning, match=r"labelled rows are worth only \d+ rows of equal weight.*max_weight=20"):
         PropensityWeightedClassifier().fit(X, s, propensity=e)
 
 
@@ -305,5 +305,5 @@ def test_a_largest_weight_below_one_is_refused(wrong):
 
 def test_a_largest_weight_is_for_the_risk():
     X, _, s, e = _with_propensities_down_to(0.1)
-    with pytest.raises(ValueError, match="max_weight is for method='risk'"):
+    with pytest.raises(ValueError, match="max_weight needs method='risk'"):
         PropensityWeightedClassifier(method="likelihood", max_weight=10).fit(X, s, propensity=e)

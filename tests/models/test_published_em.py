@@ -244,12 +244,12 @@ def test_a_second_fit_forgets_the_first(pu):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window": 1}, "window must be a whole number of at least 2, to have a slope; got 1"),
+        ({"window": 1}, "window must be a whole number of at least 2, so that it has a slope; got 1"),
         ({"window": 2.5}, "window must be a whole number of at least 2"),
         ({"slope_tol": 0.0}, "slope_tol must be"),
         ({"propensity_C": -1.0}, "propensity_C must be"),
         ({"refit": "yes"}, "refit must be"),
-        ({"propensity_estimator": GaussianNB()}, "propensity_estimator is given but propensity_attributes is not"),
+        ({"propensity_estimator": GaussianNB()}, "propensity_estimator is given without propensity_attributes"),
         ({"estimator": LogisticRegression(solver="liblinear"), "refit": True}, "negative weight"),
     ],
     ids=str,
@@ -260,5 +260,5 @@ def test_odd_parameters_are_named(pu, options, message):
 
 
 def test_two_models_alike_that_see_the_same_are_told_of(pu):
-    with pytest.warns(UserWarning, match="PublishedEMClassifier: classifier and .* see the same 4 attributes"):
+    with pytest.warns(UserWarning, match="PublishedEMClassifier: the classifier and .* use the same 4 attributes"):
         PublishedEMClassifier(propensity_attributes=[0, 1, 2, 3], max_iter=30, tol=1e-3, slope_tol=1e-2).fit(pu.X, pu.s)

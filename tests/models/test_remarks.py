@@ -17,7 +17,7 @@ from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.diagnostics import identifiability_report
 from scarless.numerics.uncertainty import collinear_columns
 
-SCAR = "as likely to be labelled as any other: this is SCAR"
+SCAR = "All positives are assumed to have the same propensity: this is SCAR, by maximum likelihood."
 LEVELS = ["town", "village", "farm"]
 
 
@@ -45,8 +45,8 @@ def test_all_levels_of_an_attribute_are_named(homes, kind):
     table, s = homes
     full, dropped = (fit(encoded(table, drop).astype(kind), s).summary() for drop in (None, "first"))
     (remark,) = full.remarks
-    assert "determine each other" in remark
-    assert "home_farm, home_town and home_village of the classifier. Only the penalty tells" in remark
+    assert "These columns are collinear" in remark
+    assert "home_farm, home_town and home_village of the classifier. Only the penalty determines" in remark
     assert "OneHotEncoder(drop='first')" in remark
     assert dropped.remarks == ()
     p_value = [dict(zip(each.blocks[0].names, each.blocks[0].p_value, strict=True)) for each in (full, dropped)]
@@ -61,7 +61,7 @@ def test_columns_of_both_models_and_constant_ones(homes):
     determined, constant = model.summary().remarks
     assert "age and twice of the classifier;" in determined
     assert "home_farm, home_town and home_village of the classifier and the propensity model." in determined
-    assert constant.startswith("Constant in all rows, or as good as that: one.")
+    assert constant.startswith("Constant or almost constant: one.")
 
 
 def test_scales_and_places_of_columns_do_not_matter(homes):
@@ -75,7 +75,7 @@ def test_scales_and_places_of_columns_do_not_matter(homes):
 def test_without_a_penalty_nothing_tells_them_apart(homes):
     table, s = homes
     (remark,) = fit(encoded(table), s, C=np.inf).summary().remarks
-    assert "Nothing tells their coefficients apart" in remark
+    assert "Nothing determines their single coefficients" in remark
 
 
 def test_columns_that_are_alike_but_not_collinear_are_not_named(homes):

@@ -140,7 +140,7 @@ def wide_table(data, n_columns):
 def test_wide_sparse_problem_has_no_gradient_left(simulated):
     data = simulated(n=500, seed=1)
     X = wide_table(data, 3000)
-    assert X.shape[1] > solving.WIDEST_MATRIX
+    assert X.shape[1] > solving.MAX_MATRIX_PARAMETERS
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     r = np.where(data.s == 1, 1.0, -f * e / (1 - f * e))
@@ -152,7 +152,7 @@ def test_products_end_where_the_matrix_does(simulated, monkeypatch):
     data = simulated(n=500, seed=1)
     X = wide_table(data, 200)
     matrix = SAREMClassifier(propensity_attributes=[2]).fit(X.toarray(), data.s)
-    monkeypatch.setattr(solving, "WIDEST_MATRIX", 100)
+    monkeypatch.setattr(solving, "MAX_MATRIX_PARAMETERS", 100)
     products = SAREMClassifier(propensity_attributes=[2]).fit(X, data.s)
     assert objective(products, X, data.s) == pytest.approx(objective(matrix, X.toarray(), data.s), abs=500 * 1e-6)
     np.testing.assert_allclose(products.predict_proba(X), matrix.predict_proba(X.toarray()), atol=1e-3)
@@ -272,7 +272,7 @@ def test_newton_ends_in_the_optimum_of_em(seed):
     assert newton.class_prior_ == pytest.approx(f.mean(), abs=0.1)
 
 
-UNITS = "lies farther from 0 than 1e5 times its spread, or has entries below 1e-100 only"
+UNITS = "lies farther from 0 than 1e5 times its spread, or all of its values are below 1e-100"
 
 
 @pytest.mark.parametrize("C", [1.0, np.inf])

@@ -15,7 +15,7 @@ from scarless.numerics.linear import Design
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import recalibrate
-from scarless.pair.search import Surplus, tied_with_best
+from scarless.pair.search import HeldOutGain, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 PLAIN = {"recalibrate": False, "known": [PseudoObservations(0)], **SMALL}
@@ -111,10 +111,11 @@ def test_of_each_tied_set_the_penalty_nearest_to_1_and_of_these_the_lowest_label
     assert fitted.selection_.n_tied == rows.size
     assert fitted.selection_.class_priors == (prior[rows].min(), prior[rows].max())
     told = str(fitted.selection_)
-    assert f"{rows.size} of {tied.size} candidates cannot be told apart" in told
-    assert f"the penalty nearest to 1 is taken: C = {fitted.C_:.3g} (classifier sees" in told
+    assert f"cannot distinguish {rows.size} of {tied.size} candidates" in told
+    assert f"the penalty nearest to 1 was chosen: C = {fitted.C_:.3g} (classifier uses" in told
     assert f"It has the lowest label frequency, {frequency[chosen]:.2f}" in told
-    assert "class priors of those tied go from {:.3f} to {:.3f}".format(*fitted.selection_.class_priors) in told
+    low, high = fitted.selection_.class_priors
+    assert f"the class priors of tied candidates range from {low:.3f} to {high:.3f}" in told
 
 
 def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
@@ -126,9 +127,9 @@ def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
     assert recalibrated.best_index_ == max(stand, key=lambda i: score[i])
     assert recalibrated.selection_.class_priors == (prior[stand].min(), prior[stand].max())
     told = str(recalibrated.selection_)
-    assert "Of each set of attributes the penalty nearest to 1 is taken" in told
+    assert "Of each set of attributes, the penalty nearest to 1 was chosen" in told
     assert (
-        f"Their mean is the answer; their class priors go from {prior[stand].min():.3f} to {prior[stand].max():.3f}"
+        f"These were averaged; their class priors range from {prior[stand].min():.3f} to {prior[stand].max():.3f}"
         in told
     )
 
@@ -138,7 +139,7 @@ def test_the_recalibrated_answer_is_the_recalibrated_mean_of_the_members_logits(
     e, w = Design.of(np.array([2])), np.ones(pu.s.size)
 
     def recalibrated_again(u):
-        return recalibrate(PairProblem.of(engine_of(pu.X, u=u, s=s, w=w), e, e), audits=8.0)
+        return recalibrate(PairProblem.of(engine_of(pu.X, u=u, s=s, w=w), e, e), pseudo_weight=8.0)
 
     s, coef, mean = pu.s.astype(float), np.zeros(5), np.zeros(pu.s.size)
     for member in recalibrated.selection_.members:
@@ -173,7 +174,7 @@ def test_sets_are_tied_by_their_best_and_penalties_within_a_set_by_half_as_many_
 
     def tied(*behind):
         values = rows - np.array(behind) / np.sqrt(400)  # in standard errors of the difference to the first
-        surplus = Surplus(values.mean(axis=0), values.T @ values / 400, 400.0)
+        surplus = HeldOutGain(values.mean(axis=0), values.T @ values / 400, 400.0)
         np.testing.assert_allclose(surplus.error(0)[1:], 1 / 20, rtol=1e-12)
         np.testing.assert_allclose(surplus.behind(0), np.array(behind) / 20, atol=1e-15)
         return tied_with_best(surplus, paths, 2.0).tolist()
@@ -287,7 +288,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
         (
             {"known": [8.0]},
-            r"known must hold ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
         ),
         ({"recalibrate": "yes"}, "recalibrate must be True or False; got 'yes'"),
         ({"max_iter": 0}, "max_iter must be a whole number"),
@@ -297,9 +298,9 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"attribute_sets": []}, "attribute_sets must be 'auto', or a list or dict"),
         (
             {"attribute_sets": {1: [0], "1": [1]}},
-            "Each of attribute_sets needs its own name; got '1', '1'. Give a dict",
+            "attribute_sets: each set needs a different name; got '1', '1'. Pass a dict",
         ),
-        ({"cv": []}, "cv gives no folds. A generator is used up after one fit"),
+        ({"cv": []}, "cv has no folds. A generator is exhausted after one fit"),
         ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
     ],
 )
@@ -312,7 +313,7 @@ def test_folds_without_labels_are_refused(pu):
     order = np.argsort(-pu.s, kind="stable")
     half = np.arange(pu.s.size) < pu.s.sum()
     folds = [(np.flatnonzero(half), np.flatnonzero(~half)), (np.flatnonzero(~half), np.flatnonzero(half))]
-    with pytest.raises(ValueError, match="leaves rows of one label only to fit"):
+    with pytest.raises(ValueError, match="training rows are all labelled or all unlabelled"):
         SAREMClassifierCV(propensity_attributes=[2], cv=folds).fit(pu.X[order], pu.s[order])
 
 
@@ -374,7 +375,7 @@ def test_models_that_see_the_same_are_not_swapped(propensity_C):
 @pytest.mark.parametrize("recalibrate", [True, False])
 def test_errors_from_columns_out_of_proportion_come_with_a_warning(pu, recalibrate):
     model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, recalibrate=recalibrate, random_state=0)
-    told = "SAREMClassifierCV: column 'x0' and 3 more lies farther from 0 than 1e5 times .* are not to be trusted"
+    told = "SAREMClassifierCV: column 'x0' and 3 more lies farther from 0 than 1e5 times .* are unreliable"
     with pytest.warns(UserWarning, match=told) as record:
         model.fit(pu.X + 1e9, pu.s)
     assert len(record) == 1

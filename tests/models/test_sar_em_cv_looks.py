@@ -102,12 +102,12 @@ def test_of_tied_sets_the_best_score_is_taken_at_the_penalty_nearest_to_1(seen):
     nearest = [min(tied[results["path"][tied] == path], key=lambda i: far[i]) for path in (0, 1)]
     assert model.best_index_ == max(nearest, key=lambda i: results["mean_test_score"][i])
     assert "It has the best score of these" in str(model.selection_)
-    assert "Standard errors of coefficients do not know of this choice" in " ".join(str(model.summary()).split())
+    assert "Standard errors of coefficients ignore this choice" in " ".join(str(model.summary()).split())
     seen_by = model.classification_attributes_
     assert set(np.flatnonzero(model.coef_[0])) <= set(seen_by)
 
 
-@pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
+@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # here all were checked
 def test_audits_of_all_rows_are_supervised_learning(seen):
     labels = np.nan_to_num(seen.S[:, 0])
     model = SAREMClassifierCV(propensity_attributes=[2], **ALONE).fit(seen.X, labels, audit=seen.y)
@@ -133,7 +133,7 @@ def test_audits_choose_where_labels_cannot():
 
 def test_facts_hold_in_every_training_part(seen, monkeypatch):
     kept = []
-    plain = module.fits_without
+    plain = module.fit_folds
 
     def noted(paths, grid, engines, **options):
         found = plain(paths, grid, engines, **options)
@@ -143,7 +143,7 @@ def test_facts_hold_in_every_training_part(seen, monkeypatch):
                 kept.append(float(sums.positives / sums.weight))
         return found
 
-    monkeypatch.setattr(module, "fits_without", noted)
+    monkeypatch.setattr(module, "fit_folds", noted)
     model = SAREMClassifierCV(propensity_attributes=[2], known=[ClassPrior(0.5)], **ALONE)
     model.fit(seen.X, np.nan_to_num(seen.S[:, 0]))
     np.testing.assert_allclose(kept, [0.5] * 3, atol=1e-5)
@@ -231,7 +231,7 @@ def test_visit_attributes_are_in_no_set(seen):
     ).fit(X, seen.S)
     assert (model.coef_[0, 4:] == 0).all()
     assert model.visit_coef_.shape == (1, 1)
-    with pytest.raises(ValueError, match="attribute_sets names columns that are visit_attributes too"):
+    with pytest.raises(ValueError, match="attribute_sets has columns that are also visit_attributes"):
         clone(model).set_params(attribute_sets=[[0, 4]]).fit(X, seen.S)
 
 
@@ -243,9 +243,9 @@ def test_an_ordinary_fit_after_one_to_looks_is_an_ordinary_fit(seen):
     np.testing.assert_array_equal(again.predict_proba(seen.X), fresh.predict_proba(seen.X))
     assert not hasattr(again, "n_looks_")
     assert hasattr(again, "recalibration_")
-    with pytest.raises(ValueError, match="look=1, and this model was fitted to one label of each row"):
+    with pytest.raises(ValueError, match="look=1: this model was fitted to one label for each row"):
         again.predict_propensity(seen.X, look=1)
-    with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits"):
+    with pytest.raises(ValueError, match="audit: this model was fitted without audits"):
         again.predict_posterior(seen.X, s, audit=seen.audit)
     with pytest.raises(ValueError, match="detection_curve needs a fit to several looks"):
         again.detection_curve(seen.X)
@@ -268,5 +268,5 @@ def test_what_is_wrong_is_said(seen):
         model.fit(seen.X, seen.S, audit=[1, 0, 1])
     with pytest.raises(ValueError, match="labels have 2 looks; the first is 0"):
         clone(model).set_params(known=[LabelFrequency(0.5, look=2)]).fit(seen.X, seen.S)
-    with pytest.raises(ValueError, match="although their audit says negative"):
+    with pytest.raises(ValueError, match="labelled rows were audited negative"):
         model.fit(seen.X, seen.S, audit=np.zeros(400))

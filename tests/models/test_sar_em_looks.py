@@ -92,13 +92,13 @@ def test_models_that_see_the_same_are_told_of_and_kept_the_paper_s_way_round(dat
     X, s = data["X"], data["s"]
     with pytest.warns(UserWarning, match="the two can be swapped"):
         want = _model(propensity_attributes=slice(None)).fit(X, s)
-    with pytest.warns(UserWarning, match="one label of each row does not say which of them is the classifier"):
+    with pytest.warns(UserWarning, match="one label for each row does not show which one is the class model"):
         got = _model(propensity_attributes=slice(None)).fit(X, s, audit=np.full(N, np.nan))
     _assert_same(got, want, atol=1e-5)
-    assert "does not say which of them is the classifier" in str(got.summary()).replace("\n", " ").replace("  ", " ")
+    assert "does not show which one is the class model" in str(got.summary()).replace("\n", " ").replace("  ", " ")
 
 
-@pytest.mark.filterwarnings("ignore:.*rows without a label have an audit:UserWarning")  # here all were checked
+@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # here all were checked
 def test_all_rows_audited_are_two_logistic_regressions(data):
     X, y, s = data["X"], data["y"], data["s"]
     model = _model(C=0.5, propensity_C=2.0).fit(X, s, audit=y)
@@ -230,9 +230,9 @@ def test_words_and_truth_values(data):
 @pytest.mark.filterwarnings("ignore:.*agree more often than independent looks:UserWarning")  # rows have other labels
 def test_other_order_of_names_is_told_of(data):
     frame, S = pd.DataFrame(data["X"]), pd.DataFrame(data["S"])
-    with pytest.warns(UserWarning, match="taken by position"):
+    with pytest.warns(UserWarning, match="matched to the rows by position"):
         _model().fit(frame, S[::-1])
-    with pytest.warns(UserWarning, match="audit is taken by position"):
+    with pytest.warns(UserWarning, match="audit is matched to the rows by position"):
         _model(labelling=Labelling(false_positive_rate=0.1)).fit(frame, S, audit=pd.Series(data["audit"])[::-1])
 
 
@@ -314,16 +314,16 @@ def test_a_claim_that_rows_contradict_is_told_of(data, claim):
 def test_audits_that_found_positives_only_are_told_of(data):
     checked = np.where(np.flatnonzero(data["y"])[:12, None] == np.arange(N), 1.0, np.nan)
     audit = np.nanmax(np.vstack([checked, np.full(N, -1.0)]), axis=0)
-    with pytest.warns(UserWarning, match="audits of rows without a label are positive. If negative findings"):
+    with pytest.warns(UserWarning, match="audits of unlabelled rows are positive. If negative results"):
         model = _model().fit(data["X"], data["s"], audit=audit)
-    assert "audits of rows without a label are positive" in " ".join(str(model.summary()).split())
+    assert "audits of unlabelled rows are positive" in " ".join(str(model.summary()).split())
 
 
 @pytest.mark.parametrize("gap", [-1.0, 0.0])
 def test_an_audit_among_the_attributes_is_told_of(data, gap):
     audit = np.where(np.arange(N) % 4 == 0, data["y"], np.nan)
     leak = np.column_stack([data["X"], np.where(np.isnan(audit), gap, audit)])
-    with pytest.warns(UserWarning, match="column 4 of X is the audit itself in all rows that were checked"):
+    with pytest.warns(UserWarning, match="column 4 of X equals the audit in all audited rows"):
         _model().fit(leak, data["s"], audit=audit)
 
 
@@ -334,10 +334,10 @@ def test_a_claim_that_rows_agree_with_is_not(data):
 
 
 def test_fewer_positives_than_labelled_rows_cannot_be(data):
-    with pytest.warns(UserWarning, match=r"rows disagree|keep to what is known") as told:
+    with pytest.warns(UserWarning, match=r"rows disagree|agree with the known values") as told:
         model = _model(known=[ClassPrior(0.05)], tol=None).fit(data["X"], data["S"])
     assert any("the rows disagree" in str(each.message) for each in told)
-    unmet = "no models of this form keep to what is known as closely as said"
+    unmet = "no models of this form agree with the known values within their standard errors"
     assert any(unmet in str(each.message) for each in told) == (not model.converged_)
     assert abs(model.class_prior_ - 0.05) < 1e-6 or not model.converged_
 
@@ -430,10 +430,10 @@ def test_small_and_odd_tables_are_fitted_or_refused_in_words(seed, n, n_looks, s
         except ValueError as error:
             told = str(error)
             known = (
-                "although their audit",
-                "no label at all",
+                "were audited negative",
+                "has only missing values",
                 "one class only",
-                "1 only",
+                "has only labels of 1",
                 "at some look",
                 "and there are",
             )
@@ -469,7 +469,7 @@ def test_units_of_columns(data):
     with pytest.warns(UserWarning, match="lies farther from 0"):
         got = _model(C=1e12, known=known, tol=None).fit(far, S)
     np.testing.assert_allclose(got.class_prior_, want.class_prior_, atol=1e-5)
-    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] holds a column that lies farther from 0 than 1e5"):
+    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] has a column that lies farther from 0 than 1e5"):
         _model(labelling=Labelling(visit_attributes={"v": [1, 3]})).fit(far, S)
     with pytest.warns(UserWarning, match="lies farther from 0"):  # each look has coefficients of its own
         _model(tol=None, labelling=Labelling(visit_attributes={"v": [1, 3]}, shared=False)).fit(far, S)

@@ -11,9 +11,9 @@ from scarless.labelling import simulate_looks
 
 # Models without these bounds, or offsets, do not fit the data, and are told of.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*labels do not fit without false positives:UserWarning",
-    "ignore:.*the coefficient of the offset is taken for 1:UserWarning",
-    "ignore:.*how often labelled rows are labelled again says:UserWarning",
+    "ignore:.*labels do not fit a model without false positives:UserWarning",
+    "ignore:.*the coefficient of an offset is 1:UserWarning",
+    "ignore:.*the share of labelled rows that are labelled again implies:UserWarning",
 )
 
 
@@ -130,11 +130,11 @@ def test_bounds_are_in_the_summary_and_in_a_file(data, tmp_path):
 @pytest.mark.parametrize(
     ("said", "match"),
     [
-        ({"bounds": (0.8, 0.2)}, r"as \(0.2, 1\); got \(0.8, 0.2\)"),
-        ({"bounds": 0.2}, r"bounds must be the least and the largest propensity"),
-        ({"bounds": (0.2, 1.2)}, r"as \(0.2, 1\); got"),
-        ({"offset": ["a", "b", "effort_1"]}, "offset has 3 columns, and labels have 2 looks"),
-        ({"offset": "b"}, "propensity_attributes names columns that are visit_attributes, or "),
+        ({"bounds": (0.8, 0.2)}, r"for example \(0.2, 1\); got \(0.8, 0.2\)"),
+        ({"bounds": 0.2}, r"bounds must be the lowest and the highest possible propensity"),
+        ({"bounds": (0.2, 1.2)}, r"for example \(0.2, 1\); got"),
+        ({"offset": ["a", "b", "effort_1"]}, "offset has 3 columns, but labels have 2 looks"),
+        ({"offset": "b"}, "propensity_attributes has columns that are also visit_attributes or "),
     ],
 )
 def test_what_is_refused(data, said, match):
@@ -146,8 +146,8 @@ def test_what_is_refused(data, said, match):
 def test_what_does_not_go_together(data):
     table, _, S = data
     inner = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1"))
-    with pytest.raises(ValueError, match="offset is a column that is added as it is, and a preparation"):
+    with pytest.raises(ValueError, match="offset names a column that is added without changes, but a preparation"):
         TableClassifier(inner).fit(table, S)
     far = table.assign(effort_1=1e9 + table["effort_1"])
-    with pytest.raises(ValueError, match="offset is a column that lies farther from 0"):
+    with pytest.raises(ValueError, match="offset: the column lies farther from 0"):
         inner.fit(far, S)

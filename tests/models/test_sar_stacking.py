@@ -104,8 +104,8 @@ def test_a_row_interval_is_a_quantile_of_members_at_their_levels(pu, fitted):
     mean = np.mean([expit(member.recalibration(u)) for member, u in zip(fitted.members_, us, strict=True)], axis=0)
     found = [member.recalibration for member in fitted.members_] + [fitted.recalibration_]
     for recalibration, u in zip(found, [*us, logit(mean)], strict=True):
-        values.append(recalibration.at_levels(u)[0])
-        weights.append(recalibration.grid.doubtful_weight / len(found))
+        values.append(recalibration.logits_on_grid(u)[0])
+        weights.append(recalibration.grid.interval_weight / len(found))
     values, weights = np.concatenate(values), np.concatenate(weights)
     low, high = logit(fitted.predict_proba_interval(row, level=0.8)[0])
     biggest = weights.max()  # a step of the distribution
@@ -179,7 +179,7 @@ def test_attribute_sets_of_the_users(pu):
     model = stack([("logistic", None)], attribute_sets={"first": [0], "both": [0, 1]}).fit(pu.X, pu.s)
     assert [member.attributes for member in model.members_] == ["first", "both"]
     assert [member.model.columns.tolist() for member in model.members_] == [[0], [0, 1]]
-    with pytest.raises(ValueError, match="Each of attribute_sets needs its own name; got 'all', 'all'"):
+    with pytest.raises(ValueError, match="attribute_sets: each set needs a different name; got 'all', 'all'"):
         stack(attribute_sets=[None, None]).fit(pu.X, pu.s)
     for given in ([], "some", 5):
         with pytest.raises(ValueError, match="attribute_sets must be 'auto', or a list or dict with at least one set"):
@@ -195,9 +195,9 @@ def test_attribute_sets_of_the_users(pu):
         ({"logistic": None}, "estimators must be a list of pairs"),
         ([None], "estimators must be a list of pairs"),
         ([(1, None)], "estimators must be a list of pairs"),
-        ([("a", None), ("a", BOOSTING)], "Each of estimators needs its own name; got 'a', 'a'"),
+        ([("a", None), ("a", BOOSTING)], "estimators: each needs a different name; got 'a', 'a'"),
         ([("a", RidgeClassifier())], "a=RidgeClassifier has no predict_proba"),
-        ([("a", KNeighborsClassifier())], "a=KNeighborsClassifier takes no sample_weight"),
+        ([("a", KNeighborsClassifier())], "a=KNeighborsClassifier does not accept sample_weight"),
         ([("a", LogisticRegression)], "a must be a scikit-learn classifier"),
         ([("a", "forest")], "a must be a scikit-learn classifier"),
     ],
@@ -225,7 +225,7 @@ def test_gaps_and_text_are_refused_where_a_logistic_model_reads(pu):
     X[5, 2] = np.nan
     with pytest.raises(ValueError, match="NaN at row 5, column 2"):
         stack().fit(X, pu.s)
-    with pytest.raises(ValueError, match="logistic model reads columns that hold NaN"):
+    with pytest.raises(ValueError, match="logistic model uses columns with NaN"):
         stack([("boosting", BOOSTING)]).fit(X, pu.s)
     X[:, 2], X[5, 0] = pu.X[:, 2], np.nan
     model = stack([("boosting", BOOSTING)]).fit(X, pu.s)  # boosting copes
@@ -316,7 +316,7 @@ def test_models_that_see_the_same_do_not_change_places_where_every_positive_is_l
 
 def test_a_fit_that_calls_every_row_positive_says_so():
     with pytest.warns(
-        UserWarning, match=r"M finds that nearly every row is positive \(class prior 0.990; 30% are labelled"
+        UserWarning, match=r"M finds that nearly every row is positive \(class prior 0\.990; 30% of rows are labelled"
     ):
         warn_if_all_positive(0.99, 0.3, "M")
     warn_if_all_positive(0.9, 0.3, "M")
@@ -333,7 +333,7 @@ def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
         model.predict_proba(X), dense.predict_proba(pu.X), atol=1e-3
     )  # recalibrated, to a tolerance
     np.testing.assert_allclose(model.predict_propensity(X), dense.predict_propensity(pu.X), atol=1e-3)
-    said = "so only logistic models were fitted. X.toarray() brings boosting in"
+    said = "so only logistic models were fitted. If memory allows, pass X.toarray()"
     assert any(said in note for note in model.summary().remarks)
     assert not any(said in note for note in dense.summary().remarks)
 
@@ -352,7 +352,7 @@ def test_sparse_rows_without_names_have_the_linear_members(pu):
 )
 def test_members_that_cannot_read_sparse_rows_are_named_before_any_fit(pu, members, monkeypatch):
     monkeypatch.setattr(SARStackingClassifier, "_fit_stack", None)
-    with pytest.raises(ValueError, match=r"X is sparse, and 'boosting' of the members cannot.*Pass X\.toarray\(\)"):
+    with pytest.raises(ValueError, match=r"these members need dense rows: 'boosting'.*Pass X\.toarray\(\)"):
         stack(members).fit(sparse.csr_array(pu.X), pu.s)
 
 
@@ -365,7 +365,7 @@ def test_members_that_can_read_sparse_rows_are_kept(pu):
 
 
 def test_sparse_rows_are_refused_by_a_stack_that_was_fitted_to_dense_ones(pu, fitted):
-    with pytest.raises(ValueError, match=r"X is sparse, and 'boosting' of the members cannot"):
+    with pytest.raises(ValueError, match=r"X is sparse, but these members need dense rows: 'boosting'"):
         fitted.predict_proba(sparse.csr_array(pu.X))
 
 

@@ -177,9 +177,9 @@ def test_a_name_is_the_estimator_with_seed_0(simulated):
 @pytest.mark.parametrize(
     ("value", "used", "message"),
     [
-        (1.5, 1.0, "Constant estimates a class prior of .*Taking 1 as the label frequency"),
+        (1.5, 1.0, "Constant estimates a class prior of .*label frequency is set to 1"),
         (np.inf, 1.0, "Constant estimates a class prior of 0"),
-        (0.0, None, "Constant estimates a label frequency of 0; .*which leaves one row negative"),
+        (0.0, None, "Constant estimates a label frequency of 0. .*which leaves one row negative"),
         (-3, None, "Constant estimates a label frequency of -3"),
     ],
 )
@@ -195,14 +195,14 @@ def test_impossible_estimates_are_clipped_with_one_warning(pu, value, used, mess
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (Constant(np.nan), r"Constant gives no label frequency \(NaN\) for these 400 rows"),
-        (Constant(None), "Constant must leave one number as label_frequency_ after fit"),
-        (Constant([0.1, 0.2]), "Constant must leave one number as label_frequency_"),
-        (GaussianNB(), r"GaussianNB must leave one number as label_frequency_ .* no attribute 'label_frequency_'"),
+        (Constant(np.nan), r"Constant estimated a label frequency of NaN from 400 rows"),
+        (Constant(None), "Constant must have a number as label_frequency_ after fit"),
+        (Constant([0.1, 0.2]), "Constant must have a number as label_frequency_"),
+        (GaussianNB(), r"GaussianNB must have a number as label_frequency_ .* no attribute 'label_frequency_'"),
         ("km3", r"label_frequency='km3' is not the name of an estimator\. Names are 'tice', .*Did you mean 'km[12]'"),
-        (RootShare, r"got <class .*RootShare'>. Give an instance: RootShare\(\)\."),
+        (RootShare, r"got <class .*RootShare'>. Pass an instance: RootShare\(\)\."),
         ([0.3], r"label_frequency must be a number in \(0, 1\], the name of .*; got \[0.3\]. Names are 'tice'"),
-        (True, "label_frequency must be one finite number; it is True"),
+        (True, "label_frequency must be a finite number; it is True"),
     ],
 )
 def test_what_gives_no_label_frequency(pu, estimator, message):
@@ -227,8 +227,8 @@ def test_weights_reach_an_estimator_that_takes_them(pu):
 @pytest.mark.parametrize("estimator", [Unweighted(), make_pipeline(StandardScaler(), Unweighted())], ids=str)
 def test_weights_for_an_estimator_without(pu, estimator):
     message = (
-        "sample_weight is given, but Unweighted estimates the label frequency without: .* Repeat rows in "
-        "place of weights.*SCARClassifier also takes label_frequency as a number"
+        "sample_weight is given, but Unweighted, which estimates the label frequency, has no sample_weight .* "
+        "Repeat rows instead of weighting them.*SCARClassifier also accepts label_frequency as a number"
     )
     with pytest.raises(ValueError, match=message):
         SCARClassifier(estimator).fit(pu.X, pu.s, sample_weight=np.ones(pu.s.size))

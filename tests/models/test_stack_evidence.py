@@ -68,7 +68,7 @@ def test_looks_with_propensities_and_visits_of_their_own(seen):
         v = X @ model.propensity_coef_[k] + X[:, 4 + k] * model.visit_coef_[k, 0] + model.propensity_intercept_[k]
         np.testing.assert_allclose(model.predict_propensity(X, look=k), expit(v), rtol=1e-9)
     assert {name for name, _ in model.summary().propensity} >= {"effort (look 0)", "effort (look 1)"}
-    with pytest.raises(ValueError, match="2 looks with propensities of their own: say which one"):
+    with pytest.raises(ValueError, match="the 2 looks of this model have different propensities"):
         model.predict_propensity(X)
 
 
@@ -123,13 +123,13 @@ def test_a_stack_of_looks_is_kept_in_a_file(seen, looked, tmp_path):
 
 
 def test_what_a_stack_of_looks_cannot_say_it_says(seen, looked):
-    told = r"is not to be had from this SARStackingClassifier: after several looks, .* it takes two logistic models"
+    told = r"is not available for this SARStackingClassifier: with several looks, .* it needs two logistic models"
     for call in (looked.predict_posterior_interval, looked.draw_posteriors):
         with pytest.raises(ValueError, match=told):
             call(seen.X, seen.S)
-    with pytest.raises(ValueError, match="out_of_fold_logits is for fits to one label of each row"):
+    with pytest.raises(ValueError, match="out_of_fold_logits is only for fits to one label for each row"):
         looked.out_of_fold_logits(seen.X, seen.S)
-    with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits"):
+    with pytest.raises(ValueError, match="audit: this model was fitted without audits"):
         stack().fit(seen.X, np.nan_to_num(seen.S[:, 0])).predict_posterior(seen.X, seen.S[:, 0], audit=seen.audit)
 
 

@@ -58,7 +58,7 @@ CALLS = {
     "n_resamples must": lambda value: risk_interval(S, F, propensity=0.5, n_resamples=value),
     "delta_max must": lambda value: paper_bound(10, delta_max=value),
     "n must": lambda value: paper_bound(value, delta_max=1.0),
-    "gamma is a factor": lambda value: Sensitivity(0.5 * F, 0.5).at(value),
+    "gamma must be one number": lambda value: Sensitivity(0.5 * F, 0.5).at(value),
     "lower must": lambda value: Sensitivity(0.5 * F, 0.5).within(value),
     "propensity .*must": lambda value: simulate_labels(S, value),
     "random_state must": lambda value: simulate_labels(S, 0.5, random_state=value),

@@ -1,11 +1,11 @@
-"""The best pair under a given number of positives: first-order conditions, envelope, an independent solver."""
+"""The constrained solver: first-order conditions, the envelope theorem, and an independent solver."""
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from scarless.numerics.constrained import LevelOptions, PairWithPositives, minimise_on_level
+from scarless.numerics.constrained import FixedPriorOptions, PairWithPositives, minimise_at_class_prior
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import NewtonOptions, minimise
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -56,17 +56,17 @@ def fit(problem):
     return minimise(problem, np.zeros(6), NewtonOptions(scale=problem.scale, tol=1e-14)).parameters
 
 
-def on_level(problem, start, share, **options):
-    return minimise_on_level(
+def at_class_prior(problem, start, share, **options):
+    return minimise_at_class_prior(
         problem,
         start,
         positives=share * problem.scale,
         multiplier=0.0,
-        options=LevelOptions(scale=problem.scale, **options),
+        options=FixedPriorOptions(scale=problem.scale, **options),
     )
 
 
-def test_positives_have_the_derivatives_that_they_say(problem):
+def test_derivatives_of_the_positives_are_right(problem):
     beta = np.array([0.7, -0.4, 0.2, 0.3, 0.9, -0.5])
     sums = problem.evaluate(beta, Curvature.OBSERVED)
     steps = 1e-5 * np.eye(6)
@@ -76,24 +76,24 @@ def test_positives_have_the_derivatives_that_they_say(problem):
         down = [np.asarray(getattr(problem.evaluate(beta - h, Curvature.NONE), field)) for h in steps]
         return (np.array(up) - np.array(down)) / 2e-5
 
-    np.testing.assert_allclose(sums.slope, change("positives"), atol=1e-6)
-    np.testing.assert_allclose(sums.bend, change("slope")[:3, :3], atol=1e-6)
-    np.testing.assert_array_equal(sums.slope[3:], 0)
+    np.testing.assert_allclose(sums.positives_gradient, change("positives"), atol=1e-6)
+    np.testing.assert_allclose(sums.positives_curvature, change("positives_gradient")[:3, :3], atol=1e-6)
+    np.testing.assert_array_equal(sums.positives_gradient[3:], 0)
 
 
 @pytest.mark.parametrize("share", [0.35, 0.45, 0.55, 0.65])
 def test_first_order_conditions_hold(problem, fit, share):
-    found = on_level(problem, fit, share)
+    found = at_class_prior(problem, fit, share)
     at = problem.evaluate(found.parameters, Curvature.NONE)
     assert found.converged
     assert float(at.positives) / problem.scale == pytest.approx(share, abs=1e-9)
-    # The objective's gradient is a multiple of the constraint's: no direction along the level lowers it.
-    np.testing.assert_allclose(at.gradient + found.multiplier * at.slope, 0, atol=1e-3)
+    # The objective's gradient is a multiple of the constraint's: no direction at the same class prior lowers it.
+    np.testing.assert_allclose(at.gradient + found.multiplier * at.positives_gradient, 0, atol=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
 def test_an_independent_solver_finds_no_better(problem, fit, share):
-    found = on_level(problem, fit, share)
+    found = at_class_prior(problem, fit, share)
     other = minimize(
         lambda beta: float(problem.evaluate(beta, Curvature.NONE).value),
         fit,
@@ -102,7 +102,7 @@ def test_an_independent_solver_finds_no_better(problem, fit, share):
         constraints={
             "type": "eq",
             "fun": lambda beta: float(problem.evaluate(beta, Curvature.NONE).positives) / problem.scale - share,
-            "jac": lambda beta: problem.evaluate(beta, Curvature.NONE).slope / problem.scale,
+            "jac": lambda beta: problem.evaluate(beta, Curvature.NONE).positives_gradient / problem.scale,
         },
         options={"ftol": 1e-12, "maxiter": 500},
     )
@@ -113,14 +113,14 @@ def test_an_independent_solver_finds_no_better(problem, fit, share):
 
 def test_the_multiplier_is_the_slope_of_the_best_value(problem, fit):
     """The envelope theorem."""
-    at, up, down = (on_level(problem, fit, share, tol=1e-15) for share in (0.6, 0.601, 0.599))
+    at, up, down = (at_class_prior(problem, fit, share, tol=1e-15) for share in (0.6, 0.601, 0.599))
     slope = (up.value - down.value) / (up.positives - down.positives)
     assert at.multiplier == pytest.approx(-slope, rel=1e-4)
 
 
 def test_at_the_fit_itself_there_is_nothing_to_do(problem, fit):
     share = float(problem.evaluate(fit, Curvature.NONE).positives) / problem.scale
-    found = on_level(problem, fit, share)
+    found = at_class_prior(problem, fit, share)
     assert found.converged
     assert found.n_iter == 1
     assert found.multiplier == pytest.approx(0, abs=1e-5)
@@ -128,8 +128,8 @@ def test_at_the_fit_itself_there_is_nothing_to_do(problem, fit):
 
 
 def test_a_far_start_gets_there_too(problem):
-    found = on_level(problem, np.zeros(6), 0.5)
-    near = on_level(problem, found.parameters, 0.5)
+    found = at_class_prior(problem, np.zeros(6), 0.5)
+    near = at_class_prior(problem, found.parameters, 0.5)
     assert found.converged
     assert found.value == pytest.approx(near.value, abs=1e-6)
 
@@ -137,16 +137,16 @@ def test_a_far_start_gets_there_too(problem):
 def test_columns_that_repeat_each_other_do_no_harm():
     problem = Problem(ridge=np.zeros(6))
     problem.X[:, 1] = problem.X[:, 0]
-    found = on_level(problem, np.array([0.5, 0.5, 0.0, 0.1, 0.9, 0.0]), 0.5)
+    found = at_class_prior(problem, np.array([0.5, 0.5, 0.0, 0.1, 0.9, 0.0]), 0.5)
     at = problem.evaluate(found.parameters, Curvature.NONE)
     assert found.converged
-    np.testing.assert_allclose(at.gradient + found.multiplier * at.slope, 0, atol=1e-2)
+    np.testing.assert_allclose(at.gradient + found.multiplier * at.positives_gradient, 0, atol=1e-2)
 
 
-def test_running_out_of_iterations_is_said(problem, fit):
-    assert not on_level(problem, fit, 0.8, max_iter=1).converged
+def test_running_out_of_iterations_is_reported(problem, fit):
+    assert not at_class_prior(problem, fit, 0.8, max_iter=1).converged
 
 
-def test_a_level_that_no_parameter_moves_is_given_up(problem):
+def test_a_class_prior_that_no_parameter_changes_is_given_up(problem):
     saturated = np.array([0.0, 0.0, 800.0, 0.0, 0.0, 0.0])  # f = 1 on every row, to the last bit
-    assert not on_level(problem, saturated, 0.5).converged
+    assert not at_class_prior(problem, saturated, 0.5).converged

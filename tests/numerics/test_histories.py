@@ -63,7 +63,7 @@ def test_both_numbers_sum_to_the_rows_that_were_looked_at(count):
     assert found.expected.sum() == pytest.approx(looked)
 
 
-def test_numbers_of_labels_are_histories_put_together():
+def test_numbers_of_labels_are_merged_histories():
     labels, f, e, h = drawn()
     long, short = count_histories(labels, f, e, h), count_labels(labels, f, e, h)
     for name, observed, expected in zip(*short, strict=True):
@@ -77,7 +77,7 @@ def test_all_looks_come_first():
     assert count_histories(labels, f, e, None).names[:2] == ("0 0 0", "0 0 1")
 
 
-def test_rare_histories_are_put_together():
+def test_rare_histories_are_merged():
     table = Histories(("a", "b", "c", "d"), np.array([9.0, 1, 2, 8]), np.array([10.0, 2, 1, 7]))
     found = pooled(table, 5.0)
     assert found.names == ("a", "d", "all others")
@@ -129,8 +129,8 @@ def test_the_sums_of_scores_are_those_of_the_objective():
     assert float(found.squares) == pytest.approx(sum(float(s.total) ** 2 for s in singles))
 
 
-def test_the_statistic_is_a_residual_over_its_root_of_squares():
-    """What is left of c after a regression on the scores, by least squares row by row."""
+def test_the_statistic_is_a_residual_over_its_standard_error():
+    """The residual of c after a least-squares regression on the scores of the rows."""
     X, rows, objective, beta = problem()
     singles = [
         histories.heterogeneity_sums(X[[i]], {name: value[[i]] for name, value in rows.items()}, objective, beta)
@@ -142,7 +142,7 @@ def test_the_statistic_is_a_residual_over_its_root_of_squares():
     assert z == pytest.approx(left.sum() / np.sqrt(left @ left))
 
 
-def test_nothing_to_see_is_no_difference():
+def test_without_information_the_statistic_is_zero():
     none = HeterogeneitySums(np.array(0.0), np.array(0.0), np.zeros(2), np.zeros(2), np.zeros((2, 2)))
     assert histories.heterogeneity(none) == 0.0
 

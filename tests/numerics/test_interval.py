@@ -1,4 +1,4 @@
-"""There is one `Interval`, and whatever has two ends of one number returns it."""
+"""There is one `Interval` class, and functions that return two limits return it."""
 
 import ast
 import gc
@@ -29,12 +29,12 @@ def _defined():
                 yield path.relative_to(SOURCE).as_posix()
 
 
-def test_it_is_defined_once():
+def test_interval_is_defined_once():
     assert list(_defined()) == ["numerics/uncertainty.py"]
     assert scarless.models.Interval is scarless.metrics.Interval is Interval
 
 
-def test_everything_with_two_ends_returns_it():
+def test_functions_with_two_limits_return_an_interval():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     f = 1 / (1 + np.exp(-2 * X[:, 0]))
@@ -67,7 +67,7 @@ def test_the_root_is_found():
 
 
 @pytest.mark.parametrize("high", [5.0, 1.0])
-def test_the_function_is_let_go_without_the_garbage_collector(high):
+def test_the_function_is_released_without_the_garbage_collector(high):
     function = Cubic()
     watched = weakref.ref(function)
     gc.disable()

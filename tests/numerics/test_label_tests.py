@@ -1,4 +1,4 @@
-"""Tests of labels against groups of columns: closed forms, other ways to the same number, and their size."""
+"""Tests of labels against groups of columns: closed forms, equivalent computations, and their size."""
 
 from itertools import chain, combinations
 
@@ -29,7 +29,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
 
 
-def test_the_score_test_of_levels_is_pearsons_test_of_the_table():
+def test_the_score_test_of_categories_is_pearsons_test_of_the_table():
     rng = np.random.default_rng(0)
     levels, s = rng.integers(0, 4, 300), (rng.random(300) < 0.3).astype(float)
     table = np.array([[np.sum((levels == k) & (s == j)) for k in range(4)] for j in (0, 1)])
@@ -80,7 +80,7 @@ def test_p_values_of_what_does_not_matter_are_uniform():
 
 
 def test_groups_are_tested_given_the_others_as_a_likelihood_ratio_does():
-    """A column that only follows another one is associated with the labels, and does not matter."""
+    """A column that only depends on another one is associated with the labels, but has no effect of its own."""
     rng = np.random.default_rng(4)
     Z = rng.normal(size=(4000, 4))
     Z[:, 1] = 0.9 * Z[:, 0] + 0.3 * Z[:, 1]
@@ -98,7 +98,7 @@ def test_groups_are_tested_given_the_others_as_a_likelihood_ratio_does():
     assert found[2] == pytest.approx(chi2.sf(ratio, 2), rel=0.05)
 
 
-def test_more_columns_than_labels_are_for_come_by_their_own_association():
+def test_columns_beyond_the_number_of_labels_are_tested_alone():
     rng = np.random.default_rng(5)
     Z = rng.normal(size=(300, 60))
     s = (rng.random(300) < expit(2 * Z[:, 7] - 2.5)).astype(float)

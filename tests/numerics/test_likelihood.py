@@ -171,7 +171,7 @@ def test_nothing_overflows_and_probabilities_stay_probabilities(u, v, s):
 
 @settings(max_examples=200, deadline=None)
 @given(moderate, moderate, st.sampled_from([0.0, 1.0]))
-def test_probabilities_and_logits_tell_the_same(u, v, s):
+def test_functions_of_probabilities_and_of_logits_agree(u, v, s):
     s = np.array([s])
     row_u, row_v, terms = _row(u, v)
     # A probability next to 1 has rounded its complement away; compare where it has not.

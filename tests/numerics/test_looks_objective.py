@@ -1,4 +1,4 @@
-"""Sums over rows with several looks: derivatives of each other, the pair of one look, and blind to how rows come."""
+"""Sums over rows with several looks: derivatives, the special case of one look, and any order of rows."""
 
 import itertools
 from dataclasses import replace

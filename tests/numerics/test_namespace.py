@@ -1,4 +1,4 @@
-"""Block functions give the same sums for rows of any array API namespace, wherever these are, as for numpy's."""
+"""Block functions give the same sums for arrays of any array API namespace as for NumPy arrays."""
 
 import sys
 from types import ModuleType
@@ -47,8 +47,8 @@ MODERATE = st.floats(-4.0, 4.0, width=32, allow_subnormal=False)
 LOGIT = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -700.0, 700.0, 40.0]))
 
 
-def test_arrays_of_cupy_have_the_namespace_that_scikit_learn_brings(monkeypatch):
-    """Its own is not quite that of the standard, and older ones name none; a subclass is no other kind of array."""
+def test_arrays_of_cupy_have_scikit_learns_namespace(monkeypatch):
+    """CuPy's own namespace does not follow the standard, and old versions have none; subclasses are CuPy arrays too."""
     brought = ModuleType("brought")
     monkeypatch.setitem(sys.modules, "sklearn.externals.array_api_compat.cupy", brought)
     array = type("ndarray", (), {"__module__": "cupy._core.core", "__array_namespace__": lambda self: None})
@@ -89,25 +89,25 @@ def far_out():
 
 
 def elsewhere(values, dtype=None):
-    """Bring an array to where numpy cannot reach it."""
+    """Convert an array to one that NumPy cannot read."""
     return strict.asarray(values, dtype=dtype, device=AWAY)
 
 
 def back(values):
-    """Return what is elsewhere as a numpy array; fails on whatever did not stay there."""
+    """Convert such an array back to NumPy; fail if it is on another device or not in float64."""
     assert values.device == AWAY
     assert values.dtype == strict.float64
     return np.asarray(strict.asarray(values, device=HOME))
 
 
 def both(case, dtype):
-    """Return the block and its values per row, numpy's and elsewhere."""
+    """Return the block and its values per row, as NumPy arrays and as arrays of another namespace."""
     X = case.X.astype(dtype)
     return (X, case.rows), (elsewhere(X), {name: elsewhere(values) for name, values in case.rows.items()})
 
 
 def size_of(case, objective=None):
-    """What sums over rows may be as large as where nothing cancels."""
+    """The size of sums over rows without cancellation."""
     largest = 1.0 + np.abs(case.X).max()
     if isinstance(objective, RecalibratedPair):  # it has the logits as a column
         largest += np.e * np.abs(case.rows["u"]).max()
@@ -195,7 +195,7 @@ def test_the_pair_with_its_positives_is_that_of_numpy(dtype, case):
 @FEW
 @given(case=cases())
 @example(case=far_out())
-def test_what_a_fitted_pair_says_is_what_it_says_in_numpy(dtype, case):
+def test_totals_of_a_pair_are_those_of_numpy(dtype, case):
     pair = OBJECTIVES["pair"]
     here, there = both(case, dtype)
     assert_same(pair.totals(*there, case.beta), pair.totals(*here, case.beta), eps=EPS[dtype], size=size_of(case))
@@ -204,7 +204,7 @@ def test_what_a_fitted_pair_says_is_what_it_says_in_numpy(dtype, case):
 @given(u=arrays(np.float64, 7, elements=LOGIT), v=arrays(np.float64, 7, elements=st.one_of(LOGIT, st.just(np.inf))))
 @example(u=far_out().rows["u"], v=far_out().rows["v"])
 def test_rows_agree_one_by_one_however_small(u, v):
-    """Sums hide what is small; here each number is right by itself, down to where doubles end."""
+    """Sums hide small numbers; here each number is compared by itself, down to the smallest doubles."""
     terms, terms_there = likelihood.pair_terms(u, v), likelihood.pair_terms(elsewhere(u), elsewhere(v))
     close = {"eps": 1e-12, "size": 1e-290}
     assert_same(terms_there, terms, **close)
@@ -272,7 +272,7 @@ class BlockwiseProblem:
         return tuple(self.total(self.objective.grams))
 
 
-def test_newton_reaches_the_same_optimum_by_sums_from_elsewhere(pu):
+def test_newton_reaches_the_same_optimum_with_sums_of_other_array_libraries(pu):
     objective = LogisticPair(Design.of(np.arange(4)), Design.of(np.array([0, 2])))
     rows = {"s": pu.s.astype(float), "w": np.linspace(0.5, 1.5, len(pu.s))}
     cuts = [slice(start, start + 150) for start in range(0, len(pu.s), 150)]

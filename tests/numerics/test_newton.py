@@ -1,4 +1,4 @@
-"""The solver: closed forms, statuses, hard matrices, and other people's solvers as witnesses."""
+"""The solver: closed forms, statuses, ill-conditioned matrices, and comparisons with other solvers."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from scarless.engines import InMemoryEngine
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import (
-    WIDEST_MATRIX,
+    MAX_MATRIX_PARAMETERS,
     NewtonOptions,
     QuasiNewton,
     Status,
@@ -54,7 +54,7 @@ class Quadratic:
 
 @dataclass
 class Altered:
-    """A problem whose sums were tampered with."""
+    """A problem whose sums were altered."""
 
     problem: PenalisedProblem
     alter: object
@@ -130,11 +130,11 @@ def test_quasi_newton_learns_a_parabola_step_by_step(seed, d):
     A = root @ root.T + np.eye(d)
     model, steps = QuasiNewton.of(np.eye(d)), np.linalg.eigh(A)[1].T
     for step in steps:
-        model.learn(step, A @ step)
+        model.update(step, A @ step)
         np.testing.assert_allclose(model.step(-A @ step), step, atol=1e-10)  # what it was told it knows
     np.testing.assert_allclose(model.inverse, np.linalg.inv(A), atol=1e-10)  # along conjugate steps all of it
     before = model.inverse
-    model.learn(np.ones(d), -np.ones(d))  # a Hessian that bends down cannot be one of a minimum
+    model.update(np.ones(d), -np.ones(d))  # a Hessian that bends down cannot be one of a minimum
     np.testing.assert_array_equal(model.inverse, before)
 
 
@@ -429,7 +429,7 @@ def test_dense_sparse_and_single_precision_reach_the_same_optimum(name):
 
 
 def test_models_too_wide_for_a_matrix_are_solved_without_one():
-    width = WIDEST_MATRIX + 1
+    width = MAX_MATRIX_PARAMETERS + 1
     rng = np.random.default_rng(0)
     X = sparse.random(300, width, density=0.01, format="csr", random_state=0)
     problem = _problem("target", X, {"t": (rng.random(300) < 0.4).astype(float), "w": np.ones(300)}, C=1.0)
@@ -542,7 +542,7 @@ def test_solve_positive_meets_a_singular_system_that_has_solutions(rank):
     np.testing.assert_allclose(matrix @ solve_positive(matrix, right), right, rtol=1e-6)
 
 
-def test_solve_positive_leaves_directions_alone_that_nothing_is_known_of():
+def test_solve_positive_does_not_move_along_directions_without_information():
     np.testing.assert_allclose(solve_positive(np.diag([2.0, 0.0]), np.array([4.0, 0.0])), [2.0, 0.0], rtol=1e-11)
     np.testing.assert_array_equal(solve_positive(np.zeros((2, 2)), np.zeros(2)), [0.0, 0.0])
 

@@ -1,4 +1,4 @@
-"""Block functions: right in the far tails, derivatives of each other, and sums that any partition adds up to."""
+"""Block functions: precision in the far tails, derivatives, and sums that do not depend on the partition."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""One order of rows for a table and all its shuffles."""
+"""The canonical order of rows is the same for a table and for its permutations."""
 
 import numpy as np
 import pandas as pd
@@ -137,7 +137,7 @@ def test_folds_do_not_depend_on_the_order_or_precision_of_columns(kind):
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, pd.DataFrame])
 @pytest.mark.parametrize("seed", range(4))
 def test_folds_do_not_depend_on_the_order_of_columns_with_equal_counts(kind, seed):
-    """Binary columns with as many ones each, of which one is there twice and one is empty."""
+    """Binary columns with equally many ones; one column occurs twice and one is empty."""
     rng = np.random.default_rng(seed)
     X = np.array([rng.permutation(np.arange(60) < 30) for _ in range(6)]).T.astype(float)
     X = np.column_stack([X, X[:, 0], np.zeros(60)])

@@ -1,4 +1,4 @@
-"""One label is one look: the likelihoods of one label and of several looks give the same answers by every method."""
+"""The likelihood of one label and that of several looks with one look give the same results in every method."""
 
 import pickle
 from typing import NamedTuple
@@ -110,7 +110,7 @@ def test_one_label_is_one_look_beside_the_solver(case):
     assert_allclose([u, v], others)
     assert_allclose(LOOKS.propensity(v), ONE.propensity(v))
     assert_allclose(LOOKS.log_missed(v), ONE.log_missed(v))
-    asked = rows | {"chance": np.linspace(0, 1, N)}
+    asked = rows | {"audit_probability": np.linspace(0, 1, N)}
     assert_allclose(lost_information(X, asked, LOOKS, beta), lost_information(X, asked, ONE, beta), **CLOSE)
     for got, want in zip(*(detection_curve(X, rows, each, beta, [0, 0]) for each in (LOOKS, ONE)), strict=True):
         assert_allclose(got, want)

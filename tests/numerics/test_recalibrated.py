@@ -1,4 +1,4 @@
-"""The recalibrated pair: derivatives of each other, products of its matrices, and centres that nobody's tail can move."""
+"""The recalibrated pair: derivatives, products with its matrices, and centres that outliers do not move."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ CURVATURES = pytest.mark.parametrize("curvature", [Curvature.EXPECTED, Curvature
 
 
 def case(kind, *, hold_level=False, follow=0.0, seed=0):
-    """Return a pair with every part at work: weights, an offset, attributes out of their units."""
+    """Return a pair that uses every feature: weights, an offset, attributes with different units."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, 4)) * [1, 5, 0.1, 1] + [0, 3, 0, 1]
     columns, is_sparse = np.array([1, 2]), kind is sparse.csr_array
@@ -50,7 +50,7 @@ def logits_of(pair, X, rows, beta):
 
 
 def free_parts(pair):
-    """Return the parameters that the solver moves."""
+    """Return the parameters that the solver changes."""
     return np.delete(np.arange(pair.n_parameters), pair.held)
 
 
@@ -306,7 +306,7 @@ def test_the_centre_is_the_mean_weighted_by_the_variance_of_the_class():
 
 
 def test_at_the_centre_a_change_of_slope_moves_the_class_prior_least():
-    """To first order not at all: the derivative of mean sigmoid(m + b (u - m)) along b vanishes at b = 1."""
+    """The derivative of mean sigmoid(m + b (u - m)) by b is 0 at b = 1."""
     rng = np.random.default_rng(1)
     u, w, h = 1.0 + 3 * rng.normal(size=50), rng.random(50), 1e-5
     m = centre_of(u, w)

@@ -272,7 +272,7 @@ def test_negative_share_of_an_exact_mixture(prior):
     assert 1 - negative_share(ratio).value == pytest.approx(prior, abs=0.001)
 
 
-def test_bend_is_taken_where_posteriors_never_give_the_share_back():
+def test_the_kink_is_used_if_no_share_agrees_with_its_mean_posterior():
     # ratios a twentieth too low: their mean is below 1, so that only the share 1 reproduces itself
     ratio = 0.95 * mixture(0.25, [1.0, 0.0], [0.0, 1.0], 640)
     found = negative_share(ratio)
@@ -280,7 +280,7 @@ def test_bend_is_taken_where_posteriors_never_give_the_share_back():
     assert found.value == pytest.approx(1 - 0.25 / 0.95, abs=0.002)
 
 
-def test_bend_with_a_large_error_does_not_count():
+def test_a_kink_with_a_large_error_is_ignored():
     # bends at a = 1/3 and a = 3/4; the first is sharper, but the mean posterior there is off by 0.27
     ratio = np.repeat([1.5, 4.0, 0.0], [30, 10, 60])
     assert negative_share(ratio) == pytest.approx((0.75, False), abs=0.002)

@@ -215,7 +215,7 @@ def test_known_classes_give_the_usual_scores():
     assert roc_auc_bounds(order_of(scores), box, w) == pytest.approx((roc_auc_score(y, scores, sample_weight=w),) * 2)
 
 
-def test_shares_of_nothing():
+def test_shares_without_any_positive():
     nothing, some, w = Box(np.zeros(2), np.zeros(2)), Box(np.zeros(2), np.full(2, 0.5)), np.ones(2)
     first, none = np.array([1.0, 0.0]), np.zeros(2)
     for bounds in (recall_bounds, f1_bounds):

@@ -66,7 +66,7 @@ def test_functionals_have_the_gradient_of_their_value(functional):
 
 @pytest.mark.parametrize("functional", [uncertainty.class_prior, uncertainty.label_frequency])
 def test_the_variance_of_drawing_rows_is_that_of_their_influence(functional):
-    """Moving a little weight to one row moves the value by that row's influence; the squares add up to the variance."""
+    """A small change of one row's weight changes the value by its influence; squared influences sum to the variance."""
     X, rows, beta_f, beta_e = block()
     w = rows["w"]
 
@@ -112,7 +112,7 @@ def test_errors_are_those_of_the_inverse_in_any_units(p, seed, spread):
 
 @given(seed=st.integers(0, 50))
 def test_what_leans_on_a_null_direction_is_unknown_and_the_rest_is_known(seed):
-    """Of two equal columns only the sum of the coefficients is told, as precisely as one coefficient of one column."""
+    """With two equal columns, only the sum of their coefficients is identified, with the precision of one column."""
     one = definite(3, seed)
     copy = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1.0]])
     both = uncertainty.precision(copy @ one @ copy.T, noise=1e-13)

@@ -1,4 +1,4 @@
-"""Calibration where weights 1/e are too large to be squared: no warning, and the formulas of ordinary ones."""
+"""Calibration with weights 1/e whose squares overflow: no warning, and the usual formulas."""
 
 import math
 
@@ -40,8 +40,8 @@ def test_one_tiny_propensity_among_others_gives_no_warning(tiny):
     assert chi_square(F, e, labels, BINS, at_least=0.0).p_value > 0
 
 
-def test_the_statistic_does_not_see_the_unit_of_the_weights():
-    """Against the formula as it stands."""
+def test_the_statistic_does_not_depend_on_the_unit_of_the_weights():
+    """Compare with the formula in its original form."""
     rng = np.random.default_rng(0)
     e = rng.uniform(0.2, 0.9, size=40)
     found = chi_square(F, e, S, BINS, at_least=0.0)

@@ -50,5 +50,7 @@ def test_a_folder_that_may_not_be_written_is_told_before_the_work(tmp_path, monk
     with pytest.raises(NotADirectoryError, match=r"run cannot be written: .*file is a file, not a folder"):
         check_place(tmp_path / "file" / "run")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(PermissionError, match=r"new cannot be written: you may not write to the folder .*\(--out\)"):
+    with pytest.raises(
+        PermissionError, match=r"new cannot be written: you have no permission to write to the folder .*\(--out\)"
+    ):
         check_place(tmp_path / "new")

@@ -102,7 +102,7 @@ def test_windows_locks_are_taken_and_given_back(without_unix, monkeypatch, tmp_p
 def test_without_any_locks_one_sentence_says_so_and_the_work_goes_on(without_unix, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "msvcrt", None)
     with (
-        pytest.warns(RuntimeWarning, match=r"no locks on files, so nothing keeps a second process .* one at a time"),
+        pytest.warns(RuntimeWarning, match=r"no file locks, so a second process .* only one process at a time"),
         Store(tmp_path).locked(),
     ):
         Store(tmp_path).open_for("small", "abc", {})

@@ -18,9 +18,9 @@ from scarless.raw.tables import huge_cells
         ("SCARClassifier finds that all is labelled.", "The model finds that all is labelled."),
         ("Leave it out, --exclude dose (exclude=['dose']).", "Leave it out, --exclude dose."),
         ("Use scarless.diagnostics.bootstrap_intervals.", "Use a bootstrap (in Python)."),
-        ("Known: a. To doubt them, use within(lower, upper).", "Known: a."),
-        ("This is a local picture; profile_class_prior follows the likelihood farther out.",
-         "This is a local picture; a profile of the likelihood looks farther out."),
+        ("Known: a. If they may be wrong, use within(lower, upper).", "Known: a."),
+        ("This analysis is local; profile_class_prior covers a wider range.",
+         "This analysis is local; a profile of the likelihood covers a wider range."),
         ("Column 'sample_weight' is empty.", "Column 'sample_weight' is empty."),
         ("Column 'smoker (yes=1)' is empty.", "Column 'smoker (yes=1)' is empty."),
         ("with visits (n=12) and age adjusted", "with visits (n=12) and age adjusted"),
@@ -29,11 +29,11 @@ from scarless.raw.tables import huge_cells
          "The model did not converge in 2 iterations."),
         ("PublishedEMClassifier did not converge in max_iter=2 iterations.",
          "The model did not converge in 2 iterations."),
-        ("They differ. Use Labelling(shared=False), or visit_attributes for what differs.",
-         "They differ. Use --not-shared, or --visit-attributes for what differs."),
+        ("They differ. Use Labelling(shared=False), or describe the difference by visit_attributes.",
+         "They differ. Use --not-shared, or describe the difference by --visit-attributes."),
         ("sample_weight counts rows.", "Weights count rows."),
-        ("If it was so, use audit_labels='drop'; the class prior is then 0.4.",
-         "If it was so, use --audit-labels drop; the class prior is then 0.4."),
+        ("If it holds, use audit_labels='drop'; the class prior is then 0.4.",
+         "If it holds, use --audit-labels drop; the class prior is then 0.4."),
         ("age is a number.", "age is a number."),
     ],
 )  # fmt: skip
@@ -43,7 +43,7 @@ def test_names_of_python_become_words(sentence, words):
 
 def test_an_infinite_condition_number_is_said_in_words():
     told = _condition_words(np.inf)
-    assert told == "infinite, as the data say nothing of some combination of coefficients"
+    assert told == "infinite, because the data have no information on some combination of coefficients"
     assert not re.search(r"\binf\b", told)
     assert _condition_words(29.81) == "29.8"
 

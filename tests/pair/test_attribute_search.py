@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from scarless.pair import stack as attribute_search
 from scarless.pair.logistic import Training
-from scarless.pair.stack import find_columns, least_gain
+from scarless.pair.stack import find_columns, min_gain
 
 
 def labelled(driving=(), effect=2.0, n_rows=2_000, n_columns=6, seed=0):
@@ -50,8 +50,8 @@ def test_a_column_of_the_class_is_not_found_in_the_propensitys_place():
 
 
 def test_the_more_columns_are_tried_the_more_one_must_gain():
-    assert least_gain(1) == 1.0
-    assert least_gain(100) == pytest.approx(1.0 + np.log(10.0))
+    assert min_gain(1) == 1.0
+    assert min_gain(100) == pytest.approx(1.0 + np.log(10.0))
 
 
 def test_sparse_rows_are_searched_as_dense_ones_are():
@@ -62,7 +62,7 @@ def test_sparse_rows_are_searched_as_dense_ones_are():
     assert dense == thin
 
 
-def test_a_weight_of_two_is_a_row_twice_and_rows_that_nobody_held_out_do_not_count():
+def test_a_weight_of_two_counts_as_two_rows_and_rows_in_no_test_fold_do_not_count():
     X, s, logit = labelled((3,), n_rows=600)
     twice = np.arange(600) % 3 == 0
     rows = np.append(np.arange(600), np.flatnonzero(twice))
@@ -85,7 +85,7 @@ def test_units_and_constant_columns_do_not_matter():
 def test_of_many_rows_a_sample_is_searched_that_stands_for_all(monkeypatch):
     X, s, logit = labelled((3,), n_rows=6_000)
     every = search(X, s, logit)
-    monkeypatch.setattr(attribute_search, "_MOST_ROWS", 1_000)
+    monkeypatch.setattr(attribute_search, "_MAX_ROWS_PER_LABEL", 1_000)
     some = search(X, s, logit)
     assert every[0].column == some[0].column == 3
     assert 0.4 < some[0].gain / every[0].gain < 1.6

@@ -1,4 +1,4 @@
-"""Folds are alike in audited rows of each class, beside labelled ones; equal rows stay together."""
+"""Folds are alike in audited rows of each class, in addition to labelled ones; equal rows stay together."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ from scarless.pair.boosting import (
     XGBoostBooster,
     booster_kind,
     boosters_of,
-    most_rounds,
+    max_rounds,
     rounds_of_stages,
 )
 from scarless.pair.cross_fit import OneLabel, _logistic, _observed
@@ -66,7 +66,7 @@ def test_what_the_stages_add_sums_to_the_logits(pu, library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_stages_climb_the_observed_likelihood(pu, library):
+def test_stages_increase_the_observed_likelihood(pu, library):
     estimator = small(library)
     booster, v = booster_kind(estimator)(estimator, pu.X, pu.s.astype(float)), np.log(pu.e / (1 - pu.e))
     values = []
@@ -142,7 +142,7 @@ def test_many_values_become_as_many_steps_as_the_estimator_allows():
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_gaps_pass_and_tell(library):
+def test_missing_values_are_used(library):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     gap = rng.random(400) < 0.4
@@ -158,7 +158,7 @@ def test_gaps_where_the_logistic_propensity_reads_are_refused():
     X = np.random.default_rng(0).normal(size=(100, 2))
     X[3, 1] = np.nan
     model = SAREMClassifier(small("sklearn"), propensity_attributes=[1], cv=2)
-    with pytest.raises(ValueError, match="logistic model reads columns that hold NaN or infinity"):
+    with pytest.raises(ValueError, match="logistic model uses columns with NaN or infinite values"):
         model.fit(X, np.arange(100) % 2)
 
 
@@ -254,8 +254,8 @@ def test_which_estimators_are_boosted_directly():
     assert booster_kind(make_pipeline(StandardScaler(), plain)) is HistogramBooster
     assert booster_kind(HistGradientBoostingClassifier(class_weight="balanced")) is None
     assert booster_kind(RandomForestClassifier()) is None
-    assert most_rounds(plain) == 7
-    assert most_rounds(make_pipeline(StandardScaler(), plain)) == 7
+    assert max_rounds(plain) == 7
+    assert max_rounds(make_pipeline(StandardScaler(), plain)) == 7
 
 
 def test_which_estimators_of_other_libraries_are_boosted_directly():
@@ -286,7 +286,9 @@ def test_models_without_importances_say_what_to_do(pu):
     ]
     for model in fits:
         assert not hasattr(model, "feature_importances_")
-        with pytest.raises(AttributeError, match=r"those of a cross-fitted classifier that has them.*permutation_imp"):
+        with pytest.raises(
+            AttributeError, match=r"needs a cross-fitted estimator that has importances.*permutation_imp"
+        ):
             _ = model.feature_importances_
 
 
@@ -337,7 +339,7 @@ def test_a_booster_that_begins_again_grows_the_same_trees(pu, library):
         booster.advance(labels_gradient(pu), 5)
         booster.advance(labels_gradient(pu), 10)
         grown.append(booster.logits(pu.X))
-        booster.begin_again()
+        booster.restart()
         np.testing.assert_array_equal(booster.logits(pu.X), np.zeros(pu.s.size))
     np.testing.assert_allclose(*grown, atol=1e-6)
     assert np.ptp(grown[0]) > 0.5

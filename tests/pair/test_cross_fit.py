@@ -25,10 +25,10 @@ from threadpoolctl import threadpool_limits
 
 from scarless import ClassPriorWarning, PublishedEMClassifier, SAREMClassifier
 from scarless.engines import blas
-from scarless.engines.blas import threads_for_folds, trees_alone
+from scarless.engines.blas import threads_for_folds, trees_on_one_thread
 from scarless.numerics.linear import Design
 from scarless.pair.boosting import HistogramBooster
-from scarless.pair.cross_fit import CrossFit, held_out, judged
+from scarless.pair.cross_fit import CrossFit, held_out, out_of_fold_values
 from scarless.pair.crossed import warn_about_collapse
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
@@ -122,7 +122,7 @@ def test_folds_that_are_none_are_refused(pu):
     for given in (True, 2.5):
         with pytest.raises(ValueError, match="cv must be a number of folds, a splitter such as"):
             crossed(TREE, cv=given).fit(pu.X, pu.s)
-    with pytest.raises(ValueError, match="gives no folds"):
+    with pytest.raises(ValueError, match="has no folds"):
         crossed(TREE, cv=iter([])).fit(pu.X, pu.s)
     with pytest.raises(ValueError, match="cv must be"):
         crossed(TREE, cv=1).fit(pu.X, pu.s)
@@ -131,7 +131,7 @@ def test_folds_that_are_none_are_refused(pu):
 def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
     nothing = np.arange(0)
     folds = [(nothing, np.array([0, 1])), (nothing, np.array([1, 3]))]
-    found = judged([np.array([1.0, 2.0]), np.array([4.0, 5.0])], folds, 4)
+    found = out_of_fold_values([np.array([1.0, 2.0]), np.array([4.0, 5.0])], folds, 4)
     np.testing.assert_allclose(found, [1.0, 3.0, 3.0, 5.0])  # row 2: the mean of 1, 3 and 5
     np.testing.assert_array_equal(held_out(np.array([1.0, 2.0, 3.0, 4.0]), folds), [1.0, 2.0, 0.0, 4.0])
 
@@ -155,7 +155,7 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
 
 
 @quietly
-def test_folds_given_twice_change_no_judgement(pu):
+def test_repeated_folds_do_not_change_out_of_fold_logits(pu):
     folds = list(StratifiedKFold(3).split(pu.X, pu.s))
     once, twice = (crossed(TREE, cv=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
     np.testing.assert_allclose(twice.fitted_pair_.source.fit.u, once.fitted_pair_.source.fit.u, atol=1e-9)
@@ -163,7 +163,7 @@ def test_folds_given_twice_change_no_judgement(pu):
 
 
 @quietly
-def test_a_propensity_model_is_judged_by_rows_it_has_not_seen(pu):
+def test_a_propensity_model_is_cross_fitted(pu):
     rows = np.arange(pu.s.size)
     folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
     model = crossed(LOGISTIC, propensity_estimator=TREE, cv=folds).fit(pu.X, pu.s)
@@ -213,7 +213,7 @@ def test_missing_values_are_the_classifiers_business(pu):
 
 
 @quietly
-def test_few_labels_are_told_of_by_a_cross_fit_too(pu):
+def test_a_cross_fit_warns_about_few_labels(pu):
     s = pu.s.copy()
     s[np.flatnonzero(s)[12:]] = 0
     with pytest.warns(ClassPriorWarning, match="SAREMClassifier: there are only 12 labelled rows"):
@@ -222,7 +222,9 @@ def test_few_labels_are_told_of_by_a_cross_fit_too(pu):
 
 @pytest.mark.parametrize("models", [{"estimator": TREE}, {"propensity_estimator": TREE}])
 def test_no_folds_are_refused(pu, models):
-    with pytest.raises(ValueError, match=r"cv=None: .* are fitted in folds.*PublishedEMClassifier fits without them"):
+    with pytest.raises(
+        ValueError, match=r"cv must not be None .* are cross-fitted.*PublishedEMClassifier fits without folds"
+    ):
         SAREMClassifier(**models, propensity_attributes=[2], cv=None).fit(pu.X, pu.s)
 
 
@@ -280,7 +282,7 @@ def test_trees_of_few_rows_take_one_thread_of_openmp(pu, monkeypatch, n_jobs):
         model.fit(pu.X, pu.s)
         assert Watched.seen == {1}
         assert openmp_threads() == {2}
-        monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", 10)
+        monkeypatch.setattr("scarless.engines.blas.MAX_ROWS_FOR_ONE_THREAD", 10)
         crossed(Watched(random_state=0), max_iter=1).fit(pu.X, pu.s)
     assert Watched.seen == {1, 2}
 
@@ -300,7 +302,7 @@ def test_trees_of_few_rows_take_one_thread_of_openmp(pu, monkeypatch, n_jobs):
 def test_folds_are_boosted_side_by_side_with_one_thread_each_or_in_turn(n_rows, n_jobs, at_once, openmp):
     with threadpool_limits(2, user_api="openmp"):
         assert threads_for_folds(n_rows, 5, n_jobs) == at_once
-        with trees_alone(n_rows, at_once):
+        with trees_on_one_thread(n_rows, at_once):
             assert openmp_threads() == {openmp}
         assert openmp_threads() == {2}
     with threadpool_limits(1, user_api="openmp"):
@@ -315,7 +317,7 @@ def test_boosting_gives_its_threads_back_and_folds_side_by_side_give_the_same_an
     model = crossed(make(random_state=np.random.RandomState(0)))
     threads, judge = set(), HistogramBooster.last
     monkeypatch.setattr(HistogramBooster, "last", lambda *given: threads.add(get_ident()) or judge(*given))
-    monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", few)
+    monkeypatch.setattr("scarless.engines.blas.MAX_ROWS_FOR_ONE_THREAD", few)
     with threadpool_limits(2, user_api="openmp"):
         np.testing.assert_array_equal(model.fit(data.X, data.s).predict_proba(data.X), expected)
         assert openmp_threads() == {2}
@@ -328,7 +330,7 @@ def test_few_rows_are_predicted_on_one_thread_where_many_would_wait_for_each_oth
 ):
     data = simulated(n=400)
     model = crossed(HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, random_state=0)).fit(data.X, data.s)
-    monkeypatch.setattr("scarless.engines.blas.FEW_ROWS", few)
+    monkeypatch.setattr("scarless.engines.blas.MAX_ROWS_FOR_ONE_THREAD", few)
     threads, ask = [], HistogramBooster.logits
     monkeypatch.setattr(HistogramBooster, "logits", lambda *given: threads.append(openmp_threads()) or ask(*given))
     with threadpool_limits(2, user_api="openmp"):
@@ -358,8 +360,8 @@ def test_em_that_is_cut_off_says_so():
         crossed(DecisionTreeClassifier(max_depth=2), max_iter=1).fit(X, s)
 
 
-def test_memorising_is_told_of():
-    with pytest.warns(UserWarning, match="M: after step 2 the .*mean propensity rose by 0.30: .*began to memorise"):
+def test_a_fit_warns_about_memorised_labels():
+    with pytest.warns(UserWarning, match="M: after step 2 the .*mean propensity rose by 0.30, so .*began to memorise"):
         warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), "M")
     # Neither a fall without a rise, nor a rise without a fall, nor what lies before the best step.
     warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")
@@ -391,15 +393,15 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
         model.fit(X, s)
     crossed = model.fitted_pair_.source
     assert crossed.tilt[0] == pytest.approx(-0.6, abs=0.2)
-    assert 0 < crossed.beside.share < 1
-    assert model.fitted_pair_.grids == (model.recalibration_.grid, crossed.beside)
+    assert 0 < crossed.following_grid.share < 1
+    assert model.fitted_pair_.grids == (model.recalibration_.grid, crossed.following_grid)
     low, high = model.class_prior_interval()
     assert low < y.mean() < high
     plain = crossed.fit.logits(X)
     np.testing.assert_allclose(crossed.plain_logits(X), plain + X[:, 5] * crossed.tilt[0] + crossed.tilt[1])
     before = crossed.fit.u - X[:, 5] * crossed.tilt[0] - crossed.tilt[1]
     rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=before)
-    as_before = recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), audits=4.0)
+    as_before = recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), pseudo_weight=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
 
 

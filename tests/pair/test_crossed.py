@@ -1,4 +1,4 @@
-"""Cross-fits at the level of pairs: offsets, bounds, facts and learned propensities go through, and tables say so."""
+"""Cross-fits of pairs with offsets, bounds, constraints and learned propensities, and their tables."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.pair.constraints import Fact
+from scarless.pair.constraints import Constraint
 from scarless.pair.crossed import CrossOptions, cross_fit, one_label_problem, problem_on_table
 from scarless.pair.fit import FitOptions
 from scarless.pair.logistic import Training, engine_of
 from scarless.pair.optima import best_fit
-from scarless.pair.problem import PairProblem, what_is_seen
+from scarless.pair.problem import PairProblem, summarise_observations
 from scarless.pair.recalibrated import grid_interval
 
 NOTHING = Design.of(np.arange(0))
@@ -30,11 +30,11 @@ CASES = {
 
 
 def options(**more):
-    settings = {"C": 1.0, "propensity_C": 1e4, "audits": 4.0, "tol": 1e-13, "max_iter": 400, "n_jobs": None}
+    settings = {"C": 1.0, "propensity_C": 1e4, "pseudo_weight": 4.0, "tol": 1e-13, "max_iter": 400, "n_jobs": None}
     return CrossOptions(**{**settings, **more})
 
 
-def case(name, seed=0, facts=()):
+def case(name, seed=0, constraints=()):
     """Return rows with two looks, or as many kinds as there are, and the problem that says so."""
     rng = np.random.default_rng(seed)
     objective = LooksLikelihood(NOTHING, **CASES[name])
@@ -50,10 +50,14 @@ def case(name, seed=0, facts=()):
     rows = {"s": (S.sum(axis=1) > 0).astype(float), "w": np.ones(N), "labels": labels, "looks": looks}
     rows |= {"audit": np.where(rng.random(N) < 0.2, y, -1.0), "half": (X[:, 0] > 0).astype(float)}
     engine = engine_of(X, **rows)
-    made = tuple(Fact(engine, objective, *each) for each in facts)
+    made = tuple(Constraint(engine, objective, *each) for each in constraints)
     problem = PairProblem.of(engine, NOTHING, NOTHING, 1e4, 1e4)
-    seen = what_is_seen(engine, objective)
-    return Training(X, rows["s"], rows["w"]), problem._replace(objective=objective, facts=made, seen=seen), y
+    seen = summarise_observations(engine, objective)
+    return (
+        Training(X, rows["s"], rows["w"]),
+        problem._replace(objective=objective, constraints=made, observations=seen),
+        y,
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -61,8 +65,8 @@ def test_one_fold_of_all_rows_ends_where_newtons_method_does(name):
     training, problem, _ = case(name)
     every = np.arange(N)
     found = cross_fit(EXACT, training, problem, np.arange(2), [(every, every)], options(), print_nothing)
-    newton = best_fit(problem.seeing(Design.of(np.arange(2))), FitOptions(1e-12, 300))
-    sums = problem.seeing(Design.of(np.arange(2))).sums(newton.parameters)
+    newton = best_fit(problem.with_class_design(Design.of(np.arange(2))), FitOptions(1e-12, 300))
+    sums = problem.with_class_design(Design.of(np.arange(2))).sums(newton.parameters)
     assert found.recalibration.class_prior == pytest.approx(float(sums.positives) / N, abs=2e-4)
     np.testing.assert_allclose(found.recalibration.e, newton.e, atol=2e-2 if name == "rates" else 5e-3)
     assert found.recalibration.slope == pytest.approx(1.0, abs=0.01)
@@ -88,18 +92,25 @@ def test_the_table_says_what_the_fit_says_of_its_own_rows(name):
     np.testing.assert_allclose(u, found.recalibration(found.plain_logits(training.X)), atol=1e-12)
 
 
-def test_facts_about_a_look_and_a_group_are_kept_to_in_the_estimate_and_narrow_the_interval():
+def test_constraints_on_a_look_and_a_group_hold_and_narrow_the_interval():
     sure = [(None, "half", 0.8, 0.0, "half"), (0, None, 0.6, 0.0, "look")]
-    training, problem, _ = case("shared", facts=sure)
+    training, problem, _ = case("shared", constraints=sure)
     folds = [(np.flatnonzero(np.arange(N) % 2 != i), np.flatnonzero(np.arange(N) % 2 == i)) for i in range(2)]
     found = cross_fit(EXACT, training, problem, np.arange(3), folds, options(max_iter=10), print_nothing)
     on_table, parameters = problem_on_table(found, training, problem)
-    for fact, value in zip(on_table.facts, (0.8, 0.6), strict=True):
-        assert fact.share(parameters).value == pytest.approx(value, abs=1e-6)
+    for constraint, value in zip(on_table.constraints, (0.8, 0.6), strict=True):
+        assert constraint.share(parameters).value == pytest.approx(value, abs=1e-6)
     soft = [(None, None, 0.45, 0.01**2, "all")]
     wide, narrow = (
-        cross_fit(EXACT, *case("shared", facts=facts)[:2], np.arange(3), folds, options(max_iter=10), print_nothing)
-        for facts in ((), soft)
+        cross_fit(
+            EXACT,
+            *case("shared", constraints=constraints)[:2],
+            np.arange(3),
+            folds,
+            options(max_iter=10),
+            print_nothing,
+        )
+        for constraints in ((), soft)
     )
     ends = [grid_interval(each.grids, "class_prior", 0.95) for each in (wide, narrow)]
     assert ends[1].high - ends[1].low < 0.8 * (ends[0].high - ends[0].low)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from scarless.pair.cross_fit import Observed, OneLabel
+from scarless.pair.cross_fit import OneLabel, SeveralLooks
 
 
 @pytest.fixture
@@ -16,25 +16,25 @@ def rows():
     audit = rng.choice([-1.0, 0.0, 1.0], size=n)
     u, v = rng.normal(size=n), rng.normal(size=(n, 4))
     s = (labels.sum(axis=1) > 0).astype(float)
-    return Observed(s, labels, looks, audit), u, v
+    return SeveralLooks(s, labels, looks, audit), u, v
 
 
 def test_one_look_without_audits_is_one_label():
     rng = np.random.default_rng(1)
     u, v, s, w = rng.normal(size=50), rng.normal(size=50), rng.integers(0, 2, 50).astype(float), rng.random(50)
-    one, same = OneLabel(s), Observed(s, s[:, None], np.ones((50, 1)), np.full(50, -1.0))
+    one, same = OneLabel(s), SeveralLooks(s, s[:, None], np.ones((50, 1)), np.full(50, -1.0))
     np.testing.assert_allclose(same.value(u, v[:, None]), one.value(u, v), atol=1e-13)
     np.testing.assert_allclose(same.posterior(u, v[:, None]), one.posterior(u, v), atol=1e-13)
-    np.testing.assert_allclose(same.climb(u, v[:, None], w), one.climb(u, v, w), atol=1e-13)
-    np.testing.assert_allclose(same.found(v[:, None]), one.found(v), atol=1e-13)
-    np.testing.assert_allclose(same.first(w), one.first(w))
+    np.testing.assert_allclose(same.gradient(u, v[:, None], w), one.gradient(u, v, w), atol=1e-13)
+    np.testing.assert_allclose(same.label_probability(v[:, None]), one.label_probability(v), atol=1e-13)
+    np.testing.assert_allclose(same.first_targets(w), one.first_targets(w))
 
 
-def test_the_climb_is_the_derivative_of_the_log_likelihood(rows):
+def test_the_gradient_is_the_derivative_of_the_log_likelihood(rows):
     observed, u, v = rows
     w, step = np.linspace(0.5, 2.0, u.size), 1e-6
     slope = (observed.value(u + step, v) - observed.value(u - step, v)) / (2 * step)
-    gradient, curvature = observed.climb(u, v, w)
+    gradient, curvature = observed.gradient(u, v, w)
     np.testing.assert_allclose(gradient, w * slope, atol=1e-7)
     np.testing.assert_allclose(curvature, w * expit(u) * expit(-u))
 
@@ -49,12 +49,12 @@ def test_posteriors_are_those_of_bayes_and_an_audit_is_the_class(rows):
     np.testing.assert_allclose(observed.posterior(u, v), q, atol=1e-12)
     value = np.select([observed.audit == 1, observed.audit == 0], [positive, negative], positive + negative)
     np.testing.assert_allclose(observed.value(u, v), np.log(value), atol=1e-12)
-    np.testing.assert_allclose(observed.found(v), 1 - np.prod((1 - e) ** m, axis=1), atol=1e-12)
+    np.testing.assert_allclose(observed.label_probability(v), 1 - np.prod((1 - e) ** m, axis=1), atol=1e-12)
 
 
 def test_a_first_classifier_takes_audits_for_classes_and_both_classes_weigh_alike(rows):
     observed, _, _ = rows
-    targets, weight = observed.first(np.ones(60))
+    targets, weight = observed.first_targets(np.ones(60))
     audited = observed.audit >= 0
     np.testing.assert_array_equal(targets[audited], observed.audit[audited])
     np.testing.assert_array_equal(targets[~audited], observed.s[~audited])

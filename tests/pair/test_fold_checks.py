@@ -1,4 +1,4 @@
-"""Folds: what may be given for them, and what is told of anything else."""
+"""Checks of `cv`: which values are accepted, and the errors for others."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def folds(cv, rows):
 
 
 @pytest.mark.parametrize("cv", [True, np.True_, 0.5, np.nan, "a", b"x", {"a": 1}, Ellipsis, object(), StratifiedKFold])
-def test_what_is_no_folds_is_told_of(cv, rows):
+def test_invalid_cv_raises(cv, rows):
     message = r"cv must be a number of folds, a splitter such as StratifiedKFold\(5\), or a list of pairs .*; got "
     with pytest.raises(ValueError, match=message):
         folds(cv, rows)
@@ -30,33 +30,31 @@ def test_what_is_no_folds_is_told_of(cv, rows):
 
 
 @pytest.mark.parametrize("cv", [[5], [(0, 1, 2)], [("a",)], ["ab"], [([0, 1],)], [None]])
-def test_an_entry_that_is_no_pair_is_told_of(cv, rows):
-    with pytest.raises(ValueError, match=r"cv must hold pairs \(rows to fit, rows to score\); its entry 0 is "):
+def test_an_entry_that_is_not_a_pair_raises(cv, rows):
+    with pytest.raises(ValueError, match=r"cv must contain pairs \(training rows, test rows\); its entry 0 is "):
         folds(cv, rows)
 
 
 @pytest.mark.parametrize("part", [[0.5], ["a"], [[0]], [True, False], 0, None])
 def test_rows_are_numbers_or_a_mask(part, rows):
-    with pytest.raises(
-        ValueError, match="cv must name rows by their numbers, or by a mask of 12 truth values; its ent"
-    ):
+    with pytest.raises(ValueError, match="cv must select rows by index, or by a boolean mask of length 12; its ent"):
         folds([([0, 1, 2, 3], part)], rows)
 
 
-def test_rows_of_unequal_length_are_told_of(rows):
+def test_rows_of_unequal_length_raise(rows):
     with pytest.raises(ValueError, match="entry 0 of cv must hold one value per row"):
         folds([([[0], [1, 2]], [3])], rows)
 
 
 @pytest.mark.parametrize("row", [12, 99, -13])
-def test_rows_that_are_not_there_are_told_of(row, rows):
-    with pytest.raises(ValueError, match=f"cv names row {row}, but there are 12 rows from 0 on"):
+def test_row_indices_out_of_range_raise(row, rows):
+    with pytest.raises(ValueError, match=f"cv has the row index {row}, but there are 12 rows"):
         folds([([0, 1, row], [2])], rows)
 
 
 @pytest.mark.parametrize("cv", [[([], [])], [([0, 1], [])], [([], [0, 1])]])
-def test_empty_folds_are_told_of(cv, rows):
-    with pytest.raises(ValueError, match="A fold of cv leaves rows of one label only to fit, or none to score"):
+def test_empty_folds_raise(cv, rows):
+    with pytest.raises(ValueError, match="A fold of cv has no test rows, or its training rows are all labelled"):
         folds(cv, rows)
 
 

@@ -1,4 +1,4 @@
-"""Folds: equal rows together, like shares of labels, whatever the order of rows and however copies are told."""
+"""Folds are stratified, keep equal rows together, and do not depend on the order of rows or on weights for copies."""
 
 import numpy as np
 import pandas as pd
@@ -160,14 +160,16 @@ def test_copies_of_one_labelled_row_are_one_row():
 def test_folds_that_leave_nothing_are_refused():
     s = np.array([1.0, 1, 0, 0])
     for train, test in (([0, 1], [2, 3]), ([0, 2], [])):
-        with pytest.raises(ValueError, match="rows of one label only to fit, or none to score: use stratified folds"):
+        with pytest.raises(
+            ValueError, match=r"training rows are all labelled or all unlabelled\. Use stratified folds"
+        ):
             refuse_one_sided([(np.array(train, dtype=int), np.array(test, dtype=int))], s)
     refuse_one_sided([(np.array([0, 2]), np.array([1, 3]))], s)
 
 
 def test_an_empty_list_and_a_single_fold_are_refused():
     training = Training(np.arange(4.0)[:, None], np.array([1.0, 1, 0, 0]), np.ones(4))
-    with pytest.raises(ValueError, match=r"cv gives no folds\. A generator is used up after one fit"):
+    with pytest.raises(ValueError, match=r"cv has no folds\. A generator is exhausted after one fit"):
         counted_folds([], training, "cv")
     with pytest.raises(ValueError, match="cv must be a whole number of at least 2"):
         check_folds(1, training, training, 0, name="cv")

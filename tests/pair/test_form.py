@@ -1,4 +1,4 @@
-"""Score tests of the form of two logistic models: an oracle, their level, and what they find."""
+"""Score tests of the form of two logistic models: an oracle, their size, and their power."""
 
 import numpy as np
 import pytest
@@ -69,30 +69,30 @@ def test_well_specified_models_pass(seed):
 @pytest.mark.parametrize("seed", quick_first(0, 1))
 @pytest.mark.parametrize("make", quick_first(SAREMClassifier, SAREMClassifierCV))
 @pytest.mark.parametrize(("class_logit", "direction"), [(quadratic, (0, 0)), (product, (0, 1))])
-def test_a_class_that_is_not_linear_is_told_of_and_never_identified(make, seed, class_logit, direction):
+def test_a_nonlinear_class_is_reported_and_never_identified(make, seed, class_logit, direction):
     X, _, s = task(seed, class_logit)
     model = make(propensity_attributes=[4])
     _, messages = fit_and_listen(model, X, s)
-    assert any("labels contradict" in each or "leads higher" in each for each in messages)
+    assert any("labels contradict" in each or "leads to a higher optimum" in each for each in messages)
     assert model.form_test_.direction.columns == direction
     report = identifiability_report(model)
     assert report.verdict in ("identified by a form that the labels contradict", "not identified")
     if report.verdict.startswith("identified"):
-        assert "which the labels contradict" in report.sentences()[0]
+        assert "The labels contradict this" in report.sentences()[0]
 
 
 @pytest.mark.parametrize("seed", quick_first(0, 1, 2))
 @pytest.mark.parametrize("make", [SAREMClassifier, SAREMClassifierCV])
-def test_a_wrong_attribute_is_told_of_by_name(make, seed):
+def test_a_wrong_attribute_is_reported_by_name(make, seed):
     X, _, s = task(seed, linear)
     model = make(propensity_attributes=[3])
-    assert any("'x4', which is not named, drives the labelling" in each for each in fit_and_listen(model, X, s)[1])
+    assert any("'x4', which is not among them, drives the labelling" in each for each in fit_and_listen(model, X, s)[1])
     assert model.form_test_.driver == 4
     assert "x4" in str(model.summary())
     assert identifiability_report(model).verdict != "identified"
 
 
-def test_a_wrong_attribute_is_told_of_nearly_always():
+def test_a_wrong_attribute_is_reported_nearly_always():
     warned = 0
     for seed in range(12):
         X, _, s = task(seed, linear)
@@ -107,9 +107,9 @@ def test_a_wrong_attribute_is_told_of_nearly_always():
         lambda: SAREMClassifier(HistGradientBoostingClassifier(max_iter=50), propensity_attributes=[3], random_state=0),
     ],
 )
-def test_stack_and_cross_fit_are_told_of_a_wrong_attribute(make):
+def test_stack_and_cross_fit_report_a_wrong_attribute(make):
     X, _, s = task(1, linear)
-    with pytest.warns(ClassPriorWarning, match="'x4', which is not named, drives the labelling"):
+    with pytest.warns(ClassPriorWarning, match="'x4', which is not among them, drives the labelling"):
         model = make().fit(X, s)
     assert "'x4'" in str(model.summary())
 
@@ -133,7 +133,7 @@ def test_a_local_optimum_is_looked_for_where_the_form_is_rejected():
     y = rng.random(n) < expit(u)
     s = (y & (rng.random(n) < expit(v))).astype(int)
     model = SAREMClassifier(propensity_attributes=named)
-    with pytest.warns(UserWarning, match="leads higher"):
+    with pytest.warns(UserWarning, match="leads to a higher optimum"):
         model.fit(X, s)
     assert identifiability_report(model).verdict == "not identified"
     again = SAREMClassifier(propensity_attributes=named, n_starts=5).fit(X, s)
@@ -141,9 +141,9 @@ def test_a_local_optimum_is_looked_for_where_the_form_is_rejected():
     assert abs(again.class_prior_ - y.mean()) < 0.03
 
 
-def test_scar_is_told_that_labelling_depends_on_a_column():
+def test_scar_reports_that_labelling_depends_on_a_column():
     X, _, s = task(0, linear)
-    with pytest.warns(ClassPriorWarning, match="'x4', which is not named, drives the labelling"):
+    with pytest.warns(ClassPriorWarning, match="'x4', which is not among them, drives the labelling"):
         SCARClassifier().fit(X, s)
 
 

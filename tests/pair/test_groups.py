@@ -36,7 +36,7 @@ def width(interval):
 
 
 @pytest.mark.parametrize("n_looks", [1, 2])
-def test_copies_of_rows_in_groups_tell_no_more_than_the_rows(n_looks):
+def test_copies_of_rows_in_a_group_add_no_information(n_looks):
     X, s, _ = make_groups(600, 1)
     if n_looks == 2:
         second = np.random.default_rng(1).random(600) < 0.7
@@ -130,35 +130,37 @@ def test_folds_never_split_a_group():
     for train, test in [*folds, *check_folds(GroupKFold(3), training, training, 0, name="cv", groups=group)]:
         assert not set(group[train]) & set(group[test])
     split = list(KFold(3, shuffle=True, random_state=0).split(X))
-    with pytest.raises(ValueError, match="cv has rows of one group among those to fit and those to score"):
+    with pytest.raises(ValueError, match="cv has a fold with rows of one group in both training and test rows"):
         check_folds(split, training, training, 0, name="cv", groups=group)
     rows = SAREMClassifierCV()._check_rows(X, s, None)
     fold = fold_rows(4, rows, 0, name="cv", groups=group).engine.collect(lambda X, rows: rows["fold"])
     assert all(np.unique(fold[group == each]).size == 1 for each in range(60))
-    with pytest.raises(ValueError, match="cv has rows of one group"):
+    with pytest.raises(ValueError, match="cv has a fold with rows of one group"):
         SAREMClassifierCV(cv=split).fit(X, s, groups=group)
 
 
 def test_what_groups_must_be():
     X, s, group = make_groups(40, 2)
-    with pytest.raises(ValueError, match=r"groups must hold one value for each of 80 rows; got .* shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"groups must have one value for each of 80 rows; got .* shape \(3,\)"):
         check_groups([1, 2, 3], X)
     gaps = pd.Series(group.astype(object))
     gaps[4] = None
     with pytest.raises(ValueError, match=r"groups has 1 missing values, the first in row 5 \(counted from 1\)"):
         check_groups(gaps, X)
-    with pytest.raises(ValueError, match="groups puts all rows into one group"):
+    with pytest.raises(ValueError, match="groups must have at least 2 different values; got one"):
         check_groups(np.zeros(80), X)
-    with pytest.warns(UserWarning, match="There are 8 groups only: below about 30"):
+    with pytest.warns(UserWarning, match="There are only 8 groups. With fewer than about 30"):
         check_groups(group // 5, X)
-    with pytest.raises(ValueError, match="groups go with two logistic models or a stack"):
+    with pytest.raises(ValueError, match="groups are for two logistic models or a stack"):
         SAREMClassifier(LogisticRegression()).fit(X, s, groups=group)
 
 
 @pytest.mark.parametrize("make", [list, tuple, pd.Series, lambda values: np.array(values, dtype=object)])
 def test_a_number_is_not_the_same_group_as_its_text(make):
     mixed = make([1, "1", *range(2, 60)])
-    with pytest.raises(ValueError, match=r"groups must be of one kind; found a number in row 1 \(1\) and str in row 2"):
+    with pytest.raises(
+        ValueError, match=r"groups must have values of one type; found a number in row 1 \(1\) and str in row 2"
+    ):
         check_groups(mixed, np.eye(60))
     numbers = make([1, 1.0, *range(2, 60)])
     assert check_groups(numbers, np.eye(60)).tolist() == [0, 0, *range(1, 59)]
@@ -196,7 +198,7 @@ def _survey(n=1200):
 
 
 @pytest.mark.parametrize("make", [SAREMClassifier, SAREMClassifierCV, SARStackingClassifier])
-def test_survey_weights_are_told_of_and_groups_of_rows_count_rows(make):
+def test_a_fit_warns_about_survey_weights_and_groups_of_rows_count_rows(make):
     X, s, w = _survey()
     seed = {} if make is SAREMClassifier else {"cv": 3, "random_state": 0}
     seed |= {"Cs": [1.0]} if make is SAREMClassifierCV else {}
@@ -237,7 +239,7 @@ def test_robust_errors_are_those_of_the_sandwich_formula():
     )
 
 
-def test_counts_of_rows_are_not_told_of():
+def test_a_fit_does_not_warn_about_counts_of_rows():
     X, s, _ = _survey(400)
     SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=np.full(400, 2.0))  # a warning would be an error
 

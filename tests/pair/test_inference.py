@@ -110,7 +110,7 @@ def test_posteriors_have_errors_by_the_gradient_of_their_logit(data, model):
         model.predict_posterior_interval(X, None)
 
 
-def test_a_recalibrated_fit_adds_what_it_does_not_know_of_its_level(data):
+def test_a_recalibrated_fit_adds_the_uncertainty_of_the_class_prior(data):
     X, s = data
     model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=3, random_state=0).fit(X, s)
     u = logit(model.predict_proba(X)[:, 1])
@@ -123,8 +123,8 @@ def test_a_recalibrated_fit_adds_what_it_does_not_know_of_its_level(data):
             for shift, slope in zip(levels.shift, levels.slope, strict=True)
         ]
     )
-    mean = levels.doubtful_weight @ by_hand
-    spread = np.sqrt(levels.doubtful_weight @ (by_hand - mean) ** 2)
+    mean = levels.interval_weight @ by_hand
+    spread = np.sqrt(levels.interval_weight @ (by_hand - mean) ** 2)
     alone = model.fitted_pair_.inference.row_intervals(check_rows(model, X), 0.95, of="class")
     half, half_alone = (np.diff(logit(ends), axis=1)[:, 0] / 2 for ends in (model.predict_proba_interval(X), alone))
     np.testing.assert_allclose(half**2, half_alone**2 + (1.959964 * spread) ** 2, rtol=1e-4)
@@ -252,7 +252,7 @@ def test_columns_that_determine_each_other_leave_coefficients_unknown_and_predic
 
 
 def test_a_penalty_that_decides_alone_leaves_its_own_uncertainty(data):
-    """A constant column tells nothing; the prior that the ridge stands for has variance C, and so has its estimate."""
+    """A constant column has no information, so the variance of its coefficient is that of the ridge prior, C."""
     X, s = data
     table = np.column_stack([X, np.zeros(len(s))])
     model = SAREMClassifier(propensity_attributes=[2], C=0.25).fit(table, s)
@@ -367,17 +367,19 @@ def test_long_names_are_cut(data):
 def test_other_fits_point_to_the_bootstrap(data, fit):
     fit.fit(*data)
     for method in (fit.summary, fit.standard_errors, fit.class_prior_interval, fit.label_frequency_interval):
-        with pytest.raises(ValueError, match=r"no standard errors: they come .* use scarless\.diagnostics\.bootstrap"):
+        with pytest.raises(ValueError, match=r"no standard errors: they need .* use scarless\.diagnostics\.bootstrap"):
             method()
     with pytest.raises(ValueError, match="no standard errors"):
         fit.predict_proba_interval(data[0])
 
 
 def test_too_wide_a_pair_says_so(data, monkeypatch):
-    monkeypatch.setattr(_inference, "WIDEST_MATRIX", 5)
-    monkeypatch.setattr(solving, "WIDEST_MATRIX", 5)
+    monkeypatch.setattr(_inference, "MAX_MATRIX_PARAMETERS", 5)
+    monkeypatch.setattr(solving, "MAX_MATRIX_PARAMETERS", 5)
     model = SAREMClassifier(propensity_attributes=[2]).fit(*data)
-    with pytest.raises(ValueError, match=r"two models have 6 parameters; above 5 .*bootstrap_intervals"):
+    with pytest.raises(
+        ValueError, match=r"no standard errors: the two models have 6 parameters, and above 5 .*bootstrap_intervals"
+    ):
         model.summary()
     assert model.class_prior_ > 0
 
@@ -388,7 +390,7 @@ def test_a_model_must_be_fitted_first():
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, "high"])
-def test_levels_are_shares(data, model, level):
+def test_confidence_levels_are_shares(data, model, level):
     for method in (model.summary, model.class_prior_interval, model.label_frequency_interval):
         with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
             method(level=level)

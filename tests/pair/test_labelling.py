@@ -78,7 +78,7 @@ def test_nothing_said_is_the_fit_to_the_labels(pu):
     assert hasattr(same, "optima_")
 
 
-def test_none_says_nothing_and_models_without_one_were_told_nothing():
+def test_none_stands_for_the_defaults():
     for model in (SAREMClassifier(), NaiveClassifier(), PublishedEMClassifier()):
         assert labelling_of(model).get_params() == DEFAULTS
     said = Labelling(shared=False)

@@ -63,17 +63,17 @@ def test_estimators_that_read_negative_weights_are_accepted(estimator):
 @pytest.mark.parametrize(
     ("estimator", "trouble"),
     [
-        (LogisticRegression(solver="liblinear"), "as if it dropped or misread"),
-        (AdaBoostClassifier(), "it refuses them"),
-        (CalibratedClassifierCV(GaussianNB(), cv=2), "it refuses them"),
+        (LogisticRegression(solver="liblinear"), "as if rows of negative weight were dropped or misread"),
+        (AdaBoostClassifier(), "it raises an error"),
+        (CalibratedClassifierCV(GaussianNB(), cv=2), "it raises an error"),
     ],
     ids=str,
 )
 def test_estimators_that_misread_negative_weights_are_refused_with_a_way_out(pu, estimator, trouble):
     assert trouble in negative_weight_trouble(estimator)
-    with pytest.raises(ValueError, match=rf"does not honour them: .*{trouble}.*Use estimator=None .*'lbfgs'"):
+    with pytest.raises(ValueError, match=rf"does not support them: .*{trouble}.*Use estimator=None .*'lbfgs'"):
         fit_risk(estimator, pu)
-    with pytest.raises(ValueError, match="does not honour them"):
+    with pytest.raises(ValueError, match="does not support them"):
         fit_risk(make_pipeline(StandardScaler(), estimator), pu)
 
 
@@ -98,7 +98,7 @@ def test_liblinear_is_welcome_where_no_weight_is_negative(pu):
 
 
 def test_refit_asks_the_same_question(pu):
-    with pytest.raises(ValueError, match="LogisticRegression does not honour them"):
+    with pytest.raises(ValueError, match="LogisticRegression does not support them"):
         PublishedEMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
 
 
@@ -238,7 +238,7 @@ def test_negative_variances_are_reported_and_not_predicted_from():
     s = np.append([1, 1], np.zeros(200, dtype=int))
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match=r"not numbers: its corrected counts .*'likelihood'"),
+        pytest.raises(ValueError, match=r"not finite, because negative weights made its counts .*'likelihood'"),
     ):
         PropensityWeightedClassifier(GaussianNB()).fit(X, s, propensity=0.05)
 
@@ -287,12 +287,12 @@ def test_likelihood_works_for_every_estimator_with_weights(pu, estimator):
 
 
 @pytest.mark.parametrize("kind", [SAREMClassifier, PublishedEMClassifier])
-def test_a_logistic_model_beside_one_that_takes_gaps_says_what_is_missing(pu, kind):
+def test_a_logistic_model_refuses_missing_values_that_the_other_model_accepts(pu, kind):
     # NaN used to reach Newton's method, which never ended.
     X = pu.X.copy()
     X[3, 2] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
-    message = "The logistic model reads columns that hold NaN or infinity"
+    message = "The logistic model uses columns with NaN or infinite values"
     for model in (
         kind(boosting, propensity_attributes=[2]),
         kind(None, boosting, propensity_attributes=[0]),
@@ -369,7 +369,7 @@ def test_only_classifiers_of_lightgbm(pu, lightgbm):
 
 
 def test_clipped_probabilities_are_probabilities(pu):
-    with pytest.warns(UserWarning, match="memorise labels"):
+    with pytest.warns(UserWarning, match="memorises labels"):
         model = fit_risk(DecisionTreeClassifier(random_state=0), pu)
     p = model.predict_proba(pu.X)
     assert p.min() >= 0

@@ -12,7 +12,7 @@ from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import pair_inference
 from scarless.pair.logistic import predict
-from scarless.pair.optima import choose, climb_all
+from scarless.pair.optima import choose, fit_from_starts
 from scarless.pair.problem import PairProblem
 from scarless.pair.starts import make_starts
 
@@ -61,7 +61,7 @@ def problems(pu):
     rows = {"s": pu.s.astype(float), "w": np.arange(pu.s.size) % 3 + 0.5}
     f, e = Design.of(np.array([0, 1, 3])), Design.of(np.array([2, 3]))
     engines = Elsewhere(pu.X, **rows), InMemoryEngine(pu.X, rows)
-    return [PairProblem.of(engine, f, e, 2.0, 0.5).with_audits(4.0) for engine in engines]
+    return [PairProblem.of(engine, f, e, 2.0, 0.5).with_pseudo_observations(4.0) for engine in engines]
 
 
 def test_the_paper_start_and_the_optimum_are_the_same(problems):
@@ -86,19 +86,21 @@ def test_several_starts_lead_to_the_same_optima_and_choice(problems):
     for problem in problems:
         asked = ["paper", "exclusion", 0.5, 0.75, "random", "random"]
         starts = make_starts(problem, asked, np.random.default_rng(0))
-        climbs = climb_all(problem, starts, tol=1e-11, max_iter=300)
-        found.append((climbs, choose(problem, climbs)))
+        fits = fit_from_starts(problem, starts, tol=1e-11, max_iter=300)
+        found.append((fits, choose(problem, fits)))
     (there, chosen), (here, expected) = found
     assert len(there) == len(here)
     assert (chosen.index, chosen.reason) == (expected.index, expected.reason)
     np.testing.assert_allclose(chosen.standard_error, expected.standard_error, rtol=1e-5, atol=1e-8)
 
 
-def test_swappable_models_are_told_apart(pu):
+def test_swappable_models_are_distinguished(pu):
     rows, all_of_them = {"s": pu.s.astype(float), "w": np.ones(pu.s.size)}, Design.of(np.arange(4))
     objectives = []
     for engine in (Elsewhere(pu.X, **rows), InMemoryEngine(pu.X, rows)):
         problem = PairProblem.of(engine, all_of_them, all_of_them)
         starts = make_starts(problem, [0.5, 0.75], np.random.default_rng(0))
-        objectives.append([climb.optimum.objective for climb in climb_all(problem, starts, tol=1e-11, max_iter=300)])
+        objectives.append(
+            [found.optimum.objective for found in fit_from_starts(problem, starts, tol=1e-11, max_iter=300)]
+        )
     np.testing.assert_allclose(*objectives, rtol=1e-9)

@@ -8,12 +8,12 @@ from sklearn.naive_bayes import GaussianNB
 
 from scarless import NaiveClassifier, SAREMClassifier
 from scarless.numerics.linear import Design
-from scarless.numerics.newton import downhill_of_saddle
+from scarless.numerics.newton import negative_curvature_direction
 from scarless.numerics.objectives import Curvature
 from scarless.pair import starts
 from scarless.pair.fit import paper_start
 from scarless.pair.logistic import engine_of, in_memory
-from scarless.pair.optima import climb_all
+from scarless.pair.optima import fit_from_starts
 from scarless.pair.problem import PairProblem
 from scarless.pair.starts import (
     Start,
@@ -23,7 +23,7 @@ from scarless.pair.starts import (
     exclusion_start,
     make_starts,
     random_start,
-    scouted_starts,
+    trial_starts,
 )
 
 MIRROR = "can be swapped without changing the"
@@ -78,23 +78,23 @@ def test_a_number_of_starts_begins_with_the_paper_and_adds_the_others_in_turn(pu
     names = [start.name for start in make_starts(problem, 11, np.random.default_rng(0))]
     share = pu.s.mean()
     priors = [f"class prior {share + (1 - share) * step:.2g}" for step in (0.5, 0.25, 0.75)]
-    scouts = [name for name in names if name.startswith("scout")]
-    assert 1 <= len(scouts) <= 3
+    trials = [name for name in names if name.startswith("trial fit")]
+    assert 1 <= len(trials) <= 3
     assert names == [
         "paper",
         "exclusion",
         "all labelled",
         "all positive",
-        *scouts,
+        *trials,
         *priors,
-        *names[4 + len(scouts) + 3 :],
+        *names[4 + len(trials) + 3 :],
     ]
     assert names[-1].startswith("random")
     apart = make_starts(problem_of(pu, [0, 1], [2, 3]), 2, np.random.default_rng(0))
     assert apart[1].name == "all labelled"  # nothing to exclude
 
 
-def test_the_extreme_starts_are_the_naive_model_beside_a_high_constant(pu):
+def test_the_extreme_starts_are_the_naive_model_and_a_high_constant(pu):
     problem, share = problem_of(pu, [0, 1, 2], [2, 3]), pu.s.mean()
     labelled, positive = all_labelled_start(problem).parameters, all_positive_start(problem).parameters
     naive = NaiveClassifier().fit(pu.X[:, :3], pu.s)
@@ -105,22 +105,22 @@ def test_the_extreme_starts_are_the_naive_model_beside_a_high_constant(pu):
     assert expit(pu.X[:, 2:] @ positive[4:6] + positive[6]).mean() == pytest.approx(share, abs=1e-3)
 
 
-def test_scouts_are_optima_best_first_and_the_same_every_time(pu):
+def test_trial_fits_are_optima_best_first_and_the_same_every_time(pu):
     problem = problem_of(pu, [0, 1, 2], [2, 3])
-    climbs = [climb_all(problem, [start], tol=1e-10, max_iter=200)[0] for start in scouted_starts(problem)]
-    heights = [climb.optimum.objective for climb in climbs]
-    for start, climb in zip(scouted_starts(problem), climbs, strict=True):
-        np.testing.assert_allclose(start.parameters, climb.fit.solution.parameters, atol=0.05)
+    fits = [fit_from_starts(problem, [start], tol=1e-10, max_iter=200)[0] for start in trial_starts(problem)]
+    heights = [found.optimum.objective for found in fits]
+    for start, found in zip(trial_starts(problem), fits, strict=True):
+        np.testing.assert_allclose(start.parameters, found.fit.solution.parameters, atol=0.05)
     assert heights == sorted(heights)
 
 
-def test_scouts_look_at_a_part_of_the_rows_and_at_no_wide_models(simulated):
+def test_trial_fits_use_a_part_of_the_rows_and_skip_wide_models(simulated):
     pu = simulated(n=2500)
     thin = problem_of(pu, [0, 1], [2]).thinned(1000)
     np.testing.assert_array_equal(in_memory(thin.engine, "s"), pu.s[::2])
     np.testing.assert_array_equal(thin.engine.collect(lambda X, rows: X[:, 0]), pu.X[::2, 0])
     wide = pu._replace(X=np.hstack([pu.X] * 100))
-    assert scouted_starts(problem_of(wide, range(400), [2])) == []
+    assert trial_starts(problem_of(wide, range(400), [2])) == []
 
 
 def test_a_part_of_the_rows_weighs_as_much_as_all(simulated):
@@ -133,7 +133,7 @@ def test_a_part_of_the_rows_weighs_as_much_as_all(simulated):
     np.testing.assert_array_equal(*(in_memory(part.engine, "s") for part in parts[::2]))  # there are five of them
 
 
-def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, monkeypatch):
+def test_large_tables_start_at_the_optimum_of_a_part(simulated, monkeypatch):
     pu = simulated(n=6000)
     problem = problem_of(pu, [0, 1, 2], [2, 3])
     whole = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
@@ -145,11 +145,11 @@ def test_of_many_rows_the_climb_begins_where_a_part_of_them_leads_to(simulated, 
     assert ahead.optima_[0].starts == ("paper",)
     assert ahead.optima_[0].objective == pytest.approx(whole.optima_[0].objective, abs=2e-6)  # tol is 1e-10 a row
     np.testing.assert_allclose(ahead.coef_, whole.coef_, atol=1e-3)
-    far, values = starts.the_papers_start(problem).parameters, problem.penalised().evaluate
+    far, values = starts.make_paper_start(problem).parameters, problem.penalised().evaluate
     left = [float(values(at, Curvature.NONE).value) - whole.optima_[0].objective for at in (far, paper_start(problem))]
     assert 0.0 < left[0] < 0.1 * left[1]
     monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed
-    alone = starts.the_papers_start(problem).parameters
+    alone = starts.make_paper_start(problem).parameters
     np.testing.assert_array_equal(alone, paper_start(problem))
     assert np.abs(far - alone).max() > 0.1
 
@@ -161,16 +161,14 @@ def test_one_start_is_the_papers_and_says_so(pu):
     assert optimum.class_prior == pytest.approx(model.class_prior_, rel=1e-9)
     assert optimum.label_frequency == pytest.approx(model.label_frequency_, rel=1e-9)
     assert optimum.mean_propensity == pytest.approx(model.predict_propensity(pu.X).mean(), rel=1e-9)
-    assert "One start (paper)" in str(model.selection_)
+    assert "Only one start (paper) was used" in str(model.selection_)
 
 
 def test_starts_that_lead_to_one_optimum_are_one_optimum(pu):
     model = SAREMClassifier(propensity_attributes=[2], n_starts=5, random_state=0).fit(pu.X, pu.s)
     (optimum,) = model.optima_
     assert len(optimum.starts) == 5
-    assert model.selection_.reason == (
-        "All 5 starts led to the same optimum; that there is no other is not shown by that."
-    )
+    assert model.selection_.reason == ("All 5 starts led to the same optimum. Other optima may still exist.")
 
 
 @pytest.mark.parametrize("case", [TIED, APART])
@@ -188,7 +186,7 @@ def test_each_optimum_is_an_optimum_of_the_penalised_likelihood_and_the_best_com
     assert chosen.class_prior == pytest.approx(f.mean(), rel=1e-9)
 
 
-def test_optima_that_labels_cannot_tell_apart_are_decided_by_the_lower_label_frequency(fit):
+def test_of_tied_optima_the_lower_label_frequency_is_chosen(fit):
     model, X, s = fit(TIED)
     best, chosen = model.optima_[0], model.optima_[model.selection_.index]
     assert model.selection_.index == 1
@@ -196,7 +194,7 @@ def test_optima_that_labels_cannot_tell_apart_are_decided_by_the_lower_label_fre
     behind, error = model.selection_.behind[1], model.selection_.standard_error[1]
     assert behind == pytest.approx(chosen.objective - best.objective)
     assert 0 < behind <= error
-    assert "cannot tell them apart" in model.selection_.reason
+    assert "so the labels cannot distinguish them" in model.selection_.reason
     # The error is Vuong's, from the rows' differences between both optima.
     other = SAREMClassifier(propensity_attributes=[5, 6], C=TIED[1]).fit(X, s)
     difference = _rows(other, X, s) - _rows(model, X, s)
@@ -212,13 +210,15 @@ def test_an_optimum_that_is_clearly_better_is_taken(fit):
     model, *_ = fit(APART)
     assert model.selection_.index == 0
     assert model.selection_.behind[1] > model.selection_.standard_error[1]
-    assert "ahead of the rest by more than the difference's standard error" in model.selection_.reason
+    assert "exceeds that of the others by more than the standard error of the difference" in model.selection_.reason
 
 
 def test_the_best_of_tied_optima_may_have_the_lowest_label_frequency_itself(fit):
     model, *_ = fit((3, 1.0))
     assert model.selection_.index == 0
-    assert "also has the lowest label frequency" in model.selection_.reason
+    assert (
+        "The chosen one has the highest penalised likelihood and the lowest label frequency" in model.selection_.reason
+    )
 
 
 def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
@@ -266,9 +266,9 @@ def test_a_mirrored_optimum_is_turned_round(pu):
     with pytest.warns(UserWarning, match=MIRROR):
         plain = SAREMClassifier(**options).fit(pu.X, pu.s)
     turned = Start("turned", plain.fitted_pair_.inference.swapped)
-    (climb,) = climb_all(problem_of(pu, [0, 2], [0, 2]), [turned], tol=1e-13, max_iter=100)
-    assert climb.optimum.starts == ("turned",)
-    np.testing.assert_allclose(climb.fit.solution.parameters, plain.fitted_pair_.inference.parameters, atol=1e-4)
+    (found,) = fit_from_starts(problem_of(pu, [0, 2], [0, 2]), [turned], tol=1e-13, max_iter=100)
+    assert found.optimum.starts == ("turned",)
+    np.testing.assert_allclose(found.fit.solution.parameters, plain.fitted_pair_.inference.parameters, atol=1e-4)
 
 
 def small_problem(seed, *, same=False):
@@ -297,7 +297,7 @@ def best_of_any(X, s, options, rng, n_starts=20):
     starts = [
         Start(str(i), rng.normal(size=problem.n_parameters) * np.exp(rng.uniform(-2, 1.5))) for i in range(n_starts)
     ]
-    return climb_all(problem, starts, tol=1e-10, max_iter=500)[0].optimum.objective
+    return fit_from_starts(problem, starts, tol=1e-10, max_iter=500)[0].optimum.objective
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -335,19 +335,21 @@ def test_the_optimum_taken_is_the_best_of_the_papers_way_round_or_tied_with_it_a
         swapped = np.array([optimum.swapped for optimum in model.optima_])
         assert not swapped[chosen]
         assert behind[~swapped].min() == 0
-        assert ("swapped there is an optimum" in model.selection_.reason) == bool(swapped[0])
+        assert ("An optimum with the two models swapped" in model.selection_.reason) == bool(swapped[0])
         told += swapped[0]
     assert 0 < told < 12
 
 
-@pytest.mark.parametrize(("propensity_C", "unchanged"), [(1.0, "the fit, and"), (10.0, "the likelihood of any label")])
+@pytest.mark.parametrize(
+    ("propensity_C", "unchanged"), [(1.0, "the fit\\."), (10.0, "the likelihood\\. The penalties differ")]
+)
 def test_the_warning_of_swappable_models_says_what_stays_the_same(pu, propensity_C, unchanged):
     model = SAREMClassifier(propensity_attributes=slice(None), propensity_C=propensity_C)
     with pytest.warns(UserWarning, match=f"can be swapped without changing {unchanged}"):
         model.fit(pu.X, pu.s)
 
 
-def test_a_climb_from_the_best_pair_of_equal_models_leaves_that_saddle(pu):
+def test_a_fit_that_starts_at_the_best_pair_of_equal_models_leaves_that_saddle(pu):
     problem, s = problem_of(pu, [0, 2], [0, 2]), pu.s
     X = np.column_stack([pu.X[:, [0, 2]], np.ones(s.size)])
 
@@ -358,18 +360,18 @@ def test_a_climb_from_the_best_pair_of_equal_models_leaves_that_saddle(pu):
     equal = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9, "maxiter": 500}).x
     saddle = Start("saddle", np.tile(equal, 2))
     # Newton alone stays: one more step is predicted to gain nothing.
-    (climb,) = climb_all(problem, [saddle], tol=1e-8, max_iter=200)
-    assert climb.fit.solution.history[0].gain < 1e-8 * s.size
-    assert climb.fit.solution.history[0].value == pytest.approx(objective(equal), rel=1e-9)
-    best = climb_all(problem, make_starts(problem, 5, np.random.default_rng(0)), tol=1e-10, max_iter=200)
-    assert climb.optimum.objective < objective(equal) - 0.1
-    assert climb.optimum.objective == pytest.approx(best[0].optimum.objective, rel=1e-6)
+    (found,) = fit_from_starts(problem, [saddle], tol=1e-8, max_iter=200)
+    assert found.fit.solution.history[0].gain < 1e-8 * s.size
+    assert found.fit.solution.history[0].value == pytest.approx(objective(equal), rel=1e-9)
+    best = fit_from_starts(problem, make_starts(problem, 5, np.random.default_rng(0)), tol=1e-10, max_iter=200)
+    assert found.optimum.objective < objective(equal) - 0.1
+    assert found.optimum.objective == pytest.approx(best[0].optimum.objective, rel=1e-6)
 
 
-def test_a_saddle_is_told_from_an_optimum():
-    assert downhill_of_saddle(np.diag([1.0, 4.0]), noise=1e-12) is None
+def test_a_saddle_is_distinguished_from_an_optimum():
+    assert negative_curvature_direction(np.diag([1.0, 4.0]), noise=1e-12) is None
     np.testing.assert_allclose(
-        np.abs(downhill_of_saddle(np.array([[1.0, 3.0], [3.0, 4.0]]), noise=1e-12)), [0.5**0.5, 0.5**1.5]
+        np.abs(negative_curvature_direction(np.array([[1.0, 3.0], [3.0, 4.0]]), noise=1e-12)), [0.5**0.5, 0.5**1.5]
     )
 
 
@@ -390,11 +392,14 @@ def test_every_start_leads_to_an_optimum(pu, start):
     [
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1"),
         ({"n_starts": "paper"}, "n_starts must be a whole number of at least 1"),
-        ({"n_starts": []}, "n_starts is an empty list: name at least one start, or give their number"),
+        ({"n_starts": []}, "n_starts is an empty list. Name at least one start, or give the number of starts"),
         ({"n_starts": ["middle"]}, "each of n_starts must be one of 'paper', 'exclusion', 'random'; got 'middle'"),
         ({"n_starts": [0.5, 1.5]}, "each of n_starts .a class prior, or a name. must lie strictly between 0 and 1"),
-        ({"estimator": GaussianNB(), "n_starts": 2}, "n_starts=2 is for two logistic models: a cross-fit begins with"),
-        ({"estimator": GaussianNB(), "n_starts": ["paper"]}, r"n_starts=\['paper'\] is for two logistic models"),
+        (
+            {"estimator": GaussianNB(), "n_starts": 2},
+            "n_starts=2 is only for two logistic models. A cross-fit always starts with",
+        ),
+        ({"estimator": GaussianNB(), "n_starts": ["paper"]}, r"n_starts=\['paper'\] is only for two logistic models"),
         ({"random_state": "seed"}, "random_state must be None, a whole number"),
     ],
 )

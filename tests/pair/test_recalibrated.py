@@ -1,4 +1,4 @@
-"""The recalibrated fit: scale and level found again, an optimum at every level, and nothing that units or copies change."""
+"""The recalibrated fit: slope and shift are recovered, and every grid point is an optimum."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import (
     ClassPriorGrid,
     Recalibration,
-    _Fits,
+    _GridFits,
     grid_interval,
     mixed_interval,
     recalibrate,
@@ -73,7 +73,7 @@ def found(data):
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(0.5, 0.0), (2.0, 0.0), (0.5, 0.7), (1.0, -1.0)])
-def test_scale_and_level_are_found_again(slope, shift):
+def test_slope_and_shift_are_recovered(slope, shift):
     X, u, s = simulate(n=40000, seed=1)
     found = recalibrated(X, slope * u + shift, s)
     assert found.converged
@@ -127,7 +127,7 @@ class Objective:
         return np.array([np.log(found.slope), *(found.e[:-1] * unit), found.e[-1] + mean @ found.e[:-1]])
 
 
-def test_all_but_the_level_is_at_its_best(data, found):
+def test_all_parameters_except_the_shift_are_optimal(data, found):
     X, u, s = data
     w = np.ones(s.size)
     own = Objective(X, 0.5 * u + 0.4, s, w)
@@ -143,15 +143,15 @@ def test_all_but_the_level_is_at_its_best(data, found):
 
 @pytest.mark.parametrize("audits", [0.0, 4.0, 30.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_level_is_an_optimum_with_its_log_density(data, audits, weighted):
+def test_every_grid_point_is_an_optimum_with_its_log_density(data, audits, weighted):
     """Against a minimiser of scipy's: penalised log-likelihood, and a Beta density of the label frequency."""
     X, u, s = data
     rng = np.random.default_rng(0)
     w, v = (rng.random(s.size) + 0.5 if weighted else np.ones(s.size)), 0.3 * rng.normal(size=s.size)
-    grid = recalibrated(X, 0.5 * u, s, w, v=v, audits=audits).grid
+    grid = recalibrated(X, 0.5 * u, s, w, v=v, pseudo_weight=audits).grid
     own = Objective(X, 0.5 * u, s, w, v)
     # Not where the walks begin, which was found with the audits' pull, and so is a little off the profile.
-    top, _ = _Fits.of(problem_of(X, E_COLUMNS, u=0.5 * u, s=s, w=w, v=v), audits, None, given=True).at_top()
+    top, _ = _GridFits.of(problem_of(X, E_COLUMNS, u=0.5 * u, s=s, w=w, v=v), audits, None, given=True).fit_optimum()
     first = top.theta[1]
     likely = np.flatnonzero((grid.log_density > grid.log_density.max() - 5) & (grid.shift != first))
     assert likely.size > 4
@@ -166,7 +166,7 @@ def test_every_level_is_an_optimum_with_its_log_density(data, audits, weighted):
         assert grid.slope[i] == pytest.approx(np.exp(best.x[0]), abs=1e-4)
 
 
-def test_the_rough_answer_is_the_most_likely_level(data, found):
+def test_the_rough_recalibration_is_the_optimum(data, found):
     X, u, s = data
     rough = recalibrated(X, 0.5 * u + 0.4, s, rough=True)
     assert rough.grid.class_prior.size == 1
@@ -176,7 +176,7 @@ def test_the_rough_answer_is_the_most_likely_level(data, found):
     start = np.append(own.standardised(rough, X, w), rough.shift)
 
     def audited(theta):
-        """Four imaginary positives at the mean of the propensity attributes; a tenth of a row for the class's level."""
+        """Four pseudo-observations at the mean of the propensity attributes; a tenth of one for the shift."""
         level, logit = own.m + theta[-1], theta[-2]
         pulls = sum(k * (np.logaddexp(0, z) - 0.5 * z) for k, z in ((4.0, logit), (0.1, level)))
         return own(theta[:-1], theta[-1]) + pulls
@@ -190,14 +190,14 @@ def test_the_rough_answer_is_the_most_likely_level(data, found):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_levels_ascend_and_their_weights_are_shares(seed):
+def test_grid_points_ascend_and_their_weights_are_shares(seed):
     X, u, s = simulate(n=250, seed=seed)
     grid = recalibrated(X, 0.5 * u, s).grid
     assert grid.class_prior.size > 5
     assert (np.diff(grid.class_prior) > 0).all()
     counts = grid.weight > 1e-6
     assert (np.diff(grid.label_frequency[counts]) < 0).all()
-    for weight in (grid.weight, grid.doubtful_weight):
+    for weight in (grid.weight, grid.interval_weight):
         assert weight.sum() == pytest.approx(1, rel=1e-12)
         assert (weight >= 0).all()
     assert grid.class_prior[0] < grid.mean < grid.class_prior[-1]
@@ -213,7 +213,7 @@ def lognormal_levels(n=200, deviation=0.2):
     )
 
 
-def test_weights_are_density_times_the_way_however_the_levels_are_spaced():
+def test_weights_are_density_times_spacing_for_any_spacing():
     grid = lognormal_levels()
     assert grid.mean == pytest.approx(0.3 * np.exp(0.5 * 0.2**2), rel=1e-3)
     variance = grid.mean**2 * (np.exp(0.2**2) - 1)
@@ -287,7 +287,7 @@ def test_repeated_rows_are_weights_and_rows_of_weight_0_do_not_count(data, rough
 
 
 @pytest.mark.parametrize("outlier", [None, 1e4])
-def test_rows_of_nearly_the_same_logit_are_merged_and_tell_the_same(monkeypatch, outlier):
+def test_rows_with_nearly_the_same_logit_are_merged_and_give_the_same_fit(monkeypatch, outlier):
     X, u, s = simulate(n=4000)
     w = np.random.default_rng(1).random(4000)
     if outlier is not None:
@@ -296,7 +296,7 @@ def test_rows_of_nearly_the_same_logit_are_merged_and_tell_the_same(monkeypatch,
     seen, merged = [], recalibrated_module._merged
     monkeypatch.setattr(recalibrated_module, "_merged", lambda problem: seen.append(merged(problem)) or seen[-1])
     together = recalibrated(X, u, s, w, **options)
-    monkeypatch.setattr(recalibrated_module, "_MANY_ROWS", 10_000)
+    monkeypatch.setattr(recalibrated_module, "_MIN_ROWS_TO_MERGE", 10_000)
     alone = recalibrated(X, u, s, w, **options)
     assert len(seen) == 1
     assert seen[0].engine.n_rows < 2000
@@ -307,11 +307,11 @@ def test_rows_of_nearly_the_same_logit_are_merged_and_tell_the_same(monkeypatch,
     np.testing.assert_allclose(*ends, atol=1e-3)
 
 
-def test_rows_are_not_merged_where_something_is_known_of_each_or_nothing_tells_them_apart(data, monkeypatch):
+def test_rows_are_not_merged_if_a_propensity_is_given_or_all_logits_are_equal(data, monkeypatch):
     X, u, s = data
     flat = problem_of(X, np.arange(0), u=np.ones(s.size), s=s, w=np.ones(s.size))
     assert recalibrated_module._merged(flat) is flat
-    monkeypatch.setattr(recalibrated_module, "_MANY_ROWS", 10)
+    monkeypatch.setattr(recalibrated_module, "_MIN_ROWS_TO_MERGE", 10)
     monkeypatch.setattr(recalibrated_module, "_merged", lambda problem: pytest.fail("merged"))
     recalibrated(X, u, s, v=X[:, 1], columns=np.arange(0), merge=True)
 
@@ -328,8 +328,8 @@ def test_what_is_known_of_the_propensity_is_an_offset(data):
     v = 0.4 * X[:, 1] - 0.1
     constant = recalibrated(X, u, s, v=v, columns=np.arange(0))
     assert constant.e.size == 1
-    shifted = recalibrated(X, u, s, v=v + 2.0, columns=np.arange(0), audits=0.0)
-    plain = recalibrated(X, u, s, v=v, columns=np.arange(0), audits=0.0)
+    shifted = recalibrated(X, u, s, v=v + 2.0, columns=np.arange(0), pseudo_weight=0.0)
+    plain = recalibrated(X, u, s, v=v, columns=np.arange(0), pseudo_weight=0.0)
     assert shifted.e[0] + 2.0 == pytest.approx(plain.e[0], abs=5e-3)
     assert shifted.class_prior == pytest.approx(plain.class_prior, abs=2e-3)
 
@@ -345,9 +345,9 @@ def test_a_recalibrated_linear_model_is_linear(data, found):
     np.testing.assert_allclose(X @ moved[:-1] + moved[-1], found(logits), rtol=1e-11, atol=1e-11)
 
 
-def test_logits_at_every_level_are_those_moved_and_stretched_there(found):
+def test_logits_on_the_grid_are_shifted_and_scaled(found):
     u = np.linspace(-3, 3, 7)
-    columns = found.at_levels(u)
+    columns = found.logits_on_grid(u)
     assert columns.shape == (7, found.grid.shift.size)
     for shift, slope, column in zip(found.grid.shift, found.grid.slope, columns.T, strict=True):
         np.testing.assert_allclose(column, found.centre + shift + slope * (u - found.centre), rtol=1e-12)
@@ -403,12 +403,12 @@ def test_few_labels_and_few_without_have_finite_answers(data, n_labelled):
 
 
 @pytest.mark.parametrize("shift", [-1.5, -0.2, 0.0, 0.7])
-def test_a_held_level_stays_where_it_is_also_when_the_propensity_is_held_too(shift):
+def test_a_fixed_shift_stays_fixed_if_the_propensity_is_held_too(shift):
     X, u, s = simulate()
     columns = np.arange(3)
     for hold in (None, np.array([0.1, 0.8, -0.4, 0.2])):
-        fits = _Fits.of(problem_of(X, columns, u=u, s=s, w=np.ones(s.size)), 0.0, hold)
-        point = fits.at(shift, np.zeros(6))
+        fits = _GridFits.of(problem_of(X, columns, u=u, s=s, w=np.ones(s.size)), 0.0, hold)
+        point = fits.fit_at_shift(shift, np.zeros(6))
         assert point.theta[1] == shift
         assert point.converged
 
@@ -416,8 +416,8 @@ def test_a_held_level_stays_where_it_is_also_when_the_propensity_is_held_too(shi
 def test_a_held_propensity_stays_nearer_to_what_it_was_fitted_as():
     X, u, s = simulate(300)
     columns, hold = np.arange(3), np.array([0.5, -0.5, 0.3, -1.0])  # far from the truth
-    held = recalibrated(X, u, s, columns=columns, hold=hold, audits=0.0)
-    free = recalibrated(X, u, s, columns=columns, audits=0.0)
+    held = recalibrated(X, u, s, columns=columns, hold=hold, pseudo_weight=0.0)
+    free = recalibrated(X, u, s, columns=columns, pseudo_weight=0.0)
     moved, gone = (np.linalg.norm((each.e - hold)[:3] * X.std(axis=0)) for each in (held, free))
     assert 0.1 < moved < gone
     assert held.grid.class_prior.min() < held.class_prior < held.grid.class_prior.max()
@@ -431,34 +431,34 @@ def few_labels(seed=101):
     return X, y, (y & (rng.random(2_500) < expit(X[:, 3] - 4.5))).astype(int)
 
 
-def test_imaginary_audits_rule_nothing_out_and_are_told_of():
+def test_pseudo_observations_do_not_shorten_intervals_and_a_remark_mentions_them():
     X, y, s = few_labels()
     model = SAREMClassifierCV(propensity_attributes=[3], Cs=[1.0], random_state=0).fit(X, s)
     low, high = model.class_prior_interval()
     assert low < y.mean() < high
-    assert "The labels hardly tell the class prior" in str(model.summary())
+    assert "The labels say little about the class prior" in str(model.summary())
     plenty = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], random_state=0).fit(*simulate(2_000)[::2])
-    assert "hardly tell" not in str(plenty.summary())
+    assert "say little about the class prior" not in str(plenty.summary())
 
 
-def test_intervals_hold_levels_that_are_not_believed():
-    """Where the propensity sees all that the classifier sees, the walk goes on where the two have changed places."""
+def test_intervals_include_swapped_grid_points():
+    """If the propensity uses all columns of the classifier, the grid continues where the models are swapped."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_000, 4))
     u = 1.2 * X[:, 0] - 0.5
     y = rng.random(1_000) < expit(u)
     s = (y & (rng.random(1_000) < expit(1.5 * X[:, 3]))).astype(float)
-    found = recalibrated(X, u, s, columns=np.arange(4), hold=np.array([0.0, 0.0, 0.0, 1.5, 0.0]), audits=0.0)
+    found = recalibrated(X, u, s, columns=np.arange(4), hold=np.array([0.0, 0.0, 0.0, 1.5, 0.0]), pseudo_weight=0.0)
     grid = found.grid
     assert grid.swapped.any()
     assert not grid.swapped.all()
     assert grid.weight[grid.swapped].sum() == 0.0
-    assert grid.doubtful_weight[grid.swapped].sum() > 0.0
+    assert grid.interval_weight[grid.swapped].sum() > 0.0
     low, high = grid_interval([grid], "class_prior", 0.95)
     assert low < y.mean() < high
 
 
-def test_row_errors_are_finite_where_a_level_has_all_positives_labelled_or_none():
+def test_row_errors_are_finite_if_all_or_no_positives_are_labelled_at_a_grid_point():
     frequency = np.array([0.0, 0.2, 0.5, 1.0])
     n = frequency.size
     grid = ClassPriorGrid(
@@ -466,19 +466,19 @@ def test_row_errors_are_finite_where_a_level_has_all_positives_labelled_or_none(
     )
     found = Recalibration(0.0, 0.0, 1.0, np.zeros(1), 0.2, 1.0, -1.0, grid, True)
     for of in ("class", "propensity", "posterior"):
-        errors = found.level_errors(np.array([-2.0, 3.0]), np.array([0.0, 1.0]), of)
+        errors = found.grid_errors(np.array([-2.0, 3.0]), np.array([0.0, 1.0]), of)
         assert np.isfinite(errors).all(), of
-    np.testing.assert_allclose(found.propensity_at_levels(np.zeros(1))[0, 1:3], np.log([0.25, 1.0]) - 30.0)
+    np.testing.assert_allclose(found.propensity_logits_on_grid(np.zeros(1))[0, 1:3], np.log([0.25, 1.0]) - 30.0)
 
 
-def test_the_answer_is_near_the_mean_of_its_levels():
-    """With 60 propensity attributes the fit at the mean level jumped to another optimum (.907 for a mean of .852)."""
+def test_the_estimate_is_near_the_mean_of_the_grid():
+    """With 60 propensity attributes the fit at the mean jumped to another optimum (.907 for a mean of .852)."""
     rng = np.random.default_rng(101)
     n, k = int(rng.choice([150, 300, 600])), int(rng.choice([1, 5, 10, 30, 60]))
     Z, u = rng.normal(size=(n, k)), rng.normal(size=n) * rng.choice([1, 3])
     u = u + Z @ rng.normal(size=k) * rng.choice([0, 0.5, 1]) / np.sqrt(k)
     y = rng.random(n) < expit(u)
     e = expit(2 * (Z @ rng.normal(size=k)) / np.sqrt(k) - 0.5)
-    found = recalibrated(Z, u, (y & (rng.random(n) < e)).astype(float), columns=np.arange(k), audits=8.0)
+    found = recalibrated(Z, u, (y & (rng.random(n) < e)).astype(float), columns=np.arange(k), pseudo_weight=8.0)
     assert (n, k) == (150, 60)
     assert found.class_prior == pytest.approx(found.grid.mean, abs=0.01)

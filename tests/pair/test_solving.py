@@ -1,4 +1,4 @@
-"""Penalised problems: pulls are imaginary rows, and a problem in other units of its columns has the same optimum."""
+"""Penalised problems: pulls equal pseudo-observations, and rescaled columns have the same optimum."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_everything_that_a_problem_says_includes_its_pulls():
     whole = pulled.evaluate(beta, Curvature.EXPECTED).curvature
     np.testing.assert_allclose(pulled.products(beta, Curvature.EXPECTED)(direction), whole @ direction, rtol=1e-10)
     assert pulled.penalty(beta) == pytest.approx(float(value) + 0.5 * ridge @ beta**2, rel=1e-13)
-    np.testing.assert_allclose(pulled.bend(beta), np.diag(ridge) + matrix, rtol=1e-13)
+    np.testing.assert_allclose(pulled.penalty_curvature(beta), np.diag(ridge) + matrix, rtol=1e-13)
 
 
 def with_imaginary_rows(X, rows, point, weight, **fields):
@@ -91,7 +91,7 @@ def with_imaginary_rows(X, rows, point, weight, **fields):
 
 @pytest.mark.parametrize("weight", [0.5, 4.0, 100.0])
 @pytest.mark.parametrize("kind", ["labels", "known class"])
-def test_audits_are_imaginary_positives_half_of_them_labelled(kind, weight):
+def test_pseudo_observations_are_positives_half_of_them_labelled(kind, weight):
     """Of a propensity alone these can be put into the table: rows of a known class, a logit of infinity."""
     X, s, w, v = table()
     design, both = Design.of(np.arange(3)), np.array([1.0, 0.0])
@@ -139,7 +139,7 @@ def test_wide_models_are_pulled_alike(monkeypatch):
     )
     options = {**OPTIONS, "total_weight": float(w.sum())}
     narrow = pulled.solve(np.zeros(4), **options)
-    monkeypatch.setattr(solving, "WIDEST_MATRIX", 2)
+    monkeypatch.setattr(solving, "MAX_MATRIX_PARAMETERS", 2)
     wide = pulled.solve(np.zeros(4), **options)
     np.testing.assert_allclose(wide.parameters, narrow.parameters, atol=1e-6)
 

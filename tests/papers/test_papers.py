@@ -32,7 +32,7 @@ def test_an_experiment_without_a_paper_runs_and_its_page_says_nothing_of_any(tmp
     for text in (
         "Trees in a row", "An experiment, ours, run with scarless", "24 finished of 24",
         "Simulated and Bundled Breast Cancer", "k = 1 and 3 binary attributes, propensity from 0.1 to 0.9",
-        "k = 3, who sees labels only", "Ranked are the methods that see labels only.", "SCAR-TIcE",
+        "k = 3, methods that use labels only", "The ranking compares the methods that use labels only.", "SCAR-TIcE",
     ):  # fmt: skip
         assert text in page, text
     for word in ("paper", "publ", "bekker", "correct", "deviation", "q1.", 'verdict"', "friedman p"):

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import scarless
 from scarless import SAREMClassifier, TableClassifier
 from scarless.raw.origins import trace_origins
-from scarless.raw.preparation import HASHED_PARTS, LongTail, WordParts, described, table_preparation
+from scarless.raw.preparation import N_HASHED_PARTS, LongTail, WordParts, described, table_preparation
 from scarless.scale import FilePreparation, ParquetRows
 
 RNG = np.random.default_rng(0)
@@ -97,8 +97,8 @@ def test_text_becomes_the_columns_of_skrubs_encoder_at_a_sixteenth_of_its_width(
     expected = skrub.StringEncoder(n_components=10, vectorizer="hashing", random_state=0).fit_transform(text)
     bases = [np.linalg.qr(np.asarray(each, dtype=np.float64))[0] for each in (made, expected)]
     assert np.linalg.svd(bases[0].T @ bases[1], compute_uv=False).min() > 0.99
-    assert step.tsvd_.components_.shape == (10, HASHED_PARTS)
-    assert HASHED_PARTS == 2**16
+    assert step.tsvd_.components_.shape == (10, N_HASHED_PARTS)
+    assert N_HASHED_PARTS == 2**16
     np.testing.assert_array_equal(step.transform(text.to_frame()), made)
     assert list(step.get_feature_names_out())[:2] == ["remarks_0", "remarks_1"]
 
@@ -252,7 +252,7 @@ def test_names_that_would_clash_are_left_to_skrub(names):
 def test_other_columns_than_those_of_the_fit_are_named():
     table = wide_table()
     step = table_preparation().fit(table)
-    with pytest.raises(ValueError, match="Columns of the table differ from those of the fit: age, x0"):
+    with pytest.raises(ValueError, match=r"columns of the fit, in their order. Different: age, x0"):
         step.transform(table.rename(columns={"x0": "age"}))
 
 
@@ -281,7 +281,9 @@ def mixed_table(n=400):
 
 
 def shape_of(columns):
-    return [(each.name, each.kind, each.levels, [(out.name, out.piece) for out in each.outputs]) for each in columns]
+    return [
+        (each.name, each.kind, each.categories, [(out.name, out.piece) for out in each.outputs]) for each in columns
+    ]
 
 
 def test_both_preparations_describe_a_table_alike(tmp_path):

@@ -138,7 +138,9 @@ def test_frames_of_polars_give_the_same(data, model):
     table, s = data
     other = clone(model).fit(pl.from_pandas(table), s)
     np.testing.assert_allclose(other.predict_proba(pl.from_pandas(table)), model.predict_proba(table), atol=1e-6)
-    with pytest.warns(UserWarning, match="Column 'age' of the fit is not in this table: taken for missing"):
+    with pytest.warns(
+        UserWarning, match="Column 'age' of the fit is not in this table. All values are treated as missing"
+    ):
         other.predict_proba(pl.from_pandas(table.drop(columns="age")))
 
 
@@ -161,7 +163,7 @@ def test_a_column_that_is_not_there_is_missing_throughout_and_said(data, model):
         found = model.predict_proba(table.drop(columns=["visits", "age"]))
     empty = table.assign(age=np.nan, visits=np.nan)
     np.testing.assert_array_equal(found, model.predict_proba(empty))
-    with pytest.raises(ValueError, match=r"None of the 5 columns of the fit is there. It had age, age_group"):
+    with pytest.raises(ValueError, match=r"X has none of the 5 columns of the fit. The fit had age, age_group"):
         model.predict_proba(pd.DataFrame({"other": [1.0]}))
 
 
@@ -179,7 +181,7 @@ def test_a_wrapped_pipeline_gives_all_that_its_end_can(data):
     np.testing.assert_array_equal(model.predict_posterior(table, s), pipeline[-1].predict_posterior(prepared, s))
     assert model.class_prior_ == pipeline[-1].class_prior_
     assert [each.label for each in model.origins_][:3] == ["age", "visits", "insurance = basic"]
-    with pytest.raises(TypeError, match="takes a scikit-learn Pipeline, got SAREMClassifier"):
+    with pytest.raises(TypeError, match="must be a scikit-learn Pipeline; got SAREMClassifier"):
         TableClassifier.from_pipeline(pipeline[-1])
     with pytest.raises(NotFittedError):
         TableClassifier.from_pipeline(clone(pipeline))
@@ -217,9 +219,11 @@ def test_arrays_are_tables_without_names(data):
     model = TableClassifier(SAREMClassifier(propensity_attributes=[0])).fit(numbers, s)
     assert [each.label for each in model.origins_] == ["x0", "x1", "x1 = missing"]
     assert model.predict_proba(numbers).shape == (len(s), 2)
-    with pytest.raises(TypeError, match="needs a data frame or a dense array, got a sparse matrix"):
+    with pytest.raises(
+        TypeError, match="must be a data frame or a dense array for the default preparation; got a sparse matrix"
+    ):
         TableClassifier().fit(sparse.csr_array(np.nan_to_num(numbers)), s)
-    with pytest.raises(ValueError, match=r"X must be a table with rows and columns, got an array of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"X must be a table with rows and columns; got an array of shape \(3,\)"):
         TableClassifier().fit([1, 2, 3], [0, 1, 0])
 
 
@@ -227,16 +231,16 @@ def test_refusals(data, model):
     table, s = data
     with pytest.raises(TypeError, match=r"estimator must be a classifier of this package, such as SAREMClassifierCV"):
         TableClassifier(PCA()).fit(table, s)
-    with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier has one of its own"):
+    with pytest.raises(ValueError, match="propensity was passed, but SAREMClassifier has learned it"):
         model.predict_posterior(table, s, propensity=np.full(len(s), 0.5))
-    with pytest.raises(ValueError, match="Every column must have a name; column 1 has none"):
+    with pytest.raises(ValueError, match="Every column must have a name; the column at position 1 has none"):
         TableClassifier().fit(table.set_axis([table.columns[0], None, *table.columns[2:]], axis=1), s)
     with pytest.raises(ValueError, match="more than one is called 'age'"):
         TableClassifier().fit(pd.concat([table, table[["age"]]], axis=1), s)
-    with pytest.raises(ValueError, match=r"nothing is left of 'same' after the preparation: the column is constant"):
+    with pytest.raises(ValueError, match=r"the preparation dropped 'same', because a constant"):
         TableClassifier(SAREMClassifier(propensity_attributes=["same"])).fit(table.assign(same=1.0), s)
     numbers = table[["visits"]].assign(other=1.0 * s)
-    with pytest.raises(ValueError, match="which columns this preparation makes of them cannot be followed"):
+    with pytest.raises(ValueError, match="the columns that this preparation derives from them cannot be traced"):
         TableClassifier(SAREMClassifier(propensity_attributes=["visits"]), preparation=PCA(1)).fit(numbers, s)
     with pytest.raises(ValueError, match="Did you mean 'insurance'"):
         TableClassifier(SAREMClassifier(propensity_attributes=["insurence"])).fit(table, s)

@@ -9,7 +9,7 @@ import pytest
 
 from scarless import SAREMClassifier, TableClassifier
 from scarless.raw.tables import (
-    Scale,
+    NumberRange,
     numbers_again,
     read_cell,
     read_column,
@@ -57,13 +57,13 @@ def test_usual_ways_to_write_a_number(text, values):
 @pytest.mark.parametrize(
     ("text", "form"),
     [
-        ("n/a", "missing"), ("-", "missing"), ("?", "missing"), ("Unknown", "missing"), ("5+", "class"),
-        ("10-20", "class"), ("A12", "code"), ("V58.1", "code"), ("12A", "code"), ("PC 17599", "code"),
+        ("n/a", "missing"), ("-", "missing"), ("?", "missing"), ("Unknown", "missing"), ("5+", "range"),
+        ("10-20", "range"), ("A12", "code"), ("V58.1", "code"), ("12A", "code"), ("PC 17599", "code"),
         ("007", "zeros"), ("abc", "unreadable"), ("12:30", "unreadable"), ("2020-01-05", "unreadable"),
         ("3 or 4", "unreadable"), ("12 Main Street", "unreadable"), ("<", "unreadable"),
     ],
 )  # fmt: skip
-def test_what_is_no_number(text, form):
+def test_invalid_label_frequencies(text, form):
     assert read_cell(text).form == form
 
 
@@ -92,7 +92,7 @@ def test_three_bad_cells_change_a_fit_by_no_more_than_three_cells_can():
     with pytest.warns(UserWarning, match="Column 'bp' is read as numbers. 4 of its cells") as caught:
         model = fitted(with_cells(table, ["<100", "121,5", "120 mmHg", "oops"]), s)
     assert "row 1 '<100' as 100, row 8 '121,5' as 121.5, row 15 '120 mmHg' as 120" in str(caught[0].message)
-    assert "1 is taken for missing: row 22 'oops'" in str(caught[0].message)
+    assert "1 is treated as missing: row 22 'oops'" in str(caught[0].message)
     np.testing.assert_allclose(model.predict_proba(table), clean.predict_proba(table), atol=0.02)
 
 
@@ -130,13 +130,13 @@ def test_above_one_per_cent_it_is_a_question():
     table, s = make_table()
     odd = with_cells(table, ["oops"] * 16)
     with pytest.raises(
-        ValueError, match=r"Is column 'bp' a number\? 1,484 of 1,500 cells .* 16 \(1.1%\) cannot .*row 1"
+        ValueError, match=r"Does column 'bp' hold numbers\? 1,484 of 1,500 cells .* 16 \(1.1%\) cannot .*row 1"
     ):
         fitted(odd, s)
     assert read_numbers(with_cells(table, ["oops"] * 15))[2] == []
     number, notes, questions = read_numbers(odd, number=["bp"])
     assert number["bp"].isna().sum() == 16
-    assert "16 are taken for missing" in notes[0]
+    assert "16 are treated as missing" in notes[0]
     assert questions == []
     assert str(read_numbers(odd, text=["bp"])[0]["bp"].dtype) == "category"
     fitted(odd.assign(bp=odd["bp"].astype("category")), s)  # as the question says
@@ -151,13 +151,15 @@ def test_new_rows_are_read_by_what_the_fit_saw():
         warnings.simplefilter("error")
         commas = table.assign(bp=[str(each).replace(".", ",") for each in table["bp"]])
         np.testing.assert_array_equal(model.predict_proba(commas), expected)
-    with pytest.warns(UserWarning, match="1 is taken for missing: row 1 'oops'"):
+    with pytest.warns(UserWarning, match="1 is treated as missing: row 1 'oops'"):
         np.testing.assert_array_equal(model.predict_proba(with_cells(table, ["oops"]))[1:], expected[1:])
-    with pytest.warns(UserWarning, match="75 are taken for missing"):
+    with pytest.warns(UserWarning, match="75 are treated as missing"):
         model.predict_proba(with_cells(table, ["oops"] * 75))
-    with pytest.raises(ValueError, match=r"'bp' held numbers in the fit, and 76 of 1,500 cells \(5%\) cannot be read"):
+    with pytest.raises(
+        ValueError, match=r"'bp' held numbers in the fit, but here 76 of 1,500 cells \(5%\) cannot be read"
+    ):
         model.predict_proba(with_cells(table, ["oops"] * 76))
-    with pytest.raises(ValueError, match=r"'visits' held numbers in the fit, and 1,500 of 1,500"):
+    with pytest.raises(ValueError, match="'visits' held numbers in the fit, but here 1,500 of 1,500"):
         model.predict_proba(table.assign(visits="often"))
 
 
@@ -173,9 +175,9 @@ def test_truth_values_and_gaps_where_numbers_were_are_read_as_before():
 def test_frames_of_polars_are_read_alike():
     table, s = make_table()
     odd = with_cells(table, ["<100", "oops"])
-    with pytest.warns(UserWarning, match="row 1 '<100' as 100; 1 is taken for missing: row 8 'oops'"):
+    with pytest.warns(UserWarning, match="row 1 '<100' as 100; 1 is treated as missing: row 8 'oops'"):
         one = fitted(odd, s)
-    with pytest.warns(UserWarning, match="row 1 '<100' as 100; 1 is taken for missing: row 8 'oops'"):
+    with pytest.warns(UserWarning, match="row 1 '<100' as 100; 1 is treated as missing: row 8 'oops'"):
         other = fitted(pl.from_pandas(odd), s)
     assert one.class_prior_ == pytest.approx(other.class_prior_, rel=1e-6)
     with pytest.raises(ValueError, match="'visits' held numbers in the fit"):
@@ -196,9 +198,9 @@ def test_infinite_and_huge_cells_are_named(value):
 
 
 def test_a_scale_says_what_lies_near():
-    assert Scale(0.0, 10.0, True).holds(20.0)
-    assert not Scale(0.0, 10.0, True).holds(20.1)
-    assert Scale(1.0, 1.0, True).holds(1e9)
+    assert NumberRange(0.0, 10.0, True).holds(20.0)
+    assert not NumberRange(0.0, 10.0, True).holds(20.1)
+    assert NumberRange(1.0, 1.0, True).holds(1e9)
 
 
 def test_numbers_are_not_misread_by_a_thousand():
@@ -231,7 +233,7 @@ def test_a_column_of_decimal_commas_is_a_number_with_a_word():
 
 
 def test_a_column_without_numbers_is_none():
-    with pytest.raises(ValueError, match="Column 'sex' holds no number, though --number names it"):
+    with pytest.raises(ValueError, match="--number names column 'sex', which holds no number"):
         read_numbers(pd.DataFrame({"sex": ["f", "m"] * 20}), number=["sex"])
 
 

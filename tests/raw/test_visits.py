@@ -136,12 +136,14 @@ def test_a_visit_attribute_may_have_the_name_of_a_column(sites, fitted):
 REFUSED = {
     "a gap": (
         lambda table: table.assign(effort_2=table["effort_2"].where(table.index != 7)), {},
-        r"Column 'effort_2' \('effort' of a look\) is missing in 1 rows where that look took place \(first: row 7\)",
+        r"Column 'effort_2' \(visit attribute 'effort'\) is missing in 1 rows in which that look took place \(first: "
+        r"row 7\)",
     ),
     "words": (
-        lambda table: table.assign(effort_1="long"), {}, r"Column 'effort_1' \('effort' of a look\) must hold numbers",
+        lambda table: table.assign(effort_1="long"), {},
+        r"Column 'effort_1' \(visit attribute 'effort'\) must hold numbers",
     ),
-    "too few": (lambda table: table, {"effort": EFFORT[:2]}, r"\['effort'\] has 2 columns, and labels have 3 looks"),
+    "too few": (lambda t: t, {"effort": EFFORT[:2]}, r"\['effort'\] has 2 columns, but the labels have 3 looks"),
     "no list": (lambda table: table, {"effort": "effort_1"}, "must be a list of columns, one for each look"),
     "no dict": (lambda table: table, [EFFORT], "visit_attributes must be a dict of names and columns"),
     "no column": (lambda table: table, {"effort": ["effort_1", "effort_2", "efort"]}, "efort"),
@@ -170,19 +172,19 @@ def test_a_gap_of_new_rows_is_refused_where_the_look_took_place(sites, fitted):
 
 def test_columns_of_looks_are_not_for_other_models(sites):
     table, S = sites
-    with pytest.raises(ValueError, match="propensity_attributes names columns that are visit_attributes, or offset"):
+    with pytest.raises(ValueError, match="propensity_attributes has columns that are also visit_attributes or offset"):
         classifier().set_params(estimator__propensity_attributes=["road", "effort_1"]).fit(table, S)
 
 
 def test_what_raw_tables_cannot_have_is_said(sites, tmp_path):
     table, S = sites
-    with pytest.raises(ValueError, match="a group by columns of a raw table, which the preparation changes"):
+    with pytest.raises(ValueError, match="selects rows by raw columns, but the preparation changes"):
         TableClassifier(SAREMClassifier(known=[ClassPrior(0.3, se=0.1, where={"area": 1.0})])).fit(table, S)
-    with pytest.raises(ValueError, match="visit_attributes of a raw table need a data frame with named columns"):
+    with pytest.raises(ValueError, match="X must be a data frame with named columns"):
         TableClassifier(
             SAREMClassifier(labelling=Labelling(visit_attributes={"effort": [2, 3, 4]})),
             preparation=classifier().fit(table, S).preparation_,
         ).fit(table.to_numpy(), S)
     table.assign(label=0).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="visit_attributes of a raw table need it in memory"):
+    with pytest.raises(ValueError, match="visit_attributes need a table in memory"):
         classifier().fit(ParquetRows(tmp_path), ["label", "label"])

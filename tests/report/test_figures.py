@@ -132,7 +132,7 @@ def test_a_method_without_a_score_leaves_ranks_to_the_others_and_is_named(make):
     (figure,) = [each for each in rank_figures(group(*made.everything)) if each.name == "ranks-mse_e-all"]
     assert all(panel.dots for panel in figure.panels)
     assert not [text.text for panel in figure.panels for text in panel.texts if text.text.startswith("naive")]
-    assert figure.caption.endswith("Not ranked, having no such score: naive.")
+    assert figure.caption.endswith("Not ranked, because they do not have this score: naive.")
 
 
 def test_where_no_dataset_has_all_scores_no_empty_axis_is_drawn(make):
@@ -169,7 +169,7 @@ def test_specification_with_one_method_has_no_rank_figures(make):
 
 def test_all_that_see_labels_only_are_ranked_unless_contests_say_otherwise(full):
     (panel, _) = rank_figures(group(*full.everything))[0].panels
-    assert panel.title == "k = 2, who sees labels only"
+    assert panel.title == "k = 2, methods that use labels only"
     named = {text.text.rpartition(" ")[0] for text in panel.texts if text.kind == "label"}
     assert named == {"naive", "SCAR-KM2", "SCAR-TIcE", "SAR-EM", "SAR-EM refitted"}
 

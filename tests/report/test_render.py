@@ -104,7 +104,7 @@ def test_a_story_adds_its_words_in_their_places(make):
     assert re.findall(r'<section id="(\w+)"', page) == re.findall(r'<li><a href="#(\w+)">', page) == parts
     for text in (
         "Our experiment, made-up, run with scarless", "<h2>What we asked</h2>\n<p>By rule.</p>", "<h3>Q?</h3>",
-        '<p class="verdict">128 runs</p>\n<p>So.</p>', "<h2>One score</h2>", "which of them. Ranked are two.",
+        '<p class="verdict">128 runs</p>\n<p>So.</p>', "<h2>One score</h2>", "which of them differ. Ranked are two.",
         "k = 2, two", '<a href="#remarks">Remarks</a>', "<h2>What to mind</h2>\n<p>A <code>note</code>.</p>",
         "<h3>Because</h3>", "<li><strong>Mind.</strong> use <code>a &lt; b</code> there</li>\n<li>plain</li>",
     ):  # fmt: skip
@@ -217,8 +217,11 @@ def test_failures_and_missing_datasets_are_on_the_page(make):
         record["error"] = "ValueError: the sky fell"
     made.records[5]["converged"] = False
     page = render_page(build_report(*made.everything))
-    assert "No results of Cover Type and Mushroom" in page or "No results of Mushroom and Cover Type" in page
-    assert "256 of 512 runs are there" in page
+    assert (
+        "There are no results for Cover Type and Mushroom" in page
+        or "There are no results for Mushroom and Cover Type" in page
+    )
+    assert "256 of 512 runs are finished" in page
     assert "3 runs failed and are left out of all means" in page
     assert "1 runs stopped before they converged" in page
     assert page.count("ValueError: the sky fell") == 1
@@ -250,12 +253,12 @@ def test_only_failures_make_a_page(make):
 def test_empty_folder_and_folder_without_runs_are_refused(make, tmp_path):
     with pytest.raises(
         ValueError,
-        match=r"holds no results: there is no spec.json. Run `scarless compare` or `scarless reproduce` first",
+        match=r"has no results: there is no spec.json. Run `scarless compare` or `scarless reproduce` first",
     ):
         render_report(tmp_path)
     made = make(datasets=("adult",))
     made.records = []
-    with pytest.raises(ValueError, match="holds no finished runs yet, so that there is nothing to report"):
+    with pytest.raises(ValueError, match="has no finished runs, so there is nothing to report"):
         render_report(made.write(tmp_path))
     assert not (tmp_path / "report.html").exists()
 

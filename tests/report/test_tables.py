@@ -41,9 +41,9 @@ def test_score_table_by_hand(small):
 def test_nothing_is_bold_of_too_few_runs_and_the_title_says_so(small, make):
     table = score_table(group(*small.everything), "adult")
     assert [strong(table, name) for name in table.head[1:-1]] == [[], [], [], []]
-    assert table.caption == "Adult: mean ± half a 95% interval (2 runs: too few to mark the best)"
+    assert table.caption == "Adult: mean ± half-width of the 95% interval (2 runs: too few to mark the best)"
     enough = score_table(group(*make(datasets=("adult",)).everything), "adult")
-    assert enough.caption == "Adult: mean ± half a 95% interval"
+    assert enough.caption == "Adult: mean ± half-width of the 95% interval"
 
 
 def test_best_is_bold_among_those_that_do_not_know_the_truth(make, full):
@@ -102,7 +102,7 @@ def test_method_table_explains_every_method_of_the_specification(full):
     table = method_table(group(*full.everything))
     assert {row[2] for row in cells_of(table)} == set(full.spec.methods)
     assert all(len(row[1]) > 20 for row in cells_of(table))
-    assert [section.heading for section in table.sections] == ["knows some of the truth", "sees labels only"]
+    assert [section.heading for section in table.sections] == ["uses true classes or propensities", "uses labels only"]
 
 
 def test_methods_with_names_of_their_own_stand_under_their_role(small):

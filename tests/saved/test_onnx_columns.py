@@ -16,7 +16,7 @@ from scarless import SAREMClassifier, TableClassifier
 from scarless.raw.preparation import table_preparation
 from scarless.saved import ModelFileError
 from scarless.saved.onnx_columns import _add_scale, _rounds_first
-from scarless.saved.onnx_graph import Graph, Input
+from scarless.saved.onnx_graph import Graph, GraphInput
 
 skrub = pytest.importorskip("skrub", reason="skrub is an extra")
 SECONDS = hasattr(skrub, "DurationToFloat")  # older versions read a duration as whatever number it is kept as
@@ -110,7 +110,7 @@ def test_extreme_rows_have_an_answer_and_refused_ones_none(graph, model):
     new = new.assign(age=sizes, income=sizes, savings=sizes)
     found = ask(graph, feeds_of(graph, new))
     assert np.isnan(found["probability"]).tolist() == [False] * 4 + [True] * 2
-    with pytest.raises(ValueError, match=r"Input X holds .* beyond 1e\+15"):
+    with pytest.raises(ValueError, match=r"Input X has the value .* above the limit of 1e\+15"):
         model.predict_proba(new[:5])
     assert_same({name: each[:4] for name, each in found.items()}, ours(model, new[:4]), 1e-6)
 
@@ -168,7 +168,7 @@ def test_scaling_rounds_where_scikit_learn_does(kind):
     X = np.random.default_rng(0).normal(2020.3, 0.7, (200, 3)).astype(np.float32)
     scaler = kind().fit(X)
     graph = Graph()
-    x = graph.cast(graph.input(Input("X", "numbers", "double", None, "", ("a", "b", "c"))), "float")
+    x = graph.cast(graph.input(GraphInput("X", "numbers", "double", None, "", ("a", "b", "c"))), "float")
     total = graph.add("ReduceSum", graph.cast(_add_scale(graph, x, scaler), "double"), np.array([1]), keepdims=0)
     graph.output(total, "probability", "double", "")
     found = ask(graph.model("", {}), {"X": X.astype(float)})["probability"]
@@ -196,9 +196,13 @@ def test_columns_without_a_counterpart_are_refused_by_name():
     many, blank = [f"word {k}" for k in range(60)], pd.Categorical(rng.choice(["", "a", "b"], 60))
     quick = vectoriser(high_cardinality=skrub.StringEncoder(2, vectorizer="tfidf"))  # the tool's own takes seconds
     for values, message in (
-        (many, r"The column 'odd' cannot be written as ONNX: it is text with many values, .* Leave it out, or group"),
-        (zone, r"The column 'odd' cannot be written as ONNX: its dates have a time zone. Convert them to one without"),
-        (blank, r"The column 'odd' .*: one of its categories is the empty text, .* Rename that category, or keep the"),
+        (
+            many,
+            r"Column 'odd' cannot be written as ONNX: it is text with many different values, .* Leave it out, "
+            r"or group",
+        ),
+        (zone, r"Column 'odd' cannot be written as ONNX: its dates have a time zone. Convert them to dates without"),
+        (blank, r"Column 'odd' .*: one of its categories is the empty text, .* Rename that category, or store the"),
     ):
         with pytest.raises(ModelFileError, match=message):
             scarless.to_onnx(fit(base.assign(odd=values), quick))
@@ -207,34 +211,38 @@ def test_columns_without_a_counterpart_are_refused_by_name():
 @pytest.mark.parametrize("name", ["probability", "label", "_scarless/3"])
 def test_a_column_named_as_an_output_is_refused(name):
     table = make_table()[["sex", "age"]].rename(columns={"age": name})
-    with pytest.raises(ModelFileError, match=f"The column '{name}' cannot be an input of the graph.*Rename the column"):
+    with pytest.raises(ModelFileError, match=f"Column '{name}' cannot be an input of the graph.*Rename the column"):
         scarless.to_onnx(fit(table))
 
 
-OWN = "Use the tool's own preparation, or keep the model with scarless.save."
+OWN = "Use the default preparation, or store the model with scarless.save."
 
 
 @pytest.mark.parametrize(
     ("preparation", "message"),
     [
-        (lambda: vectoriser(numeric=StandardScaler()), f"'age' .*: StandardScaler has no counterpart there. {OWN}"),
+        (lambda: vectoriser(numeric=StandardScaler()), f"'age' .*: StandardScaler is not supported. {OWN}"),
         (
             lambda: vectoriser(numeric=make_pipeline(SimpleImputer(), StandardScaler())),
-            f"'age' .*: numbers are read by SimpleImputer, StandardScaler. {OWN}",
+            f"'age' .*: its numbers are prepared by SimpleImputer, StandardScaler. {OWN}",
         ),
         (
             lambda: vectoriser(low_cardinality=OneHotEncoder(sparse_output=False, max_categories=2)),
-            f"'sex' .*: its OneHotEncoder joins rare levels, or refuses new ones. {OWN}",
+            f"'sex' .*: its OneHotEncoder merges rare categories, or refuses new ones. {OWN}",
         ),
-        (lambda: vectoriser(low_cardinality=OrdinalEncoder()), "'sex' .*: OrdinalEncoder has no counterpart there"),
+        (
+            lambda: vectoriser(low_cardinality=OrdinalEncoder()),
+            r"'sex' .*ONNX: OrdinalEncoder is not supported. "
+            r"Use the default",
+        ),
         (
             lambda: vectoriser(datetime=skrub.DatetimeEncoder(resolution="hour")),
-            f"'since' .*: more than year, month and day is taken from its dates. {OWN}",
+            f"'since' .*: its dates give more than year, month and day. {OWN}",
         ),
         (
             lambda: vectoriser(specific_transformers=[(StandardScaler(), ["age"])]),
-            "This preparation of raw tables cannot be written as ONNX: it is made of KeepNone, TableVectorizer, "
-            "SimpleImputer, StandardScaler. Use the tool's own, that is TableClassifier without `preparation`",
+            r"This preparation of raw tables cannot be written as ONNX: KeepNone, TableVectorizer, SimpleImputer, "
+            r"StandardScaler. Use the default preparation \(TableClassifier without `preparation`",
         ),
         (
             lambda: make_pipeline(table_preparation(), MinMaxScaler()),
@@ -253,7 +261,5 @@ def test_a_step_of_skrub_that_is_not_known_is_refused():
     model = fit(make_table()[["sex", "age"]])
     columns = model.preparation_["columns"].vectoriser_
     columns.all_processing_steps_["sex"].insert(0, SimpleNamespace(fit_transform=None))
-    with pytest.raises(
-        ModelFileError, match=r"'sex' .*: SimpleNamespace is a step that is not known here. Leave it out"
-    ):
+    with pytest.raises(ModelFileError, match=r"'sex' .*ONNX: SimpleNamespace is not supported. Leave that step out"):
         scarless.to_onnx(model)

@@ -157,7 +157,7 @@ def test_the_graph_says_what_it_is(pair):
     stamp = stamp_of(model)
     assert (stamp["scarless"], stamp["model"], stamp["preparation"]) == (scarless.__version__, "SAREMClassifier", [])
     assert list(stamp["outputs"]) == ["label", "probability", "propensity", "posterior_unlabelled"]
-    assert "given that it was not labelled" in stamp["outputs"]["posterior_unlabelled"]
+    assert "probability that an unlabelled row is positive" in stamp["outputs"]["posterior_unlabelled"]
     assert [each.doc_string for each in model.graph.output] == list(stamp["outputs"].values())
     assert [each.doc_string for each in model.graph.input] == [each["how"] for each in stamp["inputs"]]
 
@@ -176,24 +176,26 @@ def test_the_same_model_makes_the_same_bytes_also_from_a_file(pair, tmp_path):
     [
         (
             lambda: SARStackingClassifier([("a", None)], **IN, cv=2, random_state=0),
-            "SARStackingClassifier is not made of two logistic models. Fit one of them, or keep this model with scarl",
+            "SARStackingClassifier does not consist of logistic models. Fit one of them, or store this model with sc",
         ),
-        (lambda: StratifiedSCARClassifier(**IN), "StratifiedSCARClassifier is not made of two logistic models"),
+        (lambda: StratifiedSCARClassifier(**IN), "StratifiedSCARClassifier does not consist of logistic models"),
         (
             lambda: SAREMClassifier(LogisticRegression(), **IN, cv=2, random_state=0),
-            "SAREMClassifier with estimator=LogisticRegression is not written as ONNX: only its logistic models are. "
-            "Leave estimator out and fit again, or keep this model with scarless.save.",
+            "SAREMClassifier with estimator=LogisticRegression cannot be written as ONNX, because only logistic "
+            "models can. "
+            "Leave estimator out and fit again, or store this model with scarless.save.",
         ),
         (
             lambda: SAREMClassifier(propensity_estimator=LogisticRegression(), **IN, cv=2, random_state=0),
-            "SAREMClassifier with propensity_estimator=LogisticRegression is not written as ONNX",
+            "SAREMClassifier with propensity_estimator=LogisticRegression cannot be written as ONNX",
         ),
-        (lambda: NaiveClassifier(LogisticRegression()), "NaiveClassifier with estimator=LogisticRegression is not"),
+        (lambda: NaiveClassifier(LogisticRegression()), "NaiveClassifier with estimator=LogisticRegression cannot"),
         (
             LogisticRegression,
-            "Only logistic classifiers are written as ONNX (SAREMClassifier, SAREMClassifierCV, PublishedEMClassifier, "
+            "Only logistic classifiers can be written as ONNX (SAREMClassifier, SAREMClassifierCV, "
+            "PublishedEMClassifier, "
             "SCARClassifier, PropensityWeightedClassifier, NaiveClassifier, alone, in a Pipeline or a "
-            "TableClassifier); LogisticRegression is not one of these. Fit one of them, or keep",
+            "TableClassifier); LogisticRegression is not one of these. Fit one of them, or store",
         ),
         (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "LogisticRegression is not one of these"),
     ],
@@ -220,7 +222,11 @@ def test_what_is_no_fitted_model_is_refused():
 def test_paths_are_checked_before_anything_is_written(pair, tmp_path):
     with pytest.raises(ModelFileError, match=r"must end in .onnx; got .*model.skops'. For example: .*model.onnx'"):
         scarless.save_onnx(pair, tmp_path / "model.skops")
-    with pytest.raises(ModelFileError, match=r"There is no folder .*nowhere' to write model.onnx to. Make it first."):
+    with pytest.raises(
+        ModelFileError,
+        match=r"The folder .*nowhere' for model.onnx does not exist. Create it "
+        r"first.",
+    ):
         scarless.save_onnx(pair, tmp_path / "nowhere" / "model.onnx")
     with pytest.raises(ModelFileError, match=r"path must be the path of a file, as text or pathlib.Path; got 3"):
         scarless.save_onnx(pair, 3)

@@ -47,12 +47,12 @@ def fitted_bits(rows):
 class Sent:
     """An executor that sends everything as a pickle, there and back, as one in other processes does."""
 
-    def map(self, task, program, lanes, arguments):
-        """Return ``task(program, lane, *arguments)`` of every lane, in their order."""
+    def map(self, task, program, batches, arguments):
+        """Return ``task(program, batch, *arguments)`` of every batch, in their order."""
         found = []
-        for lane in lanes:
-            function, program_there, lane_there, given = pickle.loads(pickle.dumps((task, program, lane, arguments)))
-            found.append(pickle.loads(pickle.dumps(function(program_there, lane_there, *given))))
+        for batch in batches:
+            function, program_there, batch_there, given = pickle.loads(pickle.dumps((task, program, batch, arguments)))
+            found.append(pickle.loads(pickle.dumps(function(program_there, batch_there, *given))))
         return found
 
     def forget(self, prefix):

@@ -31,7 +31,7 @@ def test_good_files_need_no_word(tmp_path):
         ({"x": floats()}, {"row_group_size": 500}, "100 row groups hold 500 rows each"),
         ({"x": floats()}, {"use_dictionary": True}, "'x': floats with a dictionary"),
         ({"x": floats(dtype=np.float64)}, {}, "'x': double precision"),
-        ({"x": floats()}, {"compression": "gzip"}, "Compressed by GZIP, which takes long to undo"),
+        ({"x": floats()}, {"compression": "gzip"}, "The compression GZIP is slow to decode"),
         ({f"x{j}": floats() for j in range(7)}, {"use_dictionary": True}, "'x4' and 2 more columns: floats with"),
     ],
 )
@@ -45,8 +45,8 @@ def test_large_row_groups_and_many_files_are_told_of(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_BYTES_PER_GROUP", 100_000)
     monkeypatch.setattr(files, "MAX_FILES", 2)
     said = file_advice([path, path, path])
-    assert said[0].startswith("A row group takes 0 MB once it is decoded")
-    assert said[1].startswith("3 files: opening them takes long.")
+    assert said[0].startswith("A row group takes 0 MB of memory in every worker")
+    assert said[1].startswith("3 files take long to open.")
 
 
 def test_a_file_without_rows_is_no_trouble(tmp_path):

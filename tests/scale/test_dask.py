@@ -19,8 +19,8 @@ from tests.scale.files import fit_rows, make_rows, write_files
 from scarless.engines import attach, open_rows
 from scarless.scale import ParquetRows, PartitionError, executors
 from scarless.scale import executors as module
-from scarless.scale.executors import ClusterError, DaskWorkers, deal
-from scarless.scale.partitions import STORE, Cache, Store
+from scarless.scale.executors import ClusterError, DaskWorkers, assign_batches
+from scarless.scale.partitions import STORE, Cache, PartitionStore
 
 N = 3000
 CUTS = range(250, N, 250)
@@ -183,14 +183,14 @@ WORKERS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 4), min_si
 
 @given(n=st.integers(1, 64), before=WORKERS, after=WORKERS)
 def test_lanes_stay_where_they_are_unless_their_worker_is_gone_or_has_too_many(n, before, after):
-    lanes = [str(number) for number in range(n)]
-    homes = deal(lanes, {}, before)
-    assert deal(lanes, homes, before) == homes
-    moved = deal(lanes, homes, after)
-    assert set(moved) == set(lanes)
+    batches = [str(number) for number in range(n)]
+    assigned = assign_batches(batches, {}, before)
+    assert assign_batches(batches, assigned, before) == assigned
+    moved = assign_batches(batches, assigned, after)
+    assert set(moved) == set(batches)
     for worker, threads in after.items():
         share = -(-n * threads // sum(after.values()))
-        had, has = ({lane for lane in lanes if where[lane] == worker} for where in (homes, moved))
+        had, has = ({batch for batch in batches if where[batch] == worker} for where in (assigned, moved))
         assert len(has) <= share
         assert len(had & has) == min(len(had), share)
 
@@ -216,7 +216,7 @@ def test_a_worker_keeps_no_more_than_its_memory_allows(folder):
 
 def test_pages_of_files_do_not_count_as_memory_of_the_process(tmp_path):
     n_bytes = 2**26
-    store, here = Store(), psutil.Process()
+    store, here = PartitionStore(), psutil.Process()
     rows = store.get("k/1", Cache(0, str(tmp_path)), lambda: {"x": np.ones((8, n_bytes // 64)).T})["x"]
     before = here.memory_info().shared
     total = rows.sum()
@@ -258,11 +258,11 @@ def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_
     asked = []
     monkeypatch.setattr(executors, "_ask_glibc", lambda *what: asked.append(what))
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
-    executors.use_memory_again.__wrapped__()
+    executors.reuse_memory.__wrapped__()
     assert asked == [("mallopt", -1, 2**26), ("mallopt", -3, 2**25)]
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
-    executors.use_memory_again.__wrapped__()
-    executors.give_memory_back()
+    executors.reuse_memory.__wrapped__()
+    executors.release_memory()
     assert asked[2:] == [("malloc_trim", 0)]
 
 
@@ -292,7 +292,7 @@ def test_a_client_that_was_closed_is_said(folder):
     with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
         with Client(cluster, set_as_default=False) as client:
             engine = open_rows(ParquetRows(folder, scheduler=client), "s")
-        with pytest.raises(ClusterError, match="client was closed before the rows were walked"):
+        with pytest.raises(ClusterError, match="client was closed before the pass"):
             engine.total(rows_and_labels)
 
 
@@ -300,5 +300,5 @@ def test_an_asynchronous_client_is_said():
     class Asynchronous:
         asynchronous = True
 
-    with pytest.raises(ValueError, match="client is asynchronous, and fits are not"):
+    with pytest.raises(ValueError, match="client must not be asynchronous"):
         DaskWorkers(Asynchronous())

@@ -80,7 +80,7 @@ class Watched(DaskWorkers):
 
 def at_pass(monkeypatch, executor, name, number, deed):
     """Have something done once, in a pass of this number, when a step of it begins."""
-    plain = getattr(module._Pass, name)
+    plain = getattr(module._DaskPass, name)
 
     async def step(self, *arguments):
         if executor.passes == number and not done:
@@ -89,7 +89,7 @@ def at_pass(monkeypatch, executor, name, number, deed):
         return await plain(self, *arguments)
 
     done = []
-    monkeypatch.setattr(module._Pass, name, step)
+    monkeypatch.setattr(module._DaskPass, name, step)
     return done
 
 
@@ -118,7 +118,7 @@ def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_t
             others.append(cluster.start_worker())
 
     deeds = [
-        at_pass(monkeypatch, workers, "_send_the_rest", 5, stop_first),
+        at_pass(monkeypatch, workers, "_send_waiting", 5, stop_first),
         at_pass(monkeypatch, workers, "_gathered", 5, kill_first),
         at_pass(monkeypatch, workers, "_gathered", 9, kill_last),
     ]
@@ -152,8 +152,10 @@ def test_a_worker_that_runs_out_of_memory(tmp_path, monkeypatch):
         after = client.run(os.getpid)
         assert len(after) == 1
         assert set(before.values()).isdisjoint(after.values())
-        monkeypatch.setattr(module, "WORKERS_TRIED", 1)
-        with pytest.raises(ClusterError, match=r"1 Dask workers, .* ended or .* while .*rows.part-00.* out of memory"):
+        monkeypatch.setattr(module, "MAX_WORKERS_PER_BATCH", 1)
+        with pytest.raises(
+            ClusterError, match=r"1 Dask workers in a row ended or .* while .*rows.part-00.* out of memory"
+        ):
             engine.total(greedy, None)
 
 
@@ -181,7 +183,7 @@ def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, 
 
     deed = at_pass(monkeypatch, workers, "_gathered", 7, kill)
     with pytest.raises(
-        ClusterError, match=r"scheduler has not answered for 5 seconds: .* checkpoint=folder .* goes on"
+        ClusterError, match=r"scheduler has not answered for 5 seconds: .* checkpoint=folder, the fit resumes"
     ):
         bits_by(folder, workers, checkpoint=tmp_path / "passes")
     assert deed == [7]
@@ -204,5 +206,5 @@ def test_where_no_worker_joins_that_is_said(folder):
     nobody = LocalCluster(n_workers=0, processes=False, dashboard_address=":0")
     with nobody as cluster, Client(cluster, set_as_default=False) as client:
         engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=0.2)), "s")
-        with pytest.raises(ClusterError, match=r"No Dask worker took tasks for 0.2 seconds: .* Start workers"):
+        with pytest.raises(ClusterError, match=r"No Dask worker accepted tasks for 0.2 seconds: .* Start workers"):
             engine.total(greedy, None)

@@ -57,14 +57,16 @@ MODELS = {
 def test_workers_give_the_bits_of_threads(client, folder, tmp_path, name, monkeypatch):
     make, columns = MODELS[name]
     sent = []
-    monkeypatch.setattr(executors, "LARGE_BYTES", 0)  # whatever a pass is about is sent beside its tasks, and seen here
-    whole = executors._Pass._scattered
+    monkeypatch.setattr(
+        executors, "MIN_SCATTERED_BYTES", 0
+    )  # whatever a pass is about is sent beside its tasks, and seen here
+    whole = executors._DaskPass._scattered
 
     async def weighed(self, worker):
         sent.append(len(self.payload))
         return await whole(self, worker)
 
-    monkeypatch.setattr(executors._Pass, "_scattered", weighed)
+    monkeypatch.setattr(executors._DaskPass, "_scattered", weighed)
     found = {}
     for who in ("threads", client):
         rows = ParquetRows(folder, columns=columns, scheduler=who)

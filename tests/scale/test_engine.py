@@ -14,7 +14,7 @@ from scarless.scale import ParquetRows
 from scarless.scale import engine as module
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.executors import Threads
-from scarless.scale.partitions import FEWEST_LANES, MOST_LANES, Cache, Plan, Store, token_of
+from scarless.scale.partitions import MAX_BATCHES, MIN_BATCHES, Cache, PartitionStore, Plan, token_of
 
 MUCH = Cache(2**30)
 
@@ -74,7 +74,7 @@ def test_parts_of_parts_with_values_kept_between_are_those_in_memory(sizes, step
     n = sum(sizes)
     first = min(first, n - 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_BYTES_AT_HOME", 2**27 if home else 0)
+        patch.setattr(module, "MAX_BYTES_IN_PROCESS", 2**27 if home else 0)
         found = []
         for engine in (partitioned(sizes), in_memory(n)):
             part = engine.derive(doubled, 2.0, keep=True).every(step, first)
@@ -114,7 +114,7 @@ def test_values_are_collected_into_an_array():
 
 
 def test_bits_depend_on_the_plan_alone(tmp_path):
-    sizes = [100] * (2 * FEWEST_LANES + 5)
+    sizes = [100] * (2 * MIN_BATCHES + 5)
     plain = partitioned(sizes).total(sums, 0.1)
     for executor in (Threads(1), Threads(3)):
         for cache in (MUCH, Cache(0, ""), Cache(0, str(tmp_path)), Cache(10**6, str(tmp_path))):
@@ -126,18 +126,18 @@ def test_bits_depend_on_the_plan_alone(tmp_path):
 @given(sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=300))
 def test_lanes_are_few_whole_and_even(sizes):
     plan = Plan.of(pieces(sizes), ["n", "sine", "rest"], np.dtype(float))
-    lanes = plan.lanes
-    assert [part for lane in lanes for part in lane] == list(plan.parts)
-    assert len(lanes) <= FEWEST_LANES
-    assert all(lanes)
-    heaviest = max(sum(part.source.n_rows for part in lane) for lane in lanes)
-    assert heaviest <= sum(sizes) / FEWEST_LANES + 2 * max(sizes)
+    batches = plan.batches
+    assert [part for batch in batches for part in batch] == list(plan.partitions)
+    assert len(batches) <= MIN_BATCHES
+    assert all(batches)
+    heaviest = max(sum(part.source.n_rows for part in batch) for batch in batches)
+    assert heaviest <= sum(sizes) / MIN_BATCHES + 2 * max(sizes)
 
 
 def test_many_partitions_have_more_lanes_for_more_workers():
-    for n, expected in ((1000, 125), (100_000, MOST_LANES)):
+    for n, expected in ((1000, 125), (100_000, MAX_BATCHES)):
         plan = Plan.of(pieces([1] * n), ["n", "sine", "rest"], np.dtype(float))
-        assert len(plan.lanes) == expected
+        assert len(plan.batches) == expected
 
 
 # --- what is decoded stays
@@ -146,7 +146,7 @@ def test_many_partitions_have_more_lanes_for_more_workers():
 @pytest.fixture
 def store(monkeypatch):
     """A store that nothing of other tests is in."""
-    store = Store()
+    store = PartitionStore()
     for holder in ("partitions", "executors"):
         monkeypatch.setattr(f"scarless.scale.{holder}.STORE", store)
     return store
@@ -194,7 +194,7 @@ def test_what_nobody_needs_is_let_go_of(tmp_path):
 
 
 def test_text_stays_in_memory(tmp_path):
-    store = Store()
+    store = PartitionStore()
     made = {"y": np.array(["a", "b"], dtype=object), "x": np.ones((2, 3)).T}
     found = store.get("k/1", Cache(0, str(tmp_path)), lambda: made)
     assert found["y"] is made["y"]

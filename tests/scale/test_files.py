@@ -69,7 +69,7 @@ def test_a_path_means_the_same_from_any_folder(place, tmp_path, monkeypatch):
         assert find_files(where) == find_files(place / "bucket")
     plan = ParquetRows("bucket/part-*.parquet").plan("s")
     monkeypatch.chdir(tmp_path)
-    assert plan.parts[0].source.load()["y"].size == 100
+    assert plan.partitions[0].source.load()["y"].size == 100
 
 
 def test_an_address_of_this_machine_is_a_path(place):
@@ -92,7 +92,7 @@ def test_a_fit_has_the_bits_of_the_files_here(place, system, tmp_path, monkeypat
 
 def test_rows_and_their_parts_can_be_sent(system):
     rows = pickle.loads(pickle.dumps(ParquetRows("bucket", filesystem=system)))
-    part = pickle.loads(pickle.dumps(rows.plan("s").parts[0].source))
+    part = pickle.loads(pickle.dumps(rows.plan("s").partitions[0].source))
     assert part.load()["X"].shape == (100, 4)
     assert "SubTree" not in repr(part)  # nor keys, where a file system has some
 
@@ -116,7 +116,7 @@ def test_predictions_of_files_elsewhere(place, system, tmp_path, monkeypatch):
 def test_predictions_go_to_folders_alone(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = ParquetRows(place / "bucket")
-    with pytest.raises(ValueError, match=r"s3://bucket/scored is an address\. Write to a folder, and copy it"):
+    with pytest.raises(ValueError, match=r"s3://bucket/scored is an address\. Write to a local folder, and copy it"):
         fit_rows(rows).predict_to(rows, "s3://bucket/scored")
     assert list(tmp_path.iterdir()) == []
 
@@ -135,32 +135,38 @@ def test_what_changes_or_goes_is_named(tmp_path):
     plan = ParquetRows("bucket", filesystem=system).plan("s")
     os.utime(tmp_path / "bucket" / "part-001.parquet", ns=(1, 1))
     with pytest.raises(
-        PartitionError, match=r"subtree://bucket/part-001\.parquet, row group 0: was replaced or changed"
+        PartitionError, match=r"subtree://bucket/part-001.parquet, row group 0: the file was replaced or changed"
     ):
-        plan.parts[1].source.load()
+        plan.partitions[1].source.load()
     (tmp_path / "bucket" / "part-001.parquet").unlink()
-    with pytest.raises(PartitionError, match=r"subtree://bucket/part-001\.parquet, .*: is no longer there"):
-        plan.parts[1].source.load()
+    with pytest.raises(PartitionError, match=r"subtree://bucket/part-001.parquet, .*file is no longer there"):
+        plan.partitions[1].source.load()
     rows = ParquetRows(["bucket/part-000.parquet"], filesystem=system)
     (tmp_path / "bucket" / "part-000.parquet").write_bytes(b"PAR1")
     with pytest.raises(
-        PartitionError, match=r"subtree://bucket/part-000\.parquet: is no Parquet file, or was cut short"
+        PartitionError,
+        match=(
+            r"subtree://bucket/part-000.parquet: the file is not Parquet, or is truncated "
+            r"\(Parquet file size is 4 bytes,"
+        ),
     ):
         rows.plan()
     (tmp_path / "bucket" / "part-000.parquet").unlink()
-    with pytest.raises(FileNotFoundError, match=r"subtree://bucket/part-000\.parquet: no such file is there"):
+    with pytest.raises(FileNotFoundError, match=r"subtree://bucket/part-000\.parquet: there is no such file"):
         rows.plan()
 
 
 def test_what_is_not_there_cannot_be_opened_or_is_no_file_system(system, place):
-    with pytest.raises(FileNotFoundError, match=r"^bucket/none: no Parquet file is there"):
+    with pytest.raises(FileNotFoundError, match=r"^bucket/none: there is no Parquet file"):
         ParquetRows("bucket/none", filesystem=system)
-    with pytest.raises(ValueError, match=r"^moon://claims/: pyarrow cannot open this address .*give filesystem="):
+    with pytest.raises(ValueError, match=r"moon://claims/: pyarrow cannot open this address .*pass filesystem="):
         ParquetRows("moon://claims/")
-    with pytest.raises(TypeError, match=r"filesystem must be a file system of pyarrow\.fs or of fsspec, .*got str"):
+    with pytest.raises(TypeError, match=r"filesystem must be a file system of pyarrow.fs or fsspec, .*got str"):
         ParquetRows("bucket", filesystem="s3")
     keys = "region=eu-west-1&endpoint_override=127.0.0.1:9&scheme=http"
-    with pytest.raises(ValueError, match=r"and s3://b\?region.* lie in different file systems; all files of a table"):
+    with pytest.raises(
+        ValueError, match=r"and s3://b\?region.* are in different file systems, but all files of a table"
+    ):
         ParquetRows([(place / "bucket").as_uri(), f"s3://b?{keys}"])
 
 
@@ -177,7 +183,7 @@ def test_text_and_dictionaries_elsewhere(tmp_path):
     table = pa.table({"sex": ["f", "m"] * 50, "s": [0, 1, 1, 0] * 25})
     pq.write_table(table, tmp_path / "bucket" / "a.parquet")
     rows = ParquetRows("bucket", filesystem=fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()))
-    read = rows.plan("s", raw=True).parts[0].source.read(dictionaries=True)
+    read = rows.plan("s", raw=True).partitions[0].source.read(dictionaries=True)
     assert pa.types.is_dictionary(read.column("sex").type)
 
 

@@ -25,7 +25,7 @@ from scarless import (
     load,
     save,
 )
-from scarless.models.inspection import any_label
+from scarless.models.inspection import any_label_probability
 from scarless.pair import folds as folded
 from scarless.scale import FilePreparation, ParquetRows, PartitionError, parquet
 
@@ -124,13 +124,13 @@ def test_frames_of_dask_go_by_position(folder, in_memory):
     assert_same(got, in_memory)
     posterior = got.predict_posterior(table[COLUMNS], table[LOOKS], audit=table["checked"])
     np.testing.assert_allclose(posterior, got.predict_posterior(table, LOOKS, audit="checked"), atol=1e-12)
-    with pytest.raises(ValueError, match="cut as they are: each of its partitions needs one"):
+    with pytest.raises(ValueError, match=r"Dask columns with the same partitions as the dask.dataframe X"):
         new().fit(table[COLUMNS], table[LOOKS].repartition(npartitions=1))
-    with pytest.raises(ValueError, match=r"go with a dask.dataframe that is cut as they are"):
+    with pytest.raises(ValueError, match="must be Dask columns with the same partitions"):
         new().fit(table[COLUMNS], table[LOOKS].to_dask_array(lengths=True))
-    with pytest.raises(ValueError, match=r"go with a dask.dataframe that is cut as they are"):
+    with pytest.raises(ValueError, match="must be Dask columns with the same partitions"):
         new().fit(table[COLUMNS].to_dask_array(lengths=True), table[LOOKS])
-    with pytest.raises(ValueError, match="one is needed for each row"):
+    with pytest.raises(ValueError, match="one for each row"):
         new().fit(table[COLUMNS], table[LOOKS].map_partitions(lambda part: part.iloc[1:]))
 
 
@@ -161,31 +161,31 @@ def test_what_is_wrong_is_said_as_in_memory(frame, tmp_path):
         rows = ParquetRows(write(tmp_path / "odd", frame.assign(**changes)), columns=COLUMNS)
         return new().fit(rows, looks, audit=audit)
 
-    with pytest.raises(ValueError, match="rows have a label although their audit says negative"):
+    with pytest.raises(ValueError, match="labelled rows were audited negative"):
         fit(checked=0.0)
-    with pytest.raises(ValueError, match="audit holds 7"):
+    with pytest.raises(ValueError, match=r"audit must be 1 .* got 7\b"):
         fit(checked=7.0)
     with pytest.raises(ValueError, match="Only binary classification is supported"):
         fit(seen_2=np.arange(N) % 3)
-    with pytest.raises(ValueError, match="holds labels of 1 only, beside looks that did not take place"):
+    with pytest.raises(ValueError, match="has only labels of 1 and gaps"):
         fit(audit=None, seen_1=1.0, seen_2=-1.0)
-    with pytest.raises(ValueError, match="holds no label at all"):
+    with pytest.raises(ValueError, match="has only missing values"):
         fit(audit=None, seen_1=np.nan, seen_2=np.nan)
-    with pytest.raises(ValueError, match="rows has a label at some look"):
+    with pytest.raises(ValueError, match="rows have a label at some look"):
         fit(audit=None, seen_1=np.where(np.arange(N) % 2, 1.0, 0.0), seen_2=np.where(np.arange(N) % 2, 0.0, 1.0))
     with pytest.raises(ValueError, match=r"has no column 'seen_3'. Did you mean 'seen_"):
         fit(looks=["seen_1", "seen_3"])
     model = fit()
-    with pytest.raises(ValueError, match="s names 1 columns; the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="s has 1 columns, but the model was fitted to 2 looks"):
         model.predict_posterior(ParquetRows(write(tmp_path / "new", frame)), "seen_1")
     other = write(tmp_path / "other", frame.assign(seen_2=np.where(np.arange(N) % 2, 3.0, 1.0)))
-    with pytest.raises(ValueError, match=r"labels hold 3.0; the model was fitted on"):
+    with pytest.raises(ValueError, match=r"labels have the value 3.0; the model was fitted with"):
         model.predict_posterior(ParquetRows(other), LOOKS)
     pq.write_table(
         pa.table({**{name: [0.0] for name in [*COLUMNS, "checked", "w", "seen_1"]}, "seen_2": ["x"]}),
         tmp_path / "new" / "9.parquet",
     )
-    with pytest.raises(PartitionError, match=r"9.parquet.*the label 'seen_2' holds string, and double"):
+    with pytest.raises(PartitionError, match=r"9.parquet.*the label 'seen_2' holds string, but it holds double"):
         new().fit(ParquetRows(tmp_path / "new", columns=COLUMNS), LOOKS)
 
 
@@ -195,10 +195,10 @@ class Weighed(Sent):
     def __init__(self):
         self.most = 0
 
-    def map(self, task, program, lanes, arguments):
+    def map(self, task, program, batches, arguments):
         """Return the results."""
-        self.most = max(self.most, *(len(pickle.dumps((task, program, lane, arguments))) for lane in lanes))
-        return super().map(task, program, lanes, arguments)
+        self.most = max(self.most, *(len(pickle.dumps((task, program, batch, arguments))) for batch in batches))
+        return super().map(task, program, batches, arguments)
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def weighed(monkeypatch):
 
 
 # The same rows four times over make a chance difference look like more than chance.
-@pytest.mark.filterwarnings("ignore:.*audits found .* positives where labels and models expect:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*audits found .* positives, but labels and models predict:UserWarning")
 @pytest.mark.parametrize("search", [False, True])
 def test_labels_and_audits_do_not_travel(frame, tmp_path, weighed, monkeypatch, search):
     monkeypatch.setattr(folded, "MIN_ROWS_TO_HASH", 100)
@@ -248,7 +248,7 @@ def scored(written):
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02])
-@pytest.mark.filterwarnings("ignore:.*labels do not fit with a false-positive rate:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*labels do not fit a model with a false-positive rate:UserWarning")
 def test_predictions_go_by_looks_and_audits(frame, folder, tmp_path, rate):
     model = new(labelling=Labelling(false_positive_rate=rate)).fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
     rows = ParquetRows(folder)
@@ -257,7 +257,9 @@ def test_predictions_go_by_looks_and_audits(frame, folder, tmp_path, rate):
     np.testing.assert_allclose(got["probability"], model.predict_proba(frame[COLUMNS])[:, 1], rtol=1e-12)
     want = model.predict_posterior(frame[COLUMNS], frame[LOOKS], frame["checked"])
     np.testing.assert_allclose(got["posterior"], want, rtol=1e-12)
-    np.testing.assert_allclose(got["propensity"], any_label(model, frame[COLUMNS], frame[LOOKS]), rtol=1e-12)
+    np.testing.assert_allclose(
+        got["propensity"], any_label_probability(model, frame[COLUMNS], frame[LOOKS]), rtol=1e-12
+    )
     unchecked = scored(model.predict_to(rows, tmp_path / "unchecked", label=LOOKS))
     np.testing.assert_allclose(unchecked["posterior"], model.predict_posterior(frame[COLUMNS], frame[LOOKS]))
     bare = scored(model.predict_to(rows, tmp_path / "bare"))
@@ -279,20 +281,22 @@ def test_one_look_with_audits_is_predicted_either_way(frame, tmp_path):
 
 def test_what_cannot_be_predicted_is_said(frame, folder, tmp_path):
     rows, model = ParquetRows(folder), new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
-    with pytest.raises(ValueError, match="label names 1 columns; the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="label has 1 columns, but the model was fitted to 2 looks"):
         model.predict_to(rows, tmp_path / "out", label="seen_1")
-    with pytest.raises(ValueError, match="audit goes with label"):
+    with pytest.raises(ValueError, match="audit needs label"):
         model.predict_to(rows, tmp_path / "out", audit="checked")
     with pytest.raises(ValueError, match="has no column 'seen_9'"):
         model.predict_to(rows, tmp_path / "out", label=["seen_1", "seen_9"])
     odd = ParquetRows(write(tmp_path / "odd", frame.assign(seen_2=np.where(np.arange(N) == 700, 3.0, frame["seen_2"]))))
-    with pytest.raises(PartitionError, match=r"1.parquet, row group.*: labels hold 3.0; the model was fitted on"):
+    with pytest.raises(
+        PartitionError, match=r"1.parquet, row group.*: labels have the value 3.0; the model was fitted with"
+    ):
         model.predict_to(odd, tmp_path / "out", label=LOOKS)
     wrong = ParquetRows(write(tmp_path / "wrong", frame.assign(checked=0)))
-    with pytest.raises(PartitionError, match=r"0.parquet, .*rows have a label although their audit says negative"):
+    with pytest.raises(PartitionError, match=r"0.parquet, .*labelled rows were audited negative"):
         model.predict_to(wrong, tmp_path / "wrong-out", label=LOOKS, audit="checked")
     plain = SAREMClassifier(propensity_attributes=["d"]).fit(frame[NAMES], frame["seen_1"].fillna(0))
-    with pytest.raises(ValueError, match="was fitted to one label of each row: label is the name of one column"):
+    with pytest.raises(ValueError, match="was fitted to one label for each row: label must be the name of one column"):
         plain.predict_to(rows, tmp_path / "out", label=LOOKS)
 
 
@@ -337,16 +341,18 @@ def test_a_raw_model_of_memory_predicts_files(raw, tmp_path):
     want = model.predict_posterior(raw[attributes], raw[LOOKS], audit=raw["checked"])
     np.testing.assert_allclose(got["posterior"], want, atol=1e-9)
     prepared = model.prepare(raw[attributes])
-    np.testing.assert_allclose(got["propensity"], any_label(model.estimator_, prepared, raw[LOOKS]), atol=1e-9)
+    np.testing.assert_allclose(
+        got["propensity"], any_label_probability(model.estimator_, prepared, raw[LOOKS]), atol=1e-9
+    )
 
 
 def test_what_raw_tables_in_files_cannot_have_is_said(frame, folder):
     rows = ParquetRows(folder)
-    with pytest.raises(ValueError, match="visit_attributes of a raw table need it in memory"):
+    with pytest.raises(ValueError, match="visit_attributes need a table in memory"):
         TableClassifier(new()).fit(rows, LOOKS)
-    with pytest.raises(TypeError, match="labels are columns of it, given by name"):
+    with pytest.raises(TypeError, match="y must name columns if the table is in files"):
         TableClassifier(new(labelling=Labelling(visit_attributes=None))).fit(rows, frame[LOOKS].to_numpy())
-    with pytest.raises(TypeError, match="audits are a column of it, given by name"):
+    with pytest.raises(TypeError, match="audit must name a column if the table is in files"):
         TableClassifier(new(labelling=Labelling(visit_attributes=None)), preparation=FilePreparation()).fit(
             rows, LOOKS, audit=frame["checked"]
         )

@@ -205,7 +205,7 @@ def test_predictions_take_the_columns_of_the_fit_from_any_files(here, there, tmp
 def test_attributes_that_an_encoder_made_are_named_by_their_raw_name(here, tmp_path):
     coded = here.assign(site_x=(here["d"] > 0).astype(float), site_y=(here["d"] <= 0).astype(float))
     coded.drop(columns=["d", "w", "e"]).to_parquet(tmp_path / "x.parquet")
-    with pytest.warns(UserWarning, match=r"propensity_attributes names 'site', .*takes it for all columns"):
+    with pytest.warns(UserWarning, match=r"propensity_attributes names 'site', .* selects all columns"):
         model = SAREMClassifier(propensity_attributes=["site"]).fit(ParquetRows(tmp_path), "s")
     assert np.flatnonzero(model.propensity_coef_[0]).tolist() == [3, 4]
     with pytest.raises(ValueError, match=r"names 'sight', which is not a column of X"):
@@ -233,7 +233,7 @@ NEED_MEMORY = {
 def test_what_needs_memory_says_so_before_anything_is_read(files, what):
     assert has_own_engine(files)
     loads = STORE.loads
-    words = r"needs all rows in memory, and X is a ParquetRows, .*sample .*if they fit: pandas\.read_parquet\(path\)"
+    words = r"needs all rows in memory, but X is a ParquetRows.*sample .*if they fit: pandas\.read_parquet\(path\)"
     with pytest.raises(ValueError, match=words):
         NEED_MEMORY[what](files)
     assert STORE.loads == loads
@@ -244,7 +244,7 @@ def test_a_bootstrap_that_needs_memory_and_folds_of_ones_own(here, files):
     with pytest.raises(ValueError, match="bootstrap_intervals of this NaiveClassifier needs all rows in memory"):
         bootstrap_intervals(naive, files, "s")
     loads = STORE.loads
-    with pytest.raises(ValueError, match="cv must be a number of folds where the rows of X are not in memory"):
+    with pytest.raises(ValueError, match="cv must be a number of folds if the rows of X are not in memory"):
         SAREMClassifierCV(propensity_attributes=["d"], cv=StratifiedKFold(3)).fit(files, "s")
     assert STORE.loads == loads
 
@@ -338,7 +338,7 @@ def test_a_sample_without_labelled_rows_is_said(here, tmp_path, monkeypatch):
     s = np.zeros(N, dtype=int)
     s[:2] = 1
     rows = ParquetRows(write_files(tmp_path / "rare", here[NAMES].to_numpy(), [450], s=s), scheduler="threads")
-    words = r"on a sample of 5 rows, and none of them is labelled: 0\.00222 of all rows are labelled.*label_frequency=c"
+    words = r"on a random sample of 5 rows, and none of them is labelled: 0\.00222 of all rows.*label_frequency=c"
     with pytest.raises(ValueError, match=words):
         SCARClassifier("tice").fit(rows, "s")
     with pytest.raises(ValueError, match=words):

@@ -268,7 +268,9 @@ def test_an_error_in_one_partition_leaves_the_others_and_no_trace_of_itself(tmp_
     bad[450, 1] = np.nan
     columns = {name: bad[:, j] for j, name in enumerate(NAMES)}
     pq.write_table(pa.table({**columns, "s": s[800:]}), good, row_group_size=300)
-    with pytest.raises(PartitionError, match=r"part-002.parquet, row group 1: the column 'b' holds nan in row 150 of"):
+    with pytest.raises(
+        PartitionError, match=r"part-002.parquet, row group 1: the column 'b' has the value nan in row 150 of"
+    ):
         model.predict_to(ParquetRows(claims, scheduler="threads"), tmp_path / "scored")
     assert not [name for name in names_in(tmp_path / "scored") if name.endswith(".part")]
     done = len(names_in(tmp_path / "scored"))
@@ -308,7 +310,13 @@ def test_models_are_not_mixed(tmp_path, claims, rows, model):
     scored = tmp_path / "scored"
     first = model.predict_to(ParquetRows(claims), scored)
     other = SAREMClassifier(propensity_attributes=["d"], C=0.01).fit(_frame(X), s)
-    with pytest.raises(ValueError, match=r"part-000.00000-00000.parquet holds predictions of another model, as 7 of"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"part-000.00000-00000.parquet holds predictions of another model "
+            r"\(files like"
+        ),
+    ):
         other.predict_to(ParquetRows(claims), scored)
     assert model.predict_to(ParquetRows(claims), scored).n_new == 0  # all is as it was
     some = ParquetRows(claims / "part-000.parquet")
@@ -332,7 +340,7 @@ def test_other_columns_and_other_tables_are_not_mixed(tmp_path, claims, rows, mo
 
 def test_files_of_others_are_never_touched(tmp_path, claims, rows, model):
     others = write_files(tmp_path / "scored", rows[0], [700])
-    for folder, said in ((claims, "is a file of the input, and lies in"), (others, "was not written by predict_to")):
+    for folder, said in ((claims, "is in the output folder"), (others, "was not written by predict_to")):
         before = {path: path.read_bytes() for path in folder.iterdir()}
         for force in (False, True):
             with pytest.raises(ValueError, match=rf"part-000.parquet {said}"):
@@ -342,7 +350,7 @@ def test_files_of_others_are_never_touched(tmp_path, claims, rows, model):
 
 def test_predictions_below_the_input_are_not_taken_for_input(claims, model):
     model.predict_to(ParquetRows(claims / "part-00*.parquet"), claims / "scored")
-    with pytest.raises(ValueError, match=r"00000-00000.parquet is a file of the input, and lies in .*scored, where"):
+    with pytest.raises(ValueError, match=r"input file .*00000-00000.parquet is in the output folder .*scored. Choose"):
         model.predict_to(ParquetRows(claims), claims / "scored")
     assert model.predict_to(ParquetRows(claims / "part-00*.parquet"), claims / "scored").n_new == 0
 
@@ -359,7 +367,7 @@ def test_two_processes_do_not_write_into_one_folder(tmp_path, claims, model):
     (tmp_path / "scored").mkdir()
     with (
         lock(tmp_path / "scored" / module.LOCK_NAME),
-        pytest.raises(RuntimeError, match=r"Another process is writing predictions into .*scored; wait"),
+        pytest.raises(RuntimeError, match=r"Another process is writing predictions into .*scored. Wait"),
     ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored")
 
@@ -386,20 +394,22 @@ def test_what_is_asked_must_be_there(tmp_path, claims, rows, model):
         ask(label="diagnosed")
     with pytest.raises(ValueError, match="dtype must be"):
         ask(dtype="int8")
-    with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier has one of its own"):
+    with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier estimates it"):
         ask(propensity="d")
-    with pytest.raises(TypeError, match=r"predict_to takes a table in files, scarless.scale.ParquetRows"):
+    with pytest.raises(TypeError, match=r"X must be a table in files, scarless.scale.ParquetRows"):
         ask(table=_frame(rows[0]))
     nameless = SAREMClassifier(propensity_attributes=[3]).fit(*rows)
-    with pytest.raises(ValueError, match=r"X has the columns a, b, c, d, s, ..., and SAREMClassifier was fitted to 4"):
+    with pytest.raises(ValueError, match=r"X has the columns a, b, c, d, s, ..., but SAREMClassifier was fitted to 4"):
         ask(nameless)
-    with pytest.raises(ValueError, match="propensity is given, but NaiveClassifier has no use for it"):
+    with pytest.raises(ValueError, match="propensity is given, but NaiveClassifier does not use it"):
         ask(NaiveClassifier().fit(*rows), propensity=0.5)
 
 
 def test_a_column_that_is_called_like_a_prediction_is_not_kept(tmp_path, rows, model):
     claims = write_files(tmp_path / "claims", rows[0], [], s=rows[1], posterior=rows[1])
-    with pytest.raises(ValueError, match="keep has 'posterior', which is the name of a prediction; rename that column"):
+    with pytest.raises(
+        ValueError, match=r"keep names 'posterior', which is the name of a prediction. Rename the column"
+    ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored", keep=["posterior"])
 
 
@@ -409,10 +419,14 @@ def test_labels_and_propensities_that_cannot_be_are_named(tmp_path, rows, model)
     odd, e = s.copy(), np.full(N, 0.5)
     odd[750], e[1200] = 2, 0.0
     claims = write_files(tmp_path / "claims", X, [700, 800], s=odd, e=e)
-    with pytest.raises(PartitionError, match=r"part-001.parquet, row group 0: the label 's' holds 2 in row 50"):
+    with pytest.raises(
+        PartitionError, match=r"part-001.parquet, row group 0: the label column 's' has the value 2 in row 50"
+    ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored", label="s")
     known = fitted(PropensityWeightedClassifier, X, s)
-    with pytest.raises(PartitionError, match=r"part-002.parquet, row group 1: the column 'e' .* \(first: 0 in row 100"):
+    with pytest.raises(
+        PartitionError, match=r"part-002.parquet, row group 1: propensities in the column 'e' .* \(first: 0 in row 100"
+    ):
         known.predict_to(ParquetRows(claims, columns=NAMES), tmp_path / "known", propensity="e")
 
 
@@ -421,7 +435,10 @@ def test_numbers_beyond_use_are_refused_as_in_memory(tmp_path, rows, model):
     X = X.copy()
     X[3, 2] = 1e101
     claims = write_files(tmp_path / "claims", X, [], s=s)
-    with pytest.raises(PartitionError, match=r"the column 'c' holds 1e\+101 in row 3 of these, which no model can use"):
+    with pytest.raises(
+        PartitionError,
+        match=r"the column 'c' has the value 1e\+101 in row 3 of these\. Values must be finite and not too large",
+    ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored")
 
 

@@ -17,7 +17,7 @@ from tests.scale.files import fitted_bits, make_rows, write_files
 
 from scarless.engines import open_rows
 from scarless.scale import ParquetRows, PartitionError
-from scarless.scale.executors import ClusterError, RayActors, _Walker
+from scarless.scale.executors import ClusterError, RayActors, _RayWorker
 from scarless.scale.partitions import STORE
 
 N = 3000
@@ -25,11 +25,11 @@ TRIM = "MALLOC_TRIM_THRESHOLD_"
 ROUNDS = 100
 WALK = """
 import pickle
-from scarless.scale.executors import _Walker
+from scarless.scale.executors import _RayWorker
 from tests.scale.test_ray import page_faults
-walker = _Walker()
+worker = _RayWorker()
 if {begin}:
-    walker.begin(pickle.dumps((page_faults, None, (None,))))
+    worker.begin(pickle.dumps((page_faults, None, (None,))))
 print(page_faults(None, None)[0][0])
 """
 
@@ -40,7 +40,7 @@ def session():
         pytest.skip("needs ray, and SCARLESS_TEST_RAY=1")
     import ray
 
-    with pytest.raises(ClusterError, match=r'scheduler="ray" needs a Ray session, and there is none: call ray.init'):
+    with pytest.raises(ClusterError, match=r'scheduler="ray" needs a Ray session. Call ray.init'):
         RayActors()
     paths = os.pathsep.join(["src", "."])
     with pytest.MonkeyPatch.context() as patch:
@@ -72,16 +72,16 @@ def test_the_session_that_is_there_is_used_with_an_actor_for_each_cpu(session, f
 
 def test_an_actor_that_is_killed_changes_no_bit(session, folder, monkeypatch):
     killed = []
-    plain = RayActors._walk
+    plain = RayActors._process
 
-    def walk(self, *arguments):
+    def process_once(self, *arguments):
         if len(killed) < 3:
             killed.append(session.get(self.actors[0].__ray_call__.remote(process)))
             if len(killed) == 3:
                 os.kill(killed[-1], signal.SIGKILL)
         return plain(self, *arguments)
 
-    monkeypatch.setattr(RayActors, "_walk", walk)
+    monkeypatch.setattr(RayActors, "_process", process_once)
     assert fitted_bits(ParquetRows(folder, scheduler="ray")) == fitted_bits(ParquetRows(folder, scheduler="threads"))
     assert len(killed) == 3
 
@@ -91,7 +91,7 @@ def process(_):
 
 
 def test_partitions_that_end_every_actor_are_said(session, folder):
-    with pytest.raises(ClusterError, match=r"5 Ray actors, one after the other, ended .* out of memory"):
+    with pytest.raises(ClusterError, match=r"5 Ray actors in a row ended .* out of memory"):
         open_rows(ParquetRows(folder, scheduler="ray"), "s").total(deadly)
 
 
@@ -103,19 +103,19 @@ def test_what_is_wrong_with_a_partition_is_said_as_it_is(session, tmp_path):
     X, s = make_rows(600)
     engine = open_rows(ParquetRows(write_files(tmp_path / "rows", X, [300], s=s), scheduler="ray"), "s")
     (tmp_path / "rows" / "part-001.parquet").write_bytes(b"no longer")
-    with pytest.raises(PartitionError, match=r"part-001.parquet, row group 0: was replaced or changed"):
+    with pytest.raises(PartitionError, match=r"part-001.parquet, row group 0: the file was replaced or changed"):
         engine.total(process_of)
 
 
 def test_without_ray_that_is_said(monkeypatch, folder):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r'scheduler="ray" needs ray: pip install ray'):
+    with pytest.raises(ImportError, match=r'scheduler="ray" needs the package ray: pip install ray'):
         open_rows(ParquetRows(folder, scheduler="ray"), "s")
 
 
 def test_a_walker_forgets():
     STORE._entries["scarless-test/1"] = {}
-    _Walker().forget("scarless-test/")
+    _RayWorker().forget("scarless-test/")
     assert "scarless-test/1" not in STORE._entries
 
 
@@ -134,7 +134,7 @@ def a_round_of_pages():
     return 2**20 // mmap.PAGESIZE
 
 
-def test_actors_use_memory_again(session, folder):
+def test_actors_reuse_memory(session, folder):
     faults = open_rows(ParquetRows(folder, scheduler="ray"), "s").total(page_faults)[0]
     assert min(faults) < a_round_of_pages()
 

@@ -88,12 +88,14 @@ def test_what_is_replaced_or_gone_is_named(claims, system):
     plan = rows.plan("s")
     with system.open_output_stream("bucket/claims/part-001.parquet") as file:
         file.write(b"something else")
-    with pytest.raises(PartitionError, match=r"s3://bucket/claims/part-001\.parquet, .*: was replaced or changed"):
-        plan.parts[1].source.load()
+    with pytest.raises(
+        PartitionError, match=r"s3://bucket/claims/part-001\.parquet, .*: the file was replaced or changed"
+    ):
+        plan.partitions[1].source.load()
     system.delete_file("bucket/claims/part-001.parquet")
-    with pytest.raises(PartitionError, match=r"s3://bucket/claims/part-001\.parquet, .*: is no longer there"):
-        plan.parts[1].source.load()
-    with pytest.raises(FileNotFoundError, match=r"bucket/nothing: no Parquet file is there"):
+    with pytest.raises(PartitionError, match=r"s3://bucket/claims/part-001\.parquet, .*: the file is no longer there"):
+        plan.partitions[1].source.load()
+    with pytest.raises(FileNotFoundError, match=r"bucket/nothing: there is no Parquet file"):
         ParquetRows("bucket/nothing", filesystem=system)
     with system.open_output_stream("bucket/claims/part-001.parquet") as file:
         file.write((claims / "part-001.parquet").read_bytes())

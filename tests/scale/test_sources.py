@@ -159,7 +159,7 @@ def test_a_bootstrap_reads_them_once(kind, frame, model, tmp_path, connection, s
 def test_what_needs_rows_in_memory_says_what_to_do(make, frame):
     X = make(frame)
     call = {"LazyFrame": "collect", "DataFrame": "compute", "DuckDBPyRelation": "df"}.get(type(X).__name__, "to_table")
-    with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all if they fit: X\.{call}\(\)"):
+    with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all rows if they fit: X\.{call}\(\)"):
         NaiveClassifier(LogisticRegression()).fit(X, "s")
 
 
@@ -197,14 +197,12 @@ def test_a_missing_value_is_named(make, frame):
 
 
 def test_labels_in_memory_are_refused(make, frame):
-    with pytest.raises(TypeError, match=r"labels are a column of the|labels and weights are Dask's too"):
+    with pytest.raises(TypeError, match=r"y must name a column of the|Labels and weights of a Dask table must be Dask"):
         new().fit(make(frame), frame["s"].to_numpy())
 
 
 def test_no_row(make, frame):
-    with pytest.raises(
-        ValueError, match=r"the result of the .*: there is no row|has no row|No partition of X has a row"
-    ):
+    with pytest.raises(ValueError, match=r"the result of the .*: there are no rows|has no rows|X has no rows"):
         new().fit(make(frame[:0]), "s")
 
 
@@ -289,21 +287,31 @@ def test_a_partition_computes_itself_and_no_other():
         apart = DaskRows(table[["a"]]).plan(table["s"])
     for each in (plan, apart):
         computed.clear()
-        np.testing.assert_array_equal(each.parts[4].source.load()["X"], np.full((3, 1), 4.0))
+        np.testing.assert_array_equal(each.partitions[4].source.load()["X"], np.full((3, 1), 4.0))
         assert computed == [4]  # once, for attributes and labels
 
 
 def test_partitions_that_do_not_match_are_refused(frame):
     table = dd.from_pandas(frame, npartitions=4)
-    with pytest.raises(ValueError, match="X has 4 partitions and the labels have 3: each partition"):
+    with pytest.raises(
+        ValueError, match=("X has 4 partitions, but the labels have 3; there must be one for each partition")
+    ):
         new().fit(table[NAMES], dd.from_pandas(frame, npartitions=3)["s"])
     X = da.from_array(frame[NAMES].to_numpy(), chunks=(600, 4))
     s, w = da.from_array(frame["s"].to_numpy(), chunks=600), da.ones(N, chunks=((700, 500),))
-    with pytest.raises(ValueError, match="Partition 0 of X has 600 rows and 700 weights: one is needed for each row"):
+    with pytest.raises(
+        ValueError, match=("Partition 0 of X has 600 rows but 700 weights; there must be one for each row")
+    ):
         new().fit(X, s, sample_weight=w)
-    with pytest.raises(TypeError, match=r"a one-dimensional array; got the text 's'\. Of values in memory make one"):
+    with pytest.raises(
+        TypeError,
+        match=(
+            r"a one-dimensional array; got the text 's'. Convert values in memory "
+            r"with dask"
+        ),
+    ):
         new().fit(X, "s")
-    with pytest.raises(ValueError, match="two dimensions, rows and columns; this dask array has 1"):
+    with pytest.raises(ValueError, match="two dimensions, rows and columns; this Dask array has 1"):
         new().fit(X[:, 0], X[:, 0])
 
 
@@ -316,8 +324,14 @@ def test_a_partition_that_differs_whenever_it_is_computed():
     with dask.config.set(scheduler="synchronous"):
         table = dd.from_map(part, range(2), meta=pd.DataFrame({"a": [0.0]}))
         plan = DaskRows(table).plan()
-    with pytest.raises(PartitionError, match="partition 0 of X has 4 rows when it is computed, and had 3: it must"):
-        plan.parts[0].source.load()
+    with pytest.raises(
+        PartitionError,
+        match=(
+            r"partition 0 of X has 4 rows, but had 3 when it was computed "
+            r"before. It must"
+        ),
+    ):
+        plan.partitions[0].source.load()
 
 
 def test_a_bad_value_is_told_of_with_its_partition(frame):
@@ -348,7 +362,13 @@ def test_blocks_that_are_sparse_are_refused(frame):
     from scipy import sparse
 
     X = da.from_array(frame[NAMES].to_numpy(), chunks=(600, 4)).map_blocks(sparse.csr_array)
-    with pytest.raises(PartitionError, match=r"partition 0 of X is a csr_array; dense numpy arrays are needed"):
+    with pytest.raises(
+        PartitionError,
+        match=(
+            r"partition 0 of X must be a dense NumPy array; got csr_array. For "
+            r"sparse arrays, use X.map"
+        ),
+    ):
         new().fit(X, da.from_array(frame["s"].to_numpy(), chunks=600))
 
 
@@ -360,10 +380,10 @@ def test_a_persisted_table_is_read_on_the_workers(frame):
         table = dd.from_pandas(frame, npartitions=4).persist()
         for X, y in ((DaskRows(table, NAMES), "s"), (DaskRows(table[NAMES]), table["s"] + 0)):
             plan = X.plan(y)
-            sources = [pickle.loads(pickle.dumps(part.source)) for part in plan.parts]
-            assert all(len(pickle.dumps(part.source)) < 2000 for part in plan.parts)  # no rows in it
+            sources = [pickle.loads(pickle.dumps(part.source)) for part in plan.partitions]
+            assert all(len(pickle.dumps(part.source)) < 2000 for part in plan.partitions)  # no rows in it
             there = client.gather([client.submit(type(source).load, source, pure=False) for source in sources])
-            here = [part.source.load() for part in plan.parts]
+            here = [part.source.load() for part in plan.partitions]
             for found in (there, here):
                 np.testing.assert_array_equal(np.concatenate([each["X"] for each in found]), frame[NAMES])
                 np.testing.assert_array_equal(np.concatenate([each["y"] for each in found]), frame["s"])
@@ -385,14 +405,14 @@ def test_folders_are_columns_and_filters_are_kept(tmp_path, frame):
         assert_same(
             new().fit(table, "s", sample_weight="w"), new().fit(rows[names], rows["s"], sample_weight=rows["w"])
         )
-    with pytest.raises(ValueError, match=r"The dataset has no row where \(a > 100\)"):
+    with pytest.raises(ValueError, match=r"The dataset has no rows where \(a > 100\)"):
         new().fit(whole.filter(ds.field("a") > 100), "s")
 
 
 def test_sources_of_a_dataset_go_to_other_processes(tmp_path, frame):
     table = ds.dataset(write_dataset(tmp_path, frame, format="parquet")).filter(ds.field("a") > 0)
     plan = DatasetRows(table).plan("s", "w")
-    again = [pickle.loads(pickle.dumps(part.source)).load() for part in plan.parts]
+    again = [pickle.loads(pickle.dumps(part.source)).load() for part in plan.partitions]
     np.testing.assert_array_equal(np.concatenate([each["X"] for each in again]), frame.loc[frame["a"] > 0, NAMES])
     assert plan.key == DatasetRows(table).plan("s", "w").key
     assert plan.key != DatasetRows(table.filter(ds.field("b") > 0)).plan("s", "w").key
@@ -441,7 +461,13 @@ def test_predictions_of_a_dataset_are_of_the_rows_that_its_filter_lets_through(b
     np.testing.assert_allclose(found.column("probability"), model.predict_proba(rows[NAMES])[:, 1], rtol=1e-12)
     assert model.predict_to(ParquetRows(dataset), tmp_path / "scored", keep=["year", "a"], label="s").n_new == 0
     fewer = ParquetRows(dataset.filter(ds.field("year") < 2001))
-    with pytest.raises(ValueError, match=r"predictions with other columns or of other rows \(.* or a filter are not"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"predictions with other columns or of other rows \(.* or a filter "
+            r"differ\) \(files like this one: 3\). Choose another"
+        ),
+    ):
         model.predict_to(fewer, tmp_path / "scored", keep=["year", "a"], label="s")
 
 
@@ -470,8 +496,8 @@ def test_a_dataset_at_a_relative_path_is_read_from_anywhere(tmp_path, frame, mon
     assert ParquetRows(dataset).files == sorted(str(path) for path in folder.glob("*.parquet"))
     monkeypatch.chdir(tmp_path)
     for plan in plans:
-        assert plan.parts[0].source.path.startswith(str(folder))
-        there = [pickle.loads(pickle.dumps(part.source)).load()["X"] for part in plan.parts]
+        assert plan.partitions[0].source.path.startswith(str(folder))
+        there = [pickle.loads(pickle.dumps(part.source)).load()["X"] for part in plan.partitions]
         np.testing.assert_array_equal(np.concatenate(there), frame[NAMES])
 
 
@@ -480,16 +506,22 @@ def test_files_of_a_dataset_elsewhere_have_addresses(tmp_path, frame):
     system = pa.fs.SubTreeFileSystem(str(folder.parent), pa.fs.LocalFileSystem())
     rows = ParquetRows(ds.dataset(folder.name, filesystem=system))
     assert all(path.startswith(f"subtree://{folder.name}/") for path in rows.files)
-    assert rows.plan("s", "w").parts[0].source.path == rows.files[0]
+    assert rows.plan("s", "w").partitions[0].source.path == rows.files[0]
     assert file_advice(rows.files, filesystem=rows.filesystem) == file_advice(map(str, folder.glob("*.parquet")))
-    with pytest.raises(ValueError, match="filesystem is given, and a pyarrow Dataset has its own"):
+    with pytest.raises(ValueError, match="filesystem must not be passed with a pyarrow Dataset, which has its own"):
         ParquetRows(ds.dataset(folder), filesystem=system)
 
 
 def test_datasets_that_are_no_parquet_files_are_refused(tmp_path, frame):
-    with pytest.raises(TypeError, match=r"takes Parquet files, .* this one is of csv files\. Give it to fit as it is"):
+    with pytest.raises(
+        TypeError,
+        match=(
+            r"needs Parquet files .* this Dataset is of csv files. Pass it to fit "
+            r"directly"
+        ),
+    ):
         ParquetRows(dataset(tmp_path / "claims", frame, "csv"))
-    with pytest.raises(TypeError, match=r"this one is not made of files\. Give it to fit as it is"):
+    with pytest.raises(TypeError, match=r"this Dataset is not made of files. Pass it to fit directly"):
         ParquetRows(ds.dataset(pa.Table.from_pandas(frame)))
 
 
@@ -502,18 +534,18 @@ def test_bad_files_of_a_dataset_are_named(tmp_path, frame):
     values = bad.column("b").to_pylist()
     values[0] = np.nan
     pq.write_table(bad.set_column(1, "b", pa.array(values)), last)
-    with pytest.raises(PartitionError, match=rf"{last.name}, row groups 0 to 1: was replaced or changed"):
+    with pytest.raises(PartitionError, match=rf"{last.name}, row groups 0 to 1: the file was replaced or changed"):
         engine.total(lambda X, rows: (X.sum(),))
     with pytest.raises(ValueError, match=rf"NaN at row 1000, column 1 \('b'\), in .*{last.name}, row group 0"):
         new().fit(ds.dataset(folder), "s", sample_weight="w")
     last.write_bytes(good[:500])
-    with pytest.raises(PartitionError, match=rf"{last.name}: is not there, or was cut short"):
+    with pytest.raises(PartitionError, match=rf"{last.name}: the file is absent or truncated"):
         new().fit(ds.dataset(folder), "s", sample_weight="w")
     last.write_bytes(good)
     assert new().fit(ds.dataset(folder), "s", sample_weight="w").n_features_in_ == 4
     whole = ds.dataset(folder)
     first.unlink()
-    with pytest.raises(PartitionError, match=rf"{first.name}: is not there, or was cut short"):
+    with pytest.raises(PartitionError, match=rf"{first.name}: the file is absent or truncated"):
         new().fit(whole, "s", sample_weight="w")
 
 
@@ -566,7 +598,7 @@ def test_errors_speak_of_the_query_and_not_of_its_scratch_file(frame, scratch, c
 def test_rows_of_a_query_in_another_process_are_what_was_read(frame, scratch, connection):
     X = QueryRows("DuckDB relation", NAMES, lambda columns, path: pq.write_table(pa.table({"a": [1.0]}), path))
     there = pickle.loads(pickle.dumps(X.select(["a"])))
-    with pytest.raises(ValueError, match="This DuckDB relation came from another process"):
+    with pytest.raises(ValueError, match="This DuckDB relation was sent from another process"):
         open_rows(there)
     engine = open_rows(X.select(["a"]))
     assert open_rows(pickle.loads(pickle.dumps(X.select(["a"])))).n_rows == engine.n_rows == 1

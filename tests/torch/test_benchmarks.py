@@ -1,4 +1,4 @@
-"""What the benchmarks of networks read: images in torchvision's layout, posts as token ids; and absent files."""
+"""Data of the benchmarks of networks: images in torchvision's layout, posts as token ids, and missing files."""
 
 import gzip
 import io
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from benchmarks.nets import images, overhead, text
+from benchmarks.networks import images, overhead, text
 
 torchvision = pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not there")
 
@@ -56,12 +56,12 @@ def test_cifar_is_read_with_vehicles_positive(tmp_path, monkeypatch):
 
 @torchvision
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])
-def test_absent_files_are_told_of_and_not_downloaded(tmp_path, name, monkeypatch):
+def test_missing_files_raise_an_error_and_are_not_downloaded(tmp_path, name, monkeypatch):
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("a download was tried"))
     place = {"mnist": "MNIST/raw", "fashion-mnist": "FashionMNIST/raw", "cifar10": "cifar-10-batches-py"}[name]
-    with pytest.raises(FileNotFoundError, match=f"The files of {name} are not in .* They are not downloaded here: put"):
+    with pytest.raises(FileNotFoundError, match=f"The files of {name} are not in .* They are not downloaded: put"):
         images.load_images(name, tmp_path)
-    with pytest.raises(FileNotFoundError, match=f"put the folder {place} with .* there, and name .* with --folder"):
+    with pytest.raises(FileNotFoundError, match=f"put the folder {place} with .* there, and pass .* with --folder"):
         images.load_images(name, tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_convolutions_return_one_logit():
 
 def test_words_are_numbered_by_how_often_they_occur():
     ids = text.token_ids(["red red blue", "red sun", ""])
-    assert ids.shape == (3, text.LONGEST)
+    assert ids.shape == (3, text.MAX_WORDS)
     assert ids[:, :4].tolist() == [[2, 2, 3, 0], [2, 4, 0, 0], [0, 0, 0, 0]]
     np.testing.assert_allclose(text.log_length(ids), np.log([4, 3, 1]))
 
@@ -98,7 +98,7 @@ def test_posts_are_read_from_an_archive(tmp_path):
     assert sorted(zip(texts, y, strict=True)) == sorted(2 * [("about comp.graphics\n", 1), ("about rec.autos\n", 0)])
 
 
-def test_an_absent_archive_is_told_of(tmp_path):
+def test_a_missing_archive_raises_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"No archive of 20 Newsgroups in .*: put 20news-bydate\.tar\.gz"):
         text.posts(tmp_path)
 

@@ -25,7 +25,9 @@ def test_images_with_biased_labels_take_40_lines():
     assert len(first) <= 40
 
 
-@pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")  # of the network that ignores brightness
+@pytest.mark.filterwarnings(
+    "ignore:The fit of SARNetClassifier is uncertain:UserWarning"
+)  # of the network that ignores brightness
 def test_the_page_prints_what_it_says(capsys):
     exec(compile("\n".join(cells()), str(PAGE), "exec"), {"__name__": "page"})
     found = capsys.readouterr().out.splitlines()

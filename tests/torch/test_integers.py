@@ -8,9 +8,9 @@ from scipy.special import expit
 from tests.torch.nets import make_net
 
 import torch
-from scarless.torch.inputs import Scale
+from scarless.torch.inputs import InputScale
 
-pytestmark = pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")
 QUICK = {"max_epochs": 3, "warm_up": 1, "patience": None, "random_state": 0}
 
 
@@ -77,7 +77,9 @@ def test_texts_with_biased_labels_are_told_apart():
 def test_numbers_that_are_no_integers_are_refused():
     ids, s, _ = texts()
     halves = ids / 2
-    with pytest.raises(ValueError, match=r"integers=True needs whole numbers from 0 on in X.*first: X\[0, \d+\] = "):
+    with pytest.raises(
+        ValueError, match=r"X must hold non-negative integers.* if integers=True.*first: X\[0, \d+\] = "
+    ):
         make_net(Bag, integers=True, **QUICK).fit(halves, s)
     net = make_net(Bag, integers=True, **QUICK).fit(ids, s)
     ids[0, 0] = -1
@@ -88,7 +90,7 @@ def test_numbers_that_are_no_integers_are_refused():
 @pytest.mark.parametrize("module", [Bag, lambda: torch.nn.Sequential(torch.nn.Embedding(50, 1), torch.nn.Flatten())])
 def test_an_embedding_without_integers_is_told_of(module):
     ids, s, _ = texts()
-    with pytest.raises(ValueError, match=r"module begins with Embedding(Bag)?, which takes integers.* integers=True"):
+    with pytest.raises(ValueError, match=r"module begins with Embedding(Bag)?, which needs integers.* integers=True"):
         make_net(module, **QUICK).fit(ids, s)
 
 
@@ -103,7 +105,7 @@ def test_integers_is_a_flag():
 def test_columns_that_hardly_vary_are_not_stretched(size, wobble):
     rng = np.random.default_rng(0)
     column = size * (1 + wobble * rng.normal(size=(500, 1)))
-    scale = Scale.of(column, True)
+    scale = InputScale.of(column, True)
     assert np.abs(scale(column)).max() <= max(1e-5 * abs(size), 1e-12)
     assert np.abs(scale(column + 1.0)).max() == pytest.approx(1.0, rel=1e-4, abs=1e-4 * abs(size))
 
@@ -111,7 +113,7 @@ def test_columns_that_hardly_vary_are_not_stretched(size, wobble):
 def test_a_column_that_varies_is_stretched_however_small_or_rare():
     rng = np.random.default_rng(0)
     table = np.column_stack([1e-9 * rng.normal(size=5000), np.arange(5000) == 7, 1000 + rng.normal(size=5000)])
-    scaled = Scale.of(table, True)(table)
+    scaled = InputScale.of(table, True)(table)
     np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-12)
 
 

@@ -51,11 +51,11 @@ def objectives(d):
 @pytest.mark.parametrize("number", range(8))
 @pytest.mark.parametrize("narrow", [True, False])
 def test_sums_of_one_problem(number, curvature, narrow, monkeypatch):
-    monkeypatch.setattr(fused, "_WIDEST", 63 if narrow else 0)
+    monkeypatch.setattr(fused, "_MAX_COLUMNS", 63 if narrow else 0)
     X, rows = table()
     objective = list(objectives(5))[number]
     beta = np.random.default_rng(1).normal(size=objective.n_parameters)
-    quick = fused.quicker(objective.sums, X)
+    quick = fused.fused_version(objective.sums, X)
     same_sums(quick(X, rows, beta, curvature), objective.sums(X, rows, beta, curvature))
 
 
@@ -63,7 +63,7 @@ def test_what_a_fitted_pair_says_of_all_rows():
     X, rows = table()
     pair = LogisticPair(Design.of(np.array([4, 0, 1])), Design.of(np.arange(2)))
     beta = np.random.default_rng(1).normal(size=7)
-    same_sums(fused.quicker(pair.totals, X)(X, rows, beta), pair.totals(X, rows, beta))
+    same_sums(fused.fused_version(pair.totals, X)(X, rows, beta), pair.totals(X, rows, beta))
 
 
 @pytest.mark.parametrize("scale", [1e-3, 30.0, 400.0])
@@ -71,7 +71,7 @@ def test_far_logits(scale):
     X, rows = table(scale=scale)
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(5)))
     beta = np.random.default_rng(2).normal(size=12)
-    quick = fused.quicker(pair.sums, X)
+    quick = fused.fused_version(pair.sums, X)
     for curvature in Curvature:
         same_sums(quick(X, rows, beta, curvature), pair.sums(X, rows, beta, curvature))
 
@@ -85,8 +85,8 @@ def test_rows_that_are_some_of_a_table_and_pieces(monkeypatch):
     monkeypatch.setattr(fused, "MIN_ROWS_FOR_PIECES", 64)
     contiguous = Rows({name: values.contiguous() for name, values in some.items()}, some.where)
     for widest in (63, 1):  # by a kernel, and in pieces
-        monkeypatch.setattr(fused, "_WIDEST", widest)
-        quick = fused.quicker(pair.sums, X)(X[::3], some, beta, Curvature.OBSERVED)
+        monkeypatch.setattr(fused, "_MAX_COLUMNS", widest)
+        quick = fused.fused_version(pair.sums, X)(X[::3], some, beta, Curvature.OBSERVED)
         same_sums(quick, pair.sums(X[::3].contiguous(), contiguous, beta, Curvature.OBSERVED))
 
 
@@ -107,31 +107,36 @@ def test_what_kernels_do_not_take(monkeypatch):
     monkeypatch.undo()
     X, _ = table()
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
-    assert fused.quicker(pair.sums, X) is None  # not on a device
+    assert fused.fused_version(pair.sums, X) is None  # not on a device
     of_a_device = SimpleNamespace(is_cuda=True, shape=(1 << 28, 5))
-    assert fused.quicker(pair.sums, of_a_device) is not None
+    assert fused.fused_version(pair.sums, of_a_device) is not None
     of_a_device.shape = ((1 << 28) + 1, 5)  # so many that places in planes of terms leave 32 bits
-    assert fused.quicker(pair.sums, of_a_device) is None
+    assert fused.fused_version(pair.sums, of_a_device) is None
     monkeypatch.setattr(fused, "has_kernels", lambda X: True)
-    assert fused.quicker(pair.sums, X) is not None
-    assert fused.quicker(pair.grams, X) is None
-    assert fused.quicker(np.sum, X) is None
+    assert fused.fused_version(pair.sums, X) is not None
+    assert fused.fused_version(pair.grams, X) is None
+    assert fused.fused_version(np.sum, X) is None
 
 
 def test_where_kernels_do_not_run_that_is_told_once_and_sums_are_right(monkeypatch):
     def broken(*arguments):
         raise ValueError("no such instruction")
 
-    monkeypatch.setattr(fused, "_BROKEN", set())
+    monkeypatch.setattr(fused, "_FAILED", set())
     monkeypatch.setattr(fused, "_planes", broken)
     X, rows = table()
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
     beta = np.random.default_rng(3).normal(size=9)
-    with pytest.warns(RuntimeWarning, match=r"kernels do not run here \(ValueError: no such instruction\)"):
+    with pytest.warns(
+        RuntimeWarning, match=r"The Triton kernels failed on this device \(ValueError: no such instruction\)"
+    ):
         same_sums(
-            fused.quicker(pair.sums, X)(X, rows, beta, Curvature.OBSERVED), pair.sums(X, rows, beta, Curvature.OBSERVED)
+            fused.fused_version(pair.sums, X)(X, rows, beta, Curvature.OBSERVED),
+            pair.sums(X, rows, beta, Curvature.OBSERVED),
         )
-    same_sums(fused.quicker(pair.sums, X)(X, rows, beta, Curvature.NONE), pair.sums(X, rows, beta, Curvature.NONE))
+    same_sums(
+        fused.fused_version(pair.sums, X)(X, rows, beta, Curvature.NONE), pair.sums(X, rows, beta, Curvature.NONE)
+    )
     u = torch.zeros(2, 130, dtype=torch.float64)
     fused.terms_for(X)(u, u, rows["s"], u, Curvature.NONE)  # without another word
 
@@ -143,10 +148,10 @@ def test_a_device_without_memory_is_no_fault_of_the_kernels(monkeypatch):
     def full(*arguments):
         raise OutOfMemoryError
 
-    monkeypatch.setattr(fused, "_BROKEN", set())
+    monkeypatch.setattr(fused, "_FAILED", set())
     monkeypatch.setattr(fused, "_planes", full)
     X, rows = table()
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
     with pytest.raises(OutOfMemoryError):
-        fused.quicker(pair.sums, X)(X, rows, np.zeros(9), Curvature.NONE)
-    assert not fused._BROKEN
+        fused.fused_version(pair.sums, X)(X, rows, np.zeros(9), Curvature.NONE)
+    assert not fused._FAILED

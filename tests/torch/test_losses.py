@@ -8,7 +8,7 @@ from scarless.numerics import likelihood, looks
 from scarless.numerics.risk import LOG, weighted_cost
 from scarless.torch import LooksLikelihoodLoss, NNPULoss, PropensityWeightedLoss, SARLikelihoodLoss, UPULoss
 from scarless.torch.losses import loss_and_slopes, sar_log_likelihood
-from scarless.torch.networks import Pair, PairNet
+from scarless.torch.networks import PairModule, PairNet
 
 FAR = [-80.0, -30.0, -5.0, -1e-3, 0.0, 2.0, 17.0, 80.0]
 
@@ -67,7 +67,7 @@ def test_the_loss_of_training_is_the_weighted_mean_with_its_derivatives(dtype):
 @pytest.mark.parametrize("frozen", ["nothing", "f", "e"])
 def test_a_training_step_has_the_gradients_of_the_loss(half, frozen):
     torch.manual_seed(0)
-    pair = Pair(torch.nn.Linear(3, 1), torch.nn.Linear(2, 1))
+    pair = PairModule(torch.nn.Linear(3, 1), torch.nn.Linear(2, 1))
     if frozen != "nothing":
         getattr(pair, frozen).requires_grad_(False)
     net = PairNet(pair, torch.nn.Identity, optimizer=torch.optim.SGD, train_split=None, verbose=0).initialize()
@@ -290,7 +290,7 @@ def test_errors_say_what_was_expected_and_what_came():
         SARLikelihoodLoss()(torch.zeros(3, 2), zero, zero)
     with pytest.raises(ValueError, match=r"their shapes are \(3,\) and \(2,\)"):
         SARLikelihoodLoss()(zero, torch.zeros(2), zero)
-    with pytest.raises(ValueError, match=r"s has shape \(2,\), the logits \(3,\); give one value for each logit"):
+    with pytest.raises(ValueError, match=r"s must have one value for each logit, of shape \(3,\); its shape is \(2,\)"):
         SARLikelihoodLoss()(zero, zero, torch.zeros(2))
     with pytest.raises(ValueError, match="reduction must be one of 'mean', 'sum', 'none'; got 'max'"):
         SARLikelihoodLoss(reduction="max")
@@ -304,5 +304,5 @@ def test_errors_say_what_was_expected_and_what_came():
         UPULoss(0.5, scenario="both")
     with pytest.raises(ValueError, match=r"bounds must be two numbers with 0 <= low < high <= 1; got \(0.5, 0.2\)"):
         LooksLikelihoodLoss(bounds=(0.5, 0.2))
-    with pytest.raises(ValueError, match="2 rows have a label and an audit that found them negative"):
+    with pytest.raises(ValueError, match="2 rows have a label, but an audit found them negative"):
         LooksLikelihoodLoss()(zero, zero, torch.tensor([1, 1, 0]), audit=torch.zeros(3))

@@ -34,7 +34,7 @@ EXACT = {
     "random_state": 0,
 }
 # Small tables and few epochs: what it then says of itself has tests of its own.
-pytestmark = pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")
 QUICK = {"max_epochs": 6, "warm_up": 2, "patience": None, "random_state": 0, "recalibrate": "held-out"}
 
 
@@ -250,7 +250,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is from a fit of other rows or with other parameters"):
         killed_fit.make(tmp_path, max_epochs=3).fit(X, s)
     (tmp_path / "network.pt").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="is no checkpoint of SARNetClassifier"):
+    with pytest.raises(ValueError, match="is not a checkpoint of SARNetClassifier"):
         killed_fit.make(tmp_path, max_epochs=2).fit(X, s)
 
 
@@ -311,7 +311,7 @@ def test_verbose_prints_a_line_for_each_epoch(capsys):
 
 def test_training_that_was_cut_off_is_told_of():
     X, s, *_ = rows(n=100)
-    with pytest.warns(ConvergenceWarning, match="did not stop in max_epochs=2 epochs"):
+    with pytest.warns(ConvergenceWarning, match="did not converge in max_epochs=2 epochs"):
         make_net(**{**QUICK, "max_epochs": 2, "patience": 10}).fit(X, s)
 
 
@@ -319,7 +319,8 @@ def test_too_few_rows_to_hold_out_are_told_of():
     X, s, *_ = rows(n=100)
     few = np.append(np.flatnonzero(s)[:1], np.flatnonzero(s == 0)[:20])
     with pytest.warns(
-        UserWarning, match="validation_share=0.2 of 1 labelled and 20 unlabelled rows leaves none of a kind"
+        UserWarning,
+        match="validation_share=0.2 of 1 labelled and 20 unlabelled rows leaves no labelled or no unlabelled rows",
     ):
         make_net(**QUICK).fit(X[few], s[few])
 
@@ -338,24 +339,24 @@ def test_too_few_rows_to_hold_out_are_told_of():
         ({"lr": 0}, "lr must be a number above 0; got 0"),
         ({"validation_share": 1.5}, r"validation_share \(or 0\) must lie strictly between 0 and 1; got 1.5"),
         ({"dtype": "int8"}, "dtype must be one of 'float32', 'float64', 'bfloat16'; got 'int8'"),
-        ({"device": "abacus"}, "device must be 'auto', 'cpu', 'cuda' or another of torch's; got 'abacus'"),
+        ({"device": "abacus"}, "device must be 'auto', 'cpu', 'cuda' or another device of torch; got 'abacus'"),
         ({"propensity_features": [1]}, r"propensity_features must be a function of X here.*; got \[1\]"),
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1; got 0"),
-        ({"known": PseudoObservations(4)}, r"known must be a list, as \[ClassPrior"),
-        ({"known": [ClassPrior(0.3)]}, r"known says .*SARNetClassifier takes PseudoObservations\(...\) only"),
+        ({"known": PseudoObservations(4)}, r"known must be a list, such as \[ClassPrior"),
+        ({"known": [ClassPrior(0.3)]}, r"SARNetClassifier accepts only PseudoObservations\(...\) in known"),
         ({"recalibrate": 2}, "recalibrate must be True, False, 'held-out' or 'out-of-fold'; got 2"),
         ({"lr": 1e30, "optimizer": "sgd"}, "The training loss is (nan|inf) in phase .* Lower lr"),
         (
             {"propensity_features": lambda X: X[:, 0], "propensity_attributes": [1]},
-            "What labelling depends on was said more than once",
+            "The inputs of the propensity were specified more than once",
         ),
         (
             {"propensity_features": lambda X: X[1:, 0]},
-            "propensity_features has 99 rows and X has 100; give one row for each row of X",
+            "propensity_features must have one row for each of the 100 rows of X; it has 99",
         ),
         (
             {"propensity_features": lambda X: X[:, :, None]},
-            r"propensity_features have rows of shape \(4, 1\); the logistic propensity needs columns",
+            r"propensity_features must have one value or vector .*; the shape of a row is \(4, 1\)",
         ),
     ],
 )
@@ -393,21 +394,23 @@ def test_imaginary_audits_are_known():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_a_gpu_that_is_not_there_is_told_of():
     X, s, *_ = rows(n=100)
-    with pytest.raises(ValueError, match="device='cuda' is not there: torch sees no GPU"):
+    with pytest.raises(ValueError, match="device='cuda' is not available: torch finds no GPU"):
         make_net(device="cuda").fit(X, s)
 
 
 def test_errors_of_images_and_predictions():
     X, s, *_ = images(100)
-    with pytest.raises(ValueError, match=r"propensity_attributes name columns, and X has rows of shape \(1, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"propensity_attributes need columns, but X has rows of shape \(1, 8, 8\)"):
         make_net(propensity_attributes=[0]).fit(X, s)
     net = make_net(**QUICK).fit(X, s, propensity_features=brightness(X))
-    with pytest.raises(ValueError, match="propensity_features were given as an array to fit, and are needed here too"):
+    with pytest.raises(ValueError, match="propensity_features was passed as an array to fit, and is needed here too"):
         net.predict_propensity(X)
-    with pytest.raises(ValueError, match=r"X has rows of shape \(8, 8\); SARNetClassifier was fitted to \(1, 8, 8\)"):
+    with pytest.raises(
+        ValueError, match=r"X must have rows of shape \(1, 8, 8\), as in the fit; they have shape \(8, 8\)"
+    ):
         net.predict_proba(X[:, 0])
     with pytest.raises(TypeError, match="missing 1 required positional argument: 's'"):
         net.predict_posterior(X)
     net = make_net(**QUICK).fit(X, s)
-    with pytest.raises(ValueError, match="propensity_features were not given as an array to fit, and cannot be given"):
+    with pytest.raises(ValueError, match="propensity_features was not passed as an array to fit, and cannot be passed"):
         net.predict_propensity(X, propensity_features=brightness(X))

@@ -17,9 +17,9 @@ from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 from scarless.torch.fitting import plan_folds
 from scarless.torch.inputs import held_out_rows
-from scarless.torch.recalibrating import HeldOut, as_they_are, recalibrate_networks
+from scarless.torch.recalibrating import HeldOutLogits, not_recalibrated, recalibrate_networks
 
-pytestmark = pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")
 
 
 def test_out_of_fold_every_row_judges_networks_that_have_not_seen_it():
@@ -27,10 +27,10 @@ def test_out_of_fold_every_row_judges_networks_that_have_not_seen_it():
     folds, unseen = plan_folds(s.astype(float), share=0.2, recalibrate="out-of-fold", seed=0)
     assert unseen
     assert len(folds) == 5
-    assert sorted(np.concatenate([fold.judge for fold in folds])) == list(range(300))
+    assert sorted(np.concatenate([fold.held_out for fold in folds])) == list(range(300))
     for fold in folds:
-        assert sorted(np.concatenate([fold.train, fold.judge])) == list(range(300))
-        assert abs(s[fold.judge].sum() - s.sum() / 5) < 1
+        assert sorted(np.concatenate([fold.train, fold.held_out])) == list(range(300))
+        assert abs(s[fold.held_out].sum() - s.sum() / 5) < 1
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_out_of_fold_networks_are_their_mean_and_shares_those_of_unseen_rows():
     folds, _ = plan_folds(s.astype(float), share=0.2, recalibrate="out-of-fold", seed=seed)
     u = np.empty(s.size)
     for member, fold in zip(each, folds, strict=True):
-        u[fold.judge] = member[fold.judge]
+        u[fold.held_out] = member[fold.held_out]
     seen = z[:, [2]].double().numpy()
     f = expit(net._pair.recalibrated.classify(u, seen))
     assert net.class_prior_ == pytest.approx(f.mean(), abs=1e-5)
@@ -69,7 +69,7 @@ def few_held_out(seed, n=250):
     z, true = rng.normal(size=n), rng.normal(size=n) * 3
     y = rng.random(n) < expit(true)
     s = (y & (rng.random(n) < expit(2 * z - 0.5))).astype(float)
-    return HeldOut(0.7 * true + 1.2 * z - 1.5, 1.5 * z, z[:, None], s, np.ones(n)), y
+    return HeldOutLogits(0.7 * true + 1.2 * z - 1.5, 1.5 * z, z[:, None], s, np.ones(n)), y
 
 
 @pytest.mark.parametrize("seed", [61, 264])
@@ -88,8 +88,8 @@ def test_of_two_optima_the_higher_is_taken_wherever_the_papers_start_leads(seed)
 @pytest.mark.parametrize(
     ("seed", "doubt"),
     [
-        (33, "The labels leave the class prior between 0.41 and 0.74; 0.62 is taken"),
-        (226, "16% of the positives that it finds are labelled less than once in 100 times"),
+        (33, "The labels allow class priors between 0.41 and 0.74; the estimate is 0.62"),
+        (226, "16% of the estimated positives have a propensity below 1%"),
     ],
 )
 def test_what_labels_leave_open_is_said(seed, doubt):
@@ -104,21 +104,22 @@ def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
     assert found.doubts(held) == []
     off = found._replace(recalibration=replace(found.recalibration, class_prior=0.9))
     assert off.doubts(held) == [
-        f"The recalibrated step did not settle: it wanted a class prior of {found.recalibration.grid.mean:.2f} and ended at "
-        "0.90. Let the propensity see less, or compare with recalibrate=False."
+        "The recalibration did not converge: its target was a class prior of "
+        f"{found.recalibration.grid.mean:.2f}, and it ended at 0.90. Use fewer propensity attributes, or compare with "
+        "recalibrate=False."
     ]
     apart = found._replace(tied=Interval(0.26, 0.4))
     assert apart.doubts(held) == [
-        "Two explanations of the labels cannot be told apart, with class priors of 0.26 and 0.40; the one with the "
-        "lower label frequency is taken."
+        "The labels cannot distinguish two optima, with class priors of 0.26 and 0.40. The one with the lower label "
+        "frequency was chosen."
     ]
-    assert as_they_are().doubts(held) == []
+    assert not_recalibrated().doubts(held) == []
 
 
-@pytest.mark.filterwarnings("default:SARNetClassifier is in doubt:UserWarning")
+@pytest.mark.filterwarnings("default:The fit of SARNetClassifier is uncertain:UserWarning")
 def test_a_propensity_with_more_coefficients_than_labels_can_tell_is_in_doubt():
     X, s, *_ = rows(n=200)
-    with pytest.warns(UserWarning, match=r"is in doubt\. The propensity's 5 coefficients rest on \d+ labels"):
+    with pytest.warns(UserWarning, match=r"is uncertain\. The propensity's 5 coefficients, and .* from \d+ held-out"):
         make_net(propensity_attributes="all", **QUICK).fit(X, s)
 
 
@@ -190,13 +191,13 @@ def test_what_a_network_misses_of_propensity_attributes_is_made_up_for():
     u, z = rng.normal(size=4000) * 2, rng.normal(size=4000)
     y, e = rng.random(4000) < expit(u - 1.5 * z), expit(2 * z)
     s = (y & (rng.random(4000) < e)).astype(float)
-    held = HeldOut(u, 2 * z, z[:, None], s, np.ones(4000))
+    held = HeldOutLogits(u, 2 * z, z[:, None], s, np.ones(4000))
     found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
     without = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=False)
     assert found.tilt == pytest.approx([-1.5], abs=0.25)
     assert abs(found.recalibration.class_prior - y.mean()) < 0.02
     assert abs(without.recalibration.class_prior - y.mean()) > 0.03
-    few = HeldOut(*(part[:30] for part in held))
+    few = HeldOutLogits(*(part[:30] for part in held))
     assert recalibrate_networks(few, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None
 
 
@@ -217,6 +218,6 @@ def test_attributes_that_tell_the_class_by_themselves_do_not_take_the_networks_p
     true = z[:, :5].sum(axis=1) * 1.5 + rng.normal(size=600) * 2
     y = rng.random(600) < expit(true)
     s = (y & (rng.random(600) < expit(0.8 * z[:, 0] + 0.8 * z[:, 6] - 0.5))).astype(float)
-    held = HeldOut(0.8 * true - 1, 0.5 * z[:, 0] + 0.5 * z[:, 6], z, s, np.ones(600))
+    held = HeldOutLogits(0.8 * true - 1, 0.5 * z[:, 0] + 0.5 * z[:, 6], z, s, np.ones(600))
     assert s.sum() > 90  # enough to look for a tilt
     assert recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None

@@ -15,7 +15,7 @@ EXPECTED = {
 @pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")
-@pytest.mark.filterwarnings("ignore:SARNetClassifier is in doubt:UserWarning")
+@pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")
 @pytest.mark.filterwarnings("ignore:validation_share=:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -1,4 +1,4 @@
-"""From a table to an answer: what `scarless fit`, `predict` and `inspect` do, as Python."""
+"""The analyses of `scarless fit`, `predict` and `inspect` as Python functions."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ __all__ = [
     "predict_table",
 ]
 
-# The command line reads the settings from here to say its `--help`, and imports no model for that.
+# `scarless --help` needs the settings only, so the models are imported on first use.
 _HOMES = {
     "answer": ("Analysis", "analyse", "analyse_table"),
     "files": ("FileAnalysis", "analyse_files", "predict_files"),

@@ -1,4 +1,4 @@
-"""A table in, an answer out: preparation, both models, ranked rows, report, files."""
+"""The analysis of a table: preprocessing, fit of both models, ranked rows, report and files."""
 
 import json
 import shutil
@@ -15,8 +15,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from scarless.analysis.columns import as_pandas, choose_features, fit_params, notes_on_twins, seen_levels, with_numbers
-from scarless.analysis.labels import Observed, read_observed
+from scarless.analysis.columns import (
+    as_pandas,
+    choose_features,
+    fit_params,
+    notes_on_duplicates,
+    seen_categories,
+    with_numbers,
+)
+from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import (
     ALL,
@@ -47,40 +54,41 @@ from scarless.models import (
 )
 from scarless.models.sar_stacking import default_boosting
 from scarless.outside.plain_words import plain
-from scarless.pair.groups import means_rows
+from scarless.pair.groups import is_rows_keyword
 from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
 from scarless.scale.raw_columns import LOG
 
-SCHEMA = 1  # of summary.json
-MANY_ROWS, SAMPLE = 200_000, 50_000  # from so many rows on, penalties are chosen with so many of them
-FIRST_ROWS = 50  # of the ranking, of which the summary says how many are positive
-_COUNTED = ("class_prior_interval", "label_frequency_interval", "positives", "missing_positives")  # of a summary
+SCHEMA = 1  # version of summary.json
+# With more than MANY_ROWS rows, penalties are chosen with a sample of SAMPLE_ROWS rows. By judgement.
+MANY_ROWS, SAMPLE_ROWS = 200_000, 50_000
+FIRST_ROWS = 50  # highest-ranked rows for which the summary has the expected number of positives
+_ESTIMATE_KEYS = ("class_prior_interval", "label_frequency_interval", "positives", "missing_positives")
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
-Tell = Callable[[str], None]
+ReportStep = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What `analyse` found: the model, and ways to show and keep it.
+    """The result of `analyse`: the fitted model, with methods for its summary, report and files.
 
     Attributes
     ----------
     model : TableClassifier
-        Fitted; takes raw tables.
+        Fitted model, which takes raw tables.
     settings : Settings
-        What was asked for.
+        Settings of the analysis.
     notes : list of str
-        What the user should know: how the label was read, warnings of the fit.
+        Notes for the user, such as how the label column was read, and warnings of the fit.
     """
 
     model: TableClassifier
     settings: Settings
     notes: list[str]
     table: Any = field(repr=False)
-    label: Observed = field(repr=False)
+    label: ObservedLabels = field(repr=False)
     source: dict[str, Any] = field(default_factory=dict, repr=False)
-    fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw columns, and prepared ones
-    leaks: tuple[Leak, ...] = field(default=(), repr=False, kw_only=True)  # columns that the models see all the same
+    fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw and prepared columns
+    leaks: tuple[Leak, ...] = field(default=(), repr=False, kw_only=True)  # leaking columns that were not left out
 
     @property
     def s(self) -> Any:
@@ -89,8 +97,8 @@ class Analysis:
 
     @cached_property
     def subject(self) -> Subject:
-        """The model with the rows that it is asked about, as diagnostics and the report take them."""
-        model, features = self._asked
+        """The model with its rows, as the diagnostics and the report need them."""
+        model, features = self._model_and_columns
         return Subject.of(
             model,
             features,
@@ -104,35 +112,35 @@ class Analysis:
 
     @property
     def either_way(self) -> bool:
-        """Whether nothing says which of both models is the class, so that they may have changed places."""
+        """Whether the two models may be swapped, because nothing determines which of them is the class model."""
         return self.subject.either_way
 
     @property
     def silent(self) -> bool:
-        """Whether the fit says nothing of positives without a label: it takes every positive to have one.
+        """Whether the fit cannot estimate the positives without a label, because in it every positive has a label.
 
-        Not where audits, several looks or numbers from elsewhere say how many are missing.
+        Always False with audits, several looks or known values, which determine how many positives have no label.
         """
         return self.subject.silent
 
     def ranked(self) -> Any:
-        """Return a data frame of all rows, the most likely missing positives first.
+        """Return a data frame of all rows, with the most probable unlabelled positives first.
 
-        Where nothing says which of both models is the class (`either_way`), by the chance of a label.
+        If the models may be swapped (`either_way`), rows are ranked by their probability of a label.
         """
         if self.either_way:
-            return rank_by_labels(self.model.naive_, self._asked[1], self.table, self.settings, self.label)
-        model, features = self._asked
+            return rank_by_labels(self.model.naive_, self._model_and_columns[1], self.table, self.settings, self.label)
+        model, features = self._model_and_columns
         known = self._column("known_propensity")
         return rank_rows(model, self.table, self.settings, self.label, propensity=known, features=features)
 
     def summary(self) -> dict[str, Any]:
-        """Return the answer in plain values, for machines.
+        """Return the estimates as a dict of plain values.
 
-        Positives are counted by the weights of rows where there are any. Where the fit says nothing of positives
-        without a label, there is no number of them, and no interval.
+        Positives are counted by the weights of rows, if there are any. If the fit cannot estimate the positives without
+        a label (`silent`), their number and the intervals are None.
         """
-        from scarless.report.fit.answer import SILENT, reservation  # noqa: PLC0415 (as the report)
+        from scarless.report.fit.answer import NO_ESTIMATE, reservation  # noqa: PLC0415 (imports the report)
 
         n, labelled, fitted, inner = len(self.table), int(self.s.sum()), self._fitted(), self.subject.inner
         weight, weight_labelled = self._weights()
@@ -144,7 +152,9 @@ class Analysis:
             **fitted,
             "positives": positives,
             "missing_positives": None if positives is None else max(positives - weight_labelled, 0.0),
-            "doubt": SILENT if self.silent else reservation(self.either_way, self.leaks).removeprefix(", "),
+            "doubt": NO_ESTIMATE
+            if self.silent
+            else reservation(self.either_way, self.leaks).removeprefix(", which is "),
             "level": self.settings.level,
             "model": type(inner).__name__,
             "converged": bool(getattr(inner, "converged_", True)),
@@ -156,10 +166,10 @@ class Analysis:
         if self.settings.sample_weight:
             found |= {"weight": weight, "weight_labelled": weight_labelled}
         found |= self._informed() if self.settings.informed else {}
-        return found | (dict.fromkeys(_COUNTED) if self.silent else self._first_rows())
+        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.silent else self._first_rows())
 
     def _fitted(self) -> dict[str, Any]:
-        """Return the model's own numbers."""
+        """Return the estimates of the model with their intervals."""
         inner = self.subject.inner
         return {
             "class_prior": _plain(getattr(inner, "class_prior_", np.nan)),
@@ -169,13 +179,13 @@ class Analysis:
         }
 
     def _weights(self) -> tuple[float, float]:
-        """Return the weight of all rows, and of labelled ones: their numbers, where rows have no weights."""
+        """Return the total weight of all rows and of labelled rows; without weights, their numbers."""
         return float(self.subject.weight.sum()), float(self.subject.weight @ self.subject.s)
 
     def _informed(self) -> dict[str, Any]:
-        """Return the keys of a summary that only fits with looks, audits or facts have.
+        """Return the entries of a summary that only fits with looks, audits or known values have.
 
-        Where labels may be wrong, those that are right are counted by their posteriors. Rows count by their weights.
+        With false positives, labelled positives are counted by their posteriors. Rows are counted by their weights.
         """
         subject, facts = self.subject, self.subject.looks
         assert facts is not None
@@ -208,22 +218,22 @@ class Analysis:
         return found
 
     def _first_rows(self) -> dict[str, Any]:
-        """Return how many of the rows that rank first are positive; nothing where the model cannot say."""
+        """Return the expected number of positives among the highest-ranked rows; empty if it is not available."""
         if self.either_way:
             return {}
         subject = self.subject
         given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
         try:
             found = yield_curve(subject.inner, subject.prepared, subject.labels, n=FIRST_ROWS, **given)
-        except (TypeError, ValueError):  # a kind of model that knows nothing of its uncertainty, or is too wide
+        except (TypeError, ValueError):  # The model has no standard errors, or too many columns for them.
             return {}
         ends = [_plain(found.low[0]), _plain(found.high[0])]
-        positives = {"positives": _plain(found.expected[0]), "interval": ends} if found.told else {}
+        positives = {"positives": _plain(found.expected[0]), "interval": ends} if found.informative else {}
         return {"first_rows": {"rows": int(found.n[0]), **positives, "sentence": found.sentence()}}
 
-    def report(self, *, progress: Tell | None = None) -> Any:
-        """Return the report of the fit; ``to_html()``, ``to_json()``, ``save(path)``."""
-        from scarless.report.fit.build import report_on  # noqa: PLC0415 (draws; most callers do not)
+    def report(self, *, progress: ReportStep | None = None) -> Any:
+        """Return the report of the fit, which has the methods ``to_html()``, ``to_json()`` and ``save(path)``."""
+        from scarless.report.fit.build import report_on  # noqa: PLC0415 (imports the drawings, which few callers need)
 
         return report_on(
             lambda: self.subject,
@@ -234,20 +244,20 @@ class Analysis:
         )
 
     def save(
-        self, folder: str | Path, *, force: bool = False, ranked: str = "ranked.csv", progress: Tell | None = None
+        self, folder: str | Path, *, force: bool = False, ranked: str = "ranked.csv", progress: ReportStep | None = None
     ) -> Path:
-        """Write model, report, ranked rows, summary and the run itself into a folder: all of it, or nothing.
+        """Write the model, report, ranked rows, summary and settings into a folder, or nothing if an error occurs.
 
         Parameters
         ----------
         folder : path
-            Made; must not exist unless `force`.
+            Folder to create; it must not exist, unless `force` is True.
         force : bool, default=False
-            Whether a folder of that name is replaced.
+            Whether to replace the folder if it exists.
         ranked : str, default="ranked.csv"
-            Name of the file of ranked rows; its suffix says of which kind.
+            Name of the file of ranked rows; its suffix determines the format.
         progress : callable, optional
-            Told what is being done.
+            Called with a description of the current step.
 
         Returns
         -------
@@ -256,37 +266,37 @@ class Analysis:
         """
         from scarless.saved.files import save  # noqa: PLC0415 (an optional package)
 
-        tell = progress or (lambda what: None)
+        report_step = progress or (lambda what: None)
         folder, ranked = check_folder(folder, force=force), check_name(ranked)
         folder.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
-            tell("writing the model")
+            report_step("writing the model")
             save(self.model, aside / MODEL)
-            tell("ranking the rows")
+            report_step("ranking the rows")
             self._ranked_into(aside, ranked)
             (aside / SUMMARY).write_text(json.dumps(self.summary(), indent=2) + "\n", encoding="utf-8")
             (aside / RUN).write_text(write_toml(self._run(ranked)), encoding="utf-8")
-            self.report(progress=tell).save(aside / REPORT)
+            self.report(progress=report_step).save(aside / REPORT)
             move_into_place(aside, folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         return folder
 
     @cached_property
-    def _asked(self) -> tuple[TableClassifier, Any]:
-        """The model and the columns that it is asked about, which are prepared only once."""
+    def _model_and_columns(self) -> tuple[TableClassifier, Any]:
+        """The model and its raw columns, whose prepared form is cached."""
         if self.fitted_to is not None:
             return with_prepared(self.model, *self.fitted_to), self.fitted_to[0]
         features = self.table[list(self.model.feature_names_in_)]
         return with_prepared(self.model, features, self.model.prepare(features)), features
 
     def _observed(self) -> Any:
-        """Return the labels as the model was given them."""
+        """Return the labels in the form that was passed to the model."""
         return self.label.labels
 
     def _title(self) -> dict[str, str]:
-        """Return what heads the report, where that is not as always."""
+        """Return the title of the report; empty for the default title."""
         return {}
 
     def _ranked_into(self, folder: Path, ranked: str) -> None:
@@ -295,7 +305,7 @@ class Analysis:
         write_table(self.ranked(), folder / ranked)
 
     def _run(self, ranked: str) -> dict[str, Any]:
-        """Return what repeats this analysis."""
+        """Return the contents of `run.toml`, which repeats this analysis."""
         return {**self.settings.to_dict(), "ranked": ranked, "source": self.source, "versions": versions()}
 
     def _column(self, role: str) -> Any:
@@ -322,52 +332,49 @@ def analyse(
     source: Any = None,
     progress: Any = None,
 ) -> Analysis:
-    """Learn from a raw table who is positive, and who gets labelled.
+    """Fit the class model and the labelling model to a raw table.
 
     Parameters
     ----------
     table : data frame
-        Raw: text, dates and gaps are prepared by skrub, see `scarless.raw.preparation.table_preparation`.
+        Raw table; skrub encodes text, dates and missing values (see `scarless.raw.preparation.table_preparation`).
     label : str or list of str
-        Column that says which rows are labelled: 1/0, yes/no, yes and nothing, true and null. A list names columns of
-        labels, one for each look at the rows, as yes/no or 1/0. There an empty cell is a look that did not take place,
-        and not one that found nothing.
+        Label column: 1/0, yes/no, true/false, or a value for labelled rows and empty cells for the others. A list names
+        one label column for each look, as yes/no or 1/0; there, an empty cell is a look that did not take place.
     propensity_attributes : list of str
-        Columns that the labelling may depend on; "all" where none can be named.
+        Columns that the propensity depends on; "all" if you cannot name them.
     classification_attributes : list of str, optional
-        Columns that the class may depend on. Default: all.
+        Columns that the class probability depends on. By default, all columns.
     labelling : Labelling, optional
-        What is said of the labelling beyond its attributes: attributes of looks (``visit_attributes={"effort":
-        ["effort_1", "effort_2"]}``, columns of numbers), bounds of the propensity (with ``model="logistic"``), whether
-        looks share one propensity, how often negatives are labelled, what labels of audited rows mean. It takes no
-        offset.
+        Further properties of the labelling: attributes of looks (``visit_attributes={"effort": ["effort_1",
+        "effort_2"]}``), bounds of the propensity (with ``model="logistic"``), false positives, and the use of labels of
+        audited rows. An offset is not supported.
     known : list of ClassPrior and LabelFrequency, optional
-        Shares that are known from elsewhere, with their standard errors.
+        Known values with their standard errors.
     audit : str, optional
-        Column with the class of rows that somebody checked, yes or no; empty where nobody did. Rows must not be chosen
-        by what the check would find, and negative results count: with positive ones alone it is refused.
+        Column with the true class of audited rows, yes or no; empty for other rows. Rows must not be chosen by their
+        class, and negative findings must be included.
     columns : ColumnRoles, optional
-        What other columns are for: names of rows, row weights, groups of rows, columns to leave out, columns that are
-        numbers or text.
+        Roles of other columns: row names, weights, groups, excluded columns, and columns to read as numbers or text.
     model : {"search", "stack", "logistic", "boosted"}, default="search"
-        "search": logistic models, penalties chosen by held-out labels (`SAREMClassifierCV`). "logistic": one such pair
-        (`SAREMClassifier`), fastest. "boosted": gradient boosting for the class; "stack": both
-        (`SARStackingClassifier`).
+        "search": logistic models, with penalties chosen by cross-validation (`SAREMClassifierCV`). "logistic": one
+        logistic pair (`SAREMClassifier`), the fastest. "boosted": gradient boosting for the class. "stack": a stack of
+        a logistic model and gradient boosting (`SARStackingClassifier`).
     scar : bool, default=False
-        Every positive is as likely to be labelled as any other (`SCARClassifier`).
+        Whether all positives are equally likely to be labelled (`SCARClassifier`).
     known_propensity : str, optional
         Column with known propensities (`PropensityWeightedClassifier`).
-    pos_label : object or list of them, optional
-        The value of the label column that marks a labelled row, where that is not clear, or several values; "any" for
-        every value. Capital and small letters are alike.
+    pos_label : object or list of objects, optional
+        Value, or values, of the label column that mark a labelled row; "any" for every value. Not needed for 1/0,
+        yes/no and the like. Upper and lower case are not distinguished.
     random_state : int, default=0
-        Seed of everything that is drawn.
-    level : float, default=0.95
-        Nominal probability that an interval covers.
+        Seed of the random numbers.
+    level : float in (0, 1), default=0.95
+        Confidence level.
     source : dict, optional
-        Facts of where the table comes from, kept with the result.
+        Origin of the table, such as its file; stored with the result.
     progress : callable, optional
-        Told what is being done.
+        Called with a description of the current step.
 
     Returns
     -------
@@ -398,18 +405,19 @@ def analyse(
 
 
 def analyse_table(
-    table: Any, settings: Settings, *, source: dict[str, Any] | None = None, progress: Tell | None = None
+    table: Any, settings: Settings, *, source: dict[str, Any] | None = None, progress: ReportStep | None = None
 ) -> Analysis:
-    """Learn from a raw table what settings ask for: `analyse` for callers that have settings already."""
-    tell = progress or (lambda what: None)
+    """Fit both models to a raw table; the same as `analyse`, but takes `Settings`."""
+    report_step = progress or (lambda what: None)
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
     found = read_observed(table, settings)
     given = fit_params(table, settings, found.s) | ({} if found.audit is None else {"audit": found.audit})
     table, read = with_numbers(table, settings.features(list(table.columns)), settings)
-    tell("preparing the columns")
-    features, told, leaks = choose_features(table, settings, found.s)
-    before = [*found.notes, *read, *notes_on_twins(table, settings.id, settings.groups), *notes_on(settings), *told]
+    report_step("preparing the columns")
+    features, feature_notes, leaks = choose_features(table, settings, found.s)
+    duplicate_notes = notes_on_duplicates(table, settings.id, settings.groups)
+    before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes]
     columns, groups = table[features], table[settings.groups].to_numpy() if settings.groups else None
     prepared: list[Any] = []
 
@@ -417,19 +425,19 @@ def analyse_table(
         prepared.append(fit_and_prepare(classifier, columns, found.labels, **given))
 
     classifier, notes = fit_model(
-        settings, len(table), fit, lambda search: narrowed(search, columns, found, settings, groups), tell
+        settings, len(table), fit, lambda search: narrowed(search, columns, found, settings, groups), report_step
     )
-    if means_rows(given.get("groups")):
+    if is_rows_keyword(given.get("groups")):
         before.append(
             f"The weights of {settings.sample_weight!r} add up to {given['sample_weight'].sum():,.0f} for "
-            f"{len(table):,} rows. They are taken for survey weights, which say for how many others a row stands: "
-            "standard errors and intervals count the rows."
+            f"{len(table):,} rows, so they are treated as survey weights. Standard errors and intervals are based on "
+            "the number of rows, not on the sum of the weights."
         )
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(found.pos_label)}
-    classifier.levels_ = seen_levels(columns)
+    classifier.levels_ = seen_categories(columns)
     kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
-    if made.either_way:  # for new rows too
+    if made.either_way:  # `predict_table` needs the naive model to rank new rows.
         classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
     before += notes
@@ -441,36 +449,39 @@ def fit_model(
     n_rows: int,
     fit: Callable[[TableClassifier], Any],
     narrow: Callable[[SAREMClassifierCV], Any],
-    tell: Tell,
+    report_step: ReportStep,
 ) -> tuple[TableClassifier, list[str]]:
-    """Return the fitted classifier that settings ask for, and what to say of the fit.
+    """Return the fitted classifier for the settings, and notes on the fit.
 
-    `fit` is given the unfitted classifier. With many rows a search is first made narrower, by `narrow`.
+    `fit` fits the classifier. With many rows, `narrow` first reduces the candidates of a search.
     """
     notes = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator = make_estimator(settings)
         if isinstance(estimator, SAREMClassifierCV) and n_rows > MANY_ROWS:
-            tell("choosing penalties")
+            report_step("choosing penalties")
             estimator = narrow(estimator)
-            notes.append(f"Penalties were chosen with {SAMPLE:,} rows, drawn at random; the models are fitted to all.")
-        tell("fitting both models")
+            notes.append(
+                f"The penalties were chosen with {SAMPLE_ROWS:,} rows, drawn at random; the models were fitted to all "
+                "rows."
+            )
+        report_step("fitting both models")
         classifier = TableClassifier(estimator)
         fit(classifier)
     notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
     tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
     if tails:
         listed = ", ".join(map(repr, tails))
-        notes.append(f"Long tails: beside {listed} the models see the logarithm too, as effects may follow either.")
+        notes.append(f"The distribution of {listed} has a long tail, so the models also use its logarithm.")
     return classifier, notes
 
 
-# --- the one place where settings become estimators
+# --- estimators
 
 
 def make_estimator(settings: Settings) -> Any:
-    """Return the unfitted classifier that settings ask for."""
+    """Return the unfitted classifier for the settings."""
     if settings.known_propensity:
         return PropensityWeightedClassifier(method="likelihood")
     if settings.scar and not settings.informed:
@@ -493,7 +504,7 @@ def make_estimator(settings: Settings) -> Any:
 
 
 def _information(settings: Settings) -> dict[str, Any]:
-    """Return what models are told beside one label of each row."""
+    """Return the parameters for labelling and known values."""
     if not settings.informed:
         return {}
     known: list[Any] = []
@@ -513,12 +524,14 @@ def _information(settings: Settings) -> dict[str, Any]:
     return {"labelling": labelling, "known": known or None}
 
 
-def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, settings: Settings, groups: Any = None) -> Any:
-    """Return a search among those candidates only that a sample of the rows leaves possible.
+def narrowed(
+    search: SAREMClassifierCV, X: Any, observed: ObservedLabels, settings: Settings, groups: Any = None
+) -> Any:
+    """Return a search restricted to the candidates that a first search, on a sample of the rows, selected.
 
-    Rows that were checked are all in the sample.
+    The sample contains all audited rows.
     """
-    drawn = np.random.default_rng(settings.seed).choice(len(X), SAMPLE, replace=False)
+    drawn = np.random.default_rng(settings.seed).choice(len(X), SAMPLE_ROWS, replace=False)
     rows = np.union1d(drawn, np.flatnonzero(observed.audited))
     part = observed.of(rows)
     given = {} if part.audit is None else {"audit": part.audit}
@@ -539,7 +552,7 @@ def narrowed(search: SAREMClassifierCV, X: Any, observed: Observed, settings: Se
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what an answer depends on."""
+    """Return the versions of Python and of the packages that the results depend on."""
     found = {"python": python_version()}
     for name in _PACKAGES:
         try:
@@ -550,12 +563,12 @@ def versions() -> dict[str, str]:
 
 
 def _plain(value: Any) -> float | None:
-    """Return a number that JSON knows."""
+    """Return a number for JSON: a float, or None if it is not finite."""
     return float(value) if np.isfinite(value) else None
 
 
 def _ends(ask: Callable[[], Any]) -> list[float | None] | None:
-    """Return the ends of an interval in plain values; None where the model knows none."""
+    """Return the ends of an interval, or None if the model has no intervals."""
     try:
         return _plain_ends(ask())
     except (AttributeError, TypeError, ValueError):

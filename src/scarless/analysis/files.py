@@ -1,4 +1,4 @@
-"""A folder of Parquet files in, an answer out: models of all rows, a report on a sample, predictions as files."""
+"""The analysis of a folder of Parquet files: models fitted to all rows, a report on a sample, and predictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.analysis.answer import SAMPLE, Analysis, Tell, fit_model, narrowed
-from scarless.analysis.columns import choose_features, seen_levels
+from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed
+from scarless.analysis.columns import choose_features, seen_categories
 from scarless.analysis.inspection import Inspection, inspect_table
-from scarless.analysis.labels import ANY, Observed, as_frame_of_looks, as_text, listed, read_observed, value_counts
+from scarless.analysis.labels import (
+    ANY_VALUE,
+    ObservedLabels,
+    as_frame_of_looks,
+    as_text,
+    listed,
+    read_observed,
+    value_counts,
+)
 from scarless.analysis.ranking import EITHER_WAY
 from scarless.analysis.settings import ALL, Settings
 from scarless.analysis.values import notes_on
@@ -21,41 +29,41 @@ from scarless.scale import ParquetRows, Written, file_advice
 from scarless.scale.samples import draw_rows
 
 
-class Whole(NamedTuple):
-    """What was seen of all rows: each combination of labels and audit, and how many rows have it."""
+class FileLabelCounts(NamedTuple):
+    """The combinations of labels and audits in all files, with the number of rows of each."""
 
-    kinds: Any
+    kinds: Any  # data frame of the combinations
     rows: Integers
-    observed: Observed
+    observed: ObservedLabels
 
     @classmethod
-    def of(cls, kinds: Any, settings: Settings) -> "Whole":
-        """Read what `draw_rows` counted."""
+    def of(cls, kinds: Any, settings: Settings) -> "FileLabelCounts":
+        """Return the counts from the table that `draw_rows` returns."""
         frame = kinds.to_pandas(ignore_metadata=True)
         names, rows = list(frame.columns[:-1]), frame.iloc[:, -1].to_numpy(dtype=np.int64)
         return cls(frame[names], rows, read_observed(frame[names], settings, rows=rows))
 
     @property
     def n_labelled(self) -> int:
-        """How many rows have any label."""
+        """The number of rows with any label."""
         return int(self.rows[self.observed.s == 1].sum())
 
     @property
     def n_audited(self) -> int:
-        """How many rows were checked."""
+        """The number of audited rows."""
         return int(self.rows[self.observed.audited].sum())
 
     def pos_label(self, settings: Settings) -> Any:
-        """Return the value that marks a label, as it is in the files; raise where models would read others there."""
+        """Return the value that marks a label in the files; raise if the label columns do not have two values."""
         text = {name: as_text(self.kinds[name]) for name in settings.labels}
         seen = {name: (self.kinds[name].notna() & (self.kinds[name] != -1)).to_numpy() for name in settings.labels}
         values = {value for name in settings.labels for value in self.kinds[name][seen[name]].tolist()}
         if len(values) != 2:
             counts = value_counts(text[settings.labels[0]], self.rows)
             raise ValueError(
-                f"In files the columns of looks must have two values, and gaps where nobody looked; these have "
-                f"{len(values)} ({settings.labels[0]!r}: {listed(counts)}; blanks and empty text are values). Write 1 "
-                "and 0, and nothing."
+                "In a folder of files, the label columns of looks must have two values, and be missing where a look "
+                f"did not take place. These have {len(values)} values ({settings.labels[0]!r}: {listed(counts)}; "
+                "blanks and empty texts are values). Write 1, 0 and missing values."
             )
         self._refuse_other_words(values, settings)
         marks = self.observed.pos_label
@@ -67,36 +75,37 @@ class Whole(NamedTuple):
         )
 
     def _refuse_other_words(self, values: set[Any], settings: Settings) -> None:
-        """Raise where audits are written in words that are not those of labels."""
+        """Raise if audits use other values than 1, 0 and those of the labels."""
         if not settings.audit:
             return
         column = self.kinds[settings.audit]
         found = set(column[(column.notna() & (column != -1)).to_numpy()].tolist())
         if not found <= {0, 1} and not found <= values:
             raise ValueError(
-                f"In files audits are written as 1 and 0, or as labels are ({', '.join(map(repr, sorted(values)))}); "
-                f"{settings.audit!r} has {listed(value_counts(as_text(column), self.rows))}."
+                "In a folder of files, audits must be 1 and 0, or have the values of the labels "
+                f"({', '.join(map(repr, sorted(values)))}); {settings.audit!r} has "
+                f"{listed(value_counts(as_text(column), self.rows))}."
             )
 
-    def of_sample(self, table: Any, settings: Settings) -> Observed:
-        """Return the same of rows of the table, by their values."""
+    def of_sample(self, table: Any, settings: Settings) -> ObservedLabels:
+        """Return the labels and audits of a sample of the rows."""
         audit = None
         if settings.audit and self.observed.audit is not None:
             audit = self._codes(table, settings.audit, self.observed.audit)
         if not settings.looks:
             s = self._codes(table, settings.labels[0], self.observed.s.astype(np.float64)).astype(np.int64)
-            return Observed(s, s, audit, self.observed.pos_label, ())
+            return ObservedLabels(s, s, audit, self.observed.pos_label, ())
         labels = np.asarray(self.observed.labels, dtype=np.float64)
         seen = np.column_stack([self._codes(table, name, labels[:, k]) for k, name in enumerate(settings.looks)])
         s = (seen == 1).any(axis=1).astype(np.int64)
-        return Observed(s, as_frame_of_looks(seen, settings, table), audit, self.observed.pos_label, ())
+        return ObservedLabels(s, as_frame_of_looks(seen, settings, table), audit, self.observed.pos_label, ())
 
     def _codes(self, table: Any, name: str, codes: Vector) -> Vector:
         known = dict(zip(as_text(self.kinds[name]), codes, strict=True))
         return as_text(table[name]).map(known).to_numpy(dtype=np.float64)
 
     def summary(self, settings: Settings) -> dict[str, Any]:
-        """Return counts of audits and looks, over all rows, as a summary has them."""
+        """Return the counts of audits and looks over all rows, as entries of a summary."""
         found: dict[str, Any] = {}
         if self.observed.audit is not None:
             positive = int(self.rows[self.observed.audit == 1].sum())
@@ -116,39 +125,40 @@ class Whole(NamedTuple):
 
 @dataclass(frozen=True)
 class FileAnalysis(Analysis):
-    """What `analyse_files` found; `table` is the sample that the report is about.
+    """The result of `analyse_files`; `table` is the sample of rows that the report is based on.
 
     Attributes
     ----------
     rows : ParquetRows
         All rows.
     n_rows, n_labelled : int
-        How many there are, and how many are labelled.
+        The number of rows, and of labelled rows.
     """
 
     rows: Any = field(default=None, repr=False)
     n_rows: int = 0
     n_labelled: int = 0
-    whole: Whole | None = field(default=None, repr=False)
+    whole: FileLabelCounts | None = field(default=None, repr=False)
 
     def summary(self) -> dict[str, Any]:
-        """Return the answer in plain values, for machines: of all rows."""
+        """Return the estimates for all rows as a dict of plain values."""
         found = super().summary()
-        if self.settings.informed and found["missing_positives"] is not None:  # labels may be wrong
+        # The base class counts the missing positives of the sample.
+        if self.settings.informed and found["missing_positives"] is not None:
             found["missing_positives"] *= self.n_rows / len(self.table)
         return found | {"rows": self.n_rows, "labelled": self.n_labelled, "rows_of_the_report": len(self.table)}
 
     def _weights(self) -> tuple[float, float]:
-        """Return the weight of all rows, and of labelled ones; by the mean weights of the report's rows."""
+        """Return the total weight of all rows and of labelled rows, extrapolated from the sample."""
         weight, labelled = super()._weights()
         n, n_labelled = len(self.table), float(self.s.sum())
         return weight * self.n_rows / n, labelled * self.n_labelled / n_labelled if n_labelled else 0.0
 
     def _first_rows(self) -> dict[str, Any]:
-        return {}  # the first rows of a sample are not those of all rows
+        return {}  # The highest-ranked rows of a sample are not those of all rows.
 
     def score(self, folder: str | Path, *, force: bool = False) -> Written:
-        """Write predictions of all rows into a folder; what is there already is not done again."""
+        """Write predictions for all rows into a folder; files that exist already are not written again."""
         return predict_files(self.model, self.rows, folder, force=force)
 
     def _informed(self) -> dict[str, Any]:
@@ -165,10 +175,10 @@ class FileAnalysis(Analysis):
     def _title(self) -> dict[str, str]:
         if len(self.table) == self.n_rows:
             return {}
-        return {"title": f"Report of a fit to {self.n_rows:,} rows, by {len(self.table):,} of them drawn at random"}
+        return {"title": f"Report of a fit to {self.n_rows:,} rows, based on a random sample of {len(self.table):,}"}
 
     def _ranked_into(self, folder: Path, ranked: str) -> None:
-        """Leave ranked rows to `score`: there may be too many for one file."""
+        """Do nothing: there may be too many rows for one file, and `score` writes predictions."""
 
 
 def inspect_files(
@@ -180,40 +190,42 @@ def inspect_files(
     pos_label: Any = None,
     random_state: int = 0,
 ) -> Inspection:
-    """Look at files as `inspect_table` looks at a table, by 50,000 rows at most; and at the files themselves.
+    """Return an overview of files, from a sample of at most 50,000 rows, with advice on slow files.
 
     Parameters
     ----------
     rows : ParquetRows
+        Rows of the files.
     label : str or list of str
-        Column that says which rows are labelled; a list names columns of labels, one for each look.
+        Label column; a list names one label column for each look.
     audit : str, optional
-        Column with the class of rows that somebody checked.
+        Column with the true class of audited rows.
     columns : ColumnRoles, optional
-        Which columns to leave out.
-    pos_label : object or list of them, optional
-        The value that marks a labelled row, or several.
+        Columns to leave out.
+    pos_label : object or list of objects, optional
+        Value, or values, that mark a labelled row.
     random_state : int, default=0
+        Seed of the random numbers.
 
     Returns
     -------
     Inspection
     """
     labels = [label] if isinstance(label, str) else list(label or ())
-    drawn = draw_rows(rows.with_index(), [name for name in (*labels, audit) if name], SAMPLE, random_state)
+    drawn = draw_rows(rows.with_index(), [name for name in (*labels, audit) if name], SAMPLE_ROWS, random_state)
     table = drawn.table.to_pandas(ignore_metadata=True)
     options: dict[str, Any] = {"pos_label": pos_label, "columns": columns, "random_state": random_state}
     found = inspect_table(table, label, audit=audit, **options)
     if drawn.n_rows > found.n_rows:
-        among = f"These are drawn at random, of {drawn.n_rows:,} in {len(rows.files):,} files."
-        found = replace(found, notes=(among, *found.notes))
+        sample = f"These rows are a random sample of {drawn.n_rows:,} rows in {len(rows.files):,} files."
+        found = replace(found, notes=(sample, *found.notes))
     return with_advice(found, rows.files, rows.filesystem)
 
 
 def with_advice(found: Inspection, files: list[str], filesystem: Any = None) -> Inspection:
-    """Return what an inspection found, and what makes the Parquet files slow to walk."""
-    said = file_advice(files, filesystem=filesystem)
-    return replace(found, advice=tuple(f"The files: {sentence}" for sentence in said))
+    """Return an inspection with advice on Parquet files that are slow to read."""
+    advice = file_advice(files, filesystem=filesystem)
+    return replace(found, advice=tuple(f"Files: {sentence}" for sentence in advice))
 
 
 def analyse_files(
@@ -221,41 +233,41 @@ def analyse_files(
     settings: Settings,
     *,
     source: dict[str, Any] | None = None,
-    progress: Tell | None = None,
+    progress: ReportStep | None = None,
 ) -> FileAnalysis:
-    """Learn from a raw table in files who is positive, and who gets labelled.
+    """Fit the class model and the labelling model to a raw table in Parquet files.
 
-    Models are fitted to all rows. Which columns are left out, how labels are read, which penalties are tried (of more
-    than 200,000 rows), and the report, go by 50,000 rows drawn at random.
+    The models are fitted to all rows. The report, and the choice of columns, are based on 50,000 rows drawn at random;
+    with more than 200,000 rows, so is the choice of penalties.
 
     Parameters
     ----------
     rows : ParquetRows
-        With all columns of the files.
+        Rows with all columns of the files.
     settings : Settings
-        As of `analyse`; logistic models only.
+        Settings as for `analyse`; only logistic models are supported.
     source : dict, optional
-        Facts of where the table comes from, kept with the result.
+        Origin of the table, such as its files; stored with the result.
     progress : callable, optional
-        Told what is being done.
+        Called with a description of the current step.
 
     Returns
     -------
     FileAnalysis
     """
-    tell = progress or (lambda what: None)
+    report_step = progress or (lambda what: None)
     _refuse_in_memory(settings)
-    rows = rows.with_index()  # as the tool reads one file: it may be the id
+    rows = rows.with_index()  # A named index may be the id, as in a single file.
     columns = list(rows.plan(raw=True).names)
     settings.check_columns(columns)
-    tell("drawing a sample")
+    report_step("drawing a sample of the rows")
     named = [*settings.labels, *([settings.audit] if settings.audit else [])]
-    drawn = draw_rows(rows, named, SAMPLE, settings.seed, also=settings.audit)
+    drawn = draw_rows(rows, named, SAMPLE_ROWS, settings.seed, also=settings.audit)
     sample = drawn.table.to_pandas(ignore_metadata=True)[columns]
-    whole = Whole.of(drawn.kinds, settings)
-    observed, pos_label = whole.of_sample(sample, settings), _pos_label(whole, drawn.labels, settings)
-    features, told, leaks = choose_features(sample, settings, observed.s)
-    before = [*(whole.observed.notes if settings.informed else ()), *notes_on(settings), *told]
+    counts = FileLabelCounts.of(drawn.kinds, settings)
+    observed, pos_label = counts.of_sample(sample, settings), _pos_label(counts, drawn.labels, settings)
+    features, feature_notes, leaks = choose_features(sample, settings, observed.s)
+    before = [*(counts.observed.notes if settings.informed else ()), *notes_on(settings), *feature_notes]
     given = {"sample_weight": settings.sample_weight} if settings.sample_weight else {}
     given |= {"audit": settings.audit} if settings.audit else {}
 
@@ -264,46 +276,49 @@ def analyse_files(
         classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
 
     def narrow(search: Any) -> Any:
-        more = _with_checked(sample, drawn.checked.to_pandas(ignore_metadata=True)[columns])
-        return narrowed(search, more[features], whole.of_sample(more, settings), settings)
+        more = _with_audited(sample, drawn.checked.to_pandas(ignore_metadata=True)[columns])
+        return narrowed(search, more[features], counts.of_sample(more, settings), settings)
 
-    classifier, notes = fit_model(settings, drawn.n_rows, fit, narrow, tell)
+    classifier, notes = fit_model(settings, drawn.n_rows, fit, narrow, report_step)
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(observed.pos_label)}
-    classifier.levels_ = seen_levels(sample[features])
-    facts, counted = dict(source or {}), (drawn.n_rows, whole.n_labelled, whole if settings.informed else None)
-    made = FileAnalysis(classifier, settings, before, sample, observed, facts, rows, *counted, leaks=leaks)
+    classifier.levels_ = seen_categories(sample[features])
+    totals = (drawn.n_rows, counts.n_labelled, counts if settings.informed else None)
+    origin = dict(source or {})
+    made = FileAnalysis(classifier, settings, before, sample, observed, origin, rows, *totals, leaks=leaks)
     if settings.propensity_attributes == (ALL,) and made.either_way:
         before.append(EITHER_WAY)
-    before += [*_notes_on_sample(whole, observed, drawn.n_rows, settings), *notes]
+    before += [*_notes_on_sample(counts, observed, drawn.n_rows, settings), *notes]
     return made
 
 
-def _notes_on_sample(whole: "Whole", observed: Observed, n_rows: int, settings: Settings) -> list[str]:
-    if n_rows <= SAMPLE:
+def _notes_on_sample(counts: FileLabelCounts, observed: ObservedLabels, n_rows: int, settings: Settings) -> list[str]:
+    if n_rows <= SAMPLE_ROWS:
         return []
     notes = [
-        f"The models are fitted to all {n_rows:,} rows. This report, its counts of rows and its checks are about "
-        f"{SAMPLE:,} of them, drawn at random with seed {settings.seed}."
+        f"The models were fitted to all {n_rows:,} rows. The report, with its counts and diagnostics, is based on "
+        f"{SAMPLE_ROWS:,} of them, drawn at random with seed {settings.seed}."
     ]
     if settings.audit:
         notes.append(
-            f"Of {whole.n_audited:,} audits, which all count in the fit, the report shows those "
-            f"{int(observed.audited.sum()):,} that are among its rows."
+            f"The fit used all {counts.n_audited:,} audits. The report shows the {int(observed.audited.sum()):,} "
+            "audits of its own rows."
         )
     return notes
 
 
 def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> Written:
-    """Write a stored model's predictions of a table in files, with id and label as of its fit.
+    """Write the predictions of a stored model for a table in Parquet files.
 
     Parameters
     ----------
     model : TableClassifier
-        With the settings of its fit.
+        Stored model with the settings of its fit.
     rows : ParquetRows
+        Rows to predict.
     folder : path
+        Folder for the predictions; id, label and audit columns are copied into them.
     force : bool, default=False
-        Replace predictions of another model.
+        Whether to replace predictions of another model.
 
     Returns
     -------
@@ -319,15 +334,15 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
 
 
 def _labels_there(settings: Settings, there: Sequence[str]) -> dict[str, Any]:
-    """Return the columns of labels and audits that a table has."""
+    """Return the label and audit columns that a table has."""
     found = [name for name in settings.labels if name in there]
     if not found:
         return {}
     if len(found) < len(settings.labels):
         lost = next(name for name in settings.labels if name not in there)
         raise ValueError(
-            f"There is no column {lost!r} (a look of the fit), and others are there. If that look did not take place, "
-            "write an empty column; without any column of labels rows get a probability only."
+            f"There is no column {lost!r} (a look of the fit), but the columns of other looks exist. If that look did "
+            "not take place, add an empty column. Without any label column, rows get a class probability only."
         )
     audit = {"audit": settings.audit} if settings.audit and settings.audit in there else {}
     return {"label": list(settings.looks) or settings.label, **audit}
@@ -336,51 +351,52 @@ def _labels_there(settings: Settings, there: Sequence[str]) -> dict[str, Any]:
 def _refuse_in_memory(settings: Settings) -> None:
     if settings.model not in ("search", "logistic"):
         raise ValueError(
-            f"--model {settings.model} needs all rows in memory; a folder of files is fitted by --model search or "
-            "logistic."
+            f"--model {settings.model} needs all rows in memory. For a folder of files, use --model search or "
+            "--model logistic."
         )
     if settings.visit_attributes:
         raise ValueError(
-            "--visit-attributes needs all rows in memory; a folder of files has --looks and --audit without it. Give "
-            "one file, such as a sample of the rows drawn at random."
+            "--visit-attributes needs all rows in memory, so it is not available for a folder of files. Use one file, "
+            "such as a random sample of the rows."
         )
     if settings.groups:
-        raise ValueError("--groups needs all rows in memory. Give one file, such as a sample of whole groups.")
+        raise ValueError("--groups needs all rows in memory. Use one file, such as a random sample of groups.")
     if settings.number or settings.text:
         option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
         raise ValueError(
-            f"{option} {name[0]} is for one file: in a folder of files, a column is what the files say. Write it as "
-            "numbers, or as text, there."
+            f"{option} {name[0]} is not available for a folder of files, where the files determine the type of a "
+            "column. Store the column as numbers, or as text, in the files."
         )
     if settings.known_propensity:
         raise ValueError(
-            "--known-propensity needs all rows in memory; a folder of files is fitted by --propensity or --scar."
+            "--known-propensity needs all rows in memory. For a folder of files, use --propensity or --scar."
         )
 
 
-def _with_checked(sample: Any, checked: Any) -> Any:
-    """Return a sample with those rows that were checked and not drawn: they are the only truth there is."""
+def _with_audited(sample: Any, audited: Any) -> Any:
+    """Return a sample with the audited rows that were not drawn, because true classes are rare and valuable."""
     pandas = need("pandas", "analyse_files", "tool")
-    return pandas.concat([sample, checked], ignore_index=True) if len(checked) else sample
+    return pandas.concat([sample, audited], ignore_index=True) if len(audited) else sample
 
 
-def _pos_label(whole: Whole, labels: dict[Any, int], settings: Settings) -> Any:
-    """Return the value that marks a labelled row, as it is in the files; raise where there are not two of them."""
-    positive = whole.observed.pos_label
+def _pos_label(counts: FileLabelCounts, labels: dict[Any, int], settings: Settings) -> Any:
+    """Return the value that marks a labelled row in the files; raise if the label column does not have two values."""
+    positive = counts.observed.pos_label
     if settings.looks:
-        return whole.pos_label(settings)
-    if len(labels) != 2 or None in labels or positive == (ANY,):
+        return counts.pos_label(settings)
+    if len(labels) != 2 or None in labels or positive == (ANY_VALUE,):
         found = ", ".join(f"{value!r} ({number:,} rows)" for value, number in list(labels.items())[:6])
         raise ValueError(
-            f"In files the label column {settings.label!r} must have two values, one of them for unlabelled rows, and "
-            f"no gaps; it has {found}. Write 1 and 0."
+            f"In a folder of files, the label column {settings.label!r} must have two values, one of them for "
+            f"unlabelled rows, and no missing values; it has {found}. Use 1 for labelled and 0 for "
+            "unlabelled rows."
         )
     if settings.audit:
-        whole.pos_label(settings)  # what audits say is understood
+        counts.pos_label(settings)  # Raises if the values of the audits are not recognised.
     return next(value for value in labels if set(positive) & set(_as_read(value)))
 
 
 def _as_read(value: Any) -> tuple[str, ...]:
-    """Return a label as `read_labels` writes it."""
+    """Return the texts of a label value that `read_labels` may return."""
     text = str(value).strip()
     return (text, f"{value:g}") if isinstance(value, int | float) and not isinstance(value, bool) else (text,)

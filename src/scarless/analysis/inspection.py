@@ -1,4 +1,4 @@
-"""A first look at a table: columns, gaps, leaks, and what the labels seem to depend on."""
+"""An overview of a table: its columns, columns that leak the label, and the columns that labels depend on."""
 
 import shlex
 import warnings
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from scarless.analysis.columns import as_pandas, column_kind, notes_on_twins
-from scarless.analysis.labels import Observed, read_observed
+from scarless.analysis.columns import as_pandas, column_kind, notes_on_duplicates
+from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.settings import ALL, Settings, nearest
 from scarless.analysis.values import ENOUGH_AUDITS
 from scarless.diagnostics.leaks import grade_leak
@@ -21,13 +21,14 @@ from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import read_numbers, refuse_huge
 
-MOST_ROWS = 20_000  # that the labelling is looked at with
-LARGEST_P = 0.01  # adjusted p-value below which an attribute is named
-_NOT_LOOKED_AT = ("empty", "constant", "label", "look", "audit", "id")
-_TOL = 1e-6  # gain in log-likelihood per row at which a fit ends: 0.02 in all, which moves no p-value to speak of
-_MANY_PIECES = 40  # prepared columns, above which two starts must do: five take a minute with 140
-NOTHING = "Nothing stands out: labels do not show what class or labelling depend on."
-_Look = tuple[tuple[tuple["Driver", ...], tuple["Driver", ...]], str, list[str]]
+MAX_ROWS = 20_000  # rows that the models of an inspection are fitted to; a larger table is sampled
+MAX_P_VALUE = 0.01  # adjusted p-value below which a column is named
+_KINDS_NOT_TESTED = ("empty", "constant", "label", "look", "audit", "id")
+# Gain in log-likelihood per row at which a fit ends: at most 0.02 in total, which hardly changes a p-value.
+_TOL = 1e-6
+_MANY_PIECES = 40  # Above this number of prepared columns, 2 starts are used: 5 take a minute with 140 columns.
+NOTHING_FOUND = "No column stands out: the labels do not show what the class or the labelling depends on."
+_Finding = tuple[tuple[tuple["Driver", ...], tuple["Driver", ...]], str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ColumnSummary:
     """One column of a table."""
 
     name: str
-    kind: str  # number, category, text, date, yes/no, empty, constant, label, look, audit
+    kind: str  # number, category, text, date, yes/no, id, empty, constant, label, look, audit
     missing: int
     distinct: int
     example: str
@@ -43,42 +44,43 @@ class ColumnSummary:
     leak: bool = False
 
     def cells(self, n_rows: int) -> tuple[str, ...]:
-        """Return the facts as they are shown in a table."""
+        """Return the cells of this column's line in the printed table."""
         missing = f"{self.missing / n_rows:.0%}" if self.missing else ""
         return _short(self.name), self.kind, missing, f"{self.distinct:,}", _short(self.example), self.remark
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A column that one of two models leans on: effect of a standard deviation in log-odds, adjusted p-value."""
+    """A column that one of two models depends on."""
 
     name: str
-    effect: float
-    p_value: float
-    column: str = ""  # the raw column, where `name` says which piece of it
+    effect: float  # change of the log-odds per standard deviation
+    p_value: float  # adjusted for the number of tests
+    column: str = ""  # the raw column, if `name` also names a category
 
     @property
     def raw(self) -> str:
-        """The raw column's name."""
+        """The name of the raw column."""
         return self.column or self.name
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a first look finds.
+    """The result of `inspect_table`; prints as text.
 
     Attributes
     ----------
     n_rows, n_labelled : int
     columns : tuple of ColumnSummary
     parts : two tuples of Driver
-        A label takes two things, a positive class and a labelling. Which columns either leans on, clearest first; which
-        of the two is the class the labels cannot say.
+        A row is labelled only if it is positive and someone recorded it, so one model describes the class and the other
+        the labelling. These are the columns that each model depends on, the smallest p-value first. The labels do not
+        determine which of the two is the class model.
     verdict : str
-        That in words.
+        The same in words.
     notes : tuple of str
     advice : tuple of str
-        What makes the files slow to read; comes last.
+        Reasons why the files are slow to read.
     """
 
     n_rows: int
@@ -105,10 +107,11 @@ class Inspection:
         return ["  ".join([*_aligned(row, widths), row[5]]).rstrip() for row in rows]
 
     def _labelling(self) -> list[str]:
-        lines = ["What the labels seem to depend on (two models that see the same columns):"]
-        for part, drivers in zip(("one model", "the other"), self.parts, strict=True):
+        lines = ["Columns that the labels depend on, according to two models that see the same columns:"]
+        for part, drivers in zip(("model 1", "model 2"), self.parts, strict=True):
             lines += [
-                f"  {part}: {_short(driver.name)} ({driver.effect:+.2f} per standard deviation, p {_p(driver.p_value)})"
+                f"  {part}: {_short(driver.name)} (log-odds {driver.effect:+.2f} per standard deviation, "
+                f"p {_p(driver.p_value)})"
                 for driver in drivers[:8]
             ]
         return [*lines, self.verdict]
@@ -123,21 +126,22 @@ def inspect_table(
     pos_label: Any = None,
     random_state: int = 0,
 ) -> Inspection:
-    """Look at a table before anything is fitted.
+    """Return an overview of a table: its columns, leaks, and the columns that labels depend on.
 
     Parameters
     ----------
     table : data frame
+        Raw table.
     label : str or list of str
-        Column that says which rows are labelled; a list names columns of labels, one for each look.
+        Label column; a list names one label column for each look.
     audit : str, optional
-        Column with the class of rows that somebody checked.
+        Column with the true class of audited rows.
     columns : ColumnRoles, optional
-        Which columns to leave out, and which are numbers, or text, where their cells leave it open.
-    pos_label : object or list of them, optional
-        The value that marks a labelled row, where that is not clear, or several values.
+        Columns to leave out, and columns to read as numbers or text.
+    pos_label : object or list of objects, optional
+        Value, or values, that mark a labelled row. Not needed for 1/0, yes/no and the like.
     random_state : int, default=0
-        Seed of the sample that a large table is looked at with.
+        Seed of the random numbers; a sample of a large table is used.
 
     Returns
     -------
@@ -152,31 +156,32 @@ def inspect_table(
             raise ValueError(f"There is no column {name!r}.{nearest(name, list(table.columns))}")
     found = read_observed(table, settings)
     others = [name for name in table.columns if name not in settings.aside]
-    read, told, questions = read_numbers(table[others], number=settings.number, text=settings.text)
+    read, number_notes, questions = read_numbers(table[others], number=settings.number, text=settings.text)
     table = table.assign(**{name: read[name] for name in others})
     roles = dict.fromkeys(settings.labels, "look" if settings.looks else "label") | {audit: "audit"}
-    facts = tuple(_facts(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
-    of_no_use = {each.name for each in facts if each.kind in _NOT_LOOKED_AT or each.leak} | set(settings.exclude)
-    seen = [name for name in table.columns if name not in of_no_use]
-    nothing: _Look = (((), ()), "There is no column to look at.", [])
-    parts, verdict, notes = _look(table[seen], found, settings.seed) if seen else nothing
-    leaks = _told_leaks([each.name for each in facts if each.leak and each.name not in settings.exclude])
-    notes = [*found.notes, *told, *questions, *notes_on_twins(table), *leaks, *notes]
-    return Inspection(len(table), int(found.s.sum()), facts, parts, verdict, tuple(notes))
+    summaries = tuple(_summary(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
+    unused = {each.name for each in summaries if each.kind in _KINDS_NOT_TESTED or each.leak} | set(settings.exclude)
+    seen = [name for name in table.columns if name not in unused]
+    nothing: _Finding = (((), ()), "There is no column left to test.", [])
+    parts, verdict, notes = _find_drivers(table[seen], found, settings.seed) if seen else nothing
+    leaks = _leak_notes([each.name for each in summaries if each.leak and each.name not in settings.exclude])
+    notes = [*found.notes, *number_notes, *questions, *notes_on_duplicates(table), *leaks, *notes]
+    return Inspection(len(table), int(found.s.sum()), summaries, parts, verdict, tuple(notes))
 
 
-def _told_leaks(names: list[str]) -> list[str]:
-    """Return what to do with columns that give the label away."""
+def _leak_notes(names: list[str]) -> list[str]:
+    """Return advice for columns that leak the label."""
     if not names:
         return []
     quoted = " ".join(map(shlex.quote, names))
     return [
-        f"Columns that give the label away, or nearly so: {', '.join(map(repr, names))}. They are not looked at below. "
-        f"What is recorded because of the label, as a treatment is, must be left out: --exclude {quoted}."
+        f"These columns determine the label, or nearly so: {', '.join(map(repr, names))}. They are left out of the "
+        "models below. If they were filled in after the label was known, such as a treatment, leave them out of the "
+        f"fit: --exclude {quoted}."
     ]
 
 
-def _facts(values: Any, s: Any, *, role: str) -> ColumnSummary:
+def _summary(values: Any, s: Any, *, role: str) -> ColumnSummary:
     missing, distinct = int(values.isna().sum()), int(values.nunique())
     example = "" if missing == len(values) else str(values.dropna().iloc[0])
     kind = role or column_kind(values, distinct, missing)
@@ -187,47 +192,48 @@ def _facts(values: Any, s: Any, *, role: str) -> ColumnSummary:
 
 def _remark(kind: str) -> str:
     return {
-        "id": "every row has its own: a name of rows (--id), not an attribute (--exclude)",
+        "id": "all values are unique: probably an identifier; use --id or --exclude",
         "empty": "left out",
         "constant": "left out",
     }.get(kind, "")
 
 
-def _look(X: Any, observed: Observed, seed: int) -> "_Look":
-    """Test which columns the labels depend on, fit two models that both see these, and see what each leans on."""
+def _find_drivers(X: Any, observed: ObservedLabels, seed: int) -> "_Finding":
+    """Test which columns the labels depend on, fit two models to these, and find the columns each depends on."""
     notes = []
-    if len(X) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(X), MOST_ROWS, replace=False))
+    if len(X) > MAX_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(X), MAX_ROWS, replace=False))
         X, observed = X.iloc[rows], observed.of(rows)
-        notes.append(f"What labels depend on is looked at with {MOST_ROWS:,} rows, drawn at random.")
-    nobody: tuple[tuple[Driver, ...], tuple[Driver, ...]] = ((), ())
+        notes.append(f"The columns that labels depend on are found with {MAX_ROWS:,} rows, drawn at random.")
+    no_drivers: tuple[tuple[Driver, ...], tuple[Driver, ...]] = ((), ())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             refuse_huge(X)
             found, n_pieces = _columns_that_matter(X, observed.s)
             if not found:
-                return nobody, NOTHING, notes
+                return no_drivers, NOTHING_FOUND, notes
             model = _pair(X[found], observed, n_starts=2 if n_pieces > _MANY_PIECES else 5, seed=seed)
             errors = model.estimator_.standard_errors()
-            told = len(np.shape(observed.labels)) == 2 or int(observed.audited.sum()) >= ENOUGH_AUDITS
-            two = told or _beats_one(model, X[found], observed.labels, seed)
+            identified = len(np.shape(observed.labels)) == 2 or int(observed.audited.sum()) >= ENOUGH_AUDITS
+            two = identified or _beats_one(model, X[found], observed.labels, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
-        return nobody, f"What the labels depend on cannot be looked at: {error}", notes
+        return no_drivers, f"The columns that labels depend on could not be found: {error}", notes
     if not two:
-        return nobody, _one_thing(found), notes
+        return no_drivers, _one_model(found), notes
     inner = model.estimator_
-    one, other = _leans_on(
+    one, other = _drivers(
         ((inner.coef_[0], errors.coef[0]), (inner.propensity_coef_[0], errors.propensity_coef[0])), model.origins_ or []
     )
-    return (one, other), _settled(one, other) if told else _verdict(one, other, found), notes
+    return (one, other), _identified_verdict(one, other) if identified else _verdict(one, other, found), notes
 
 
 def _columns_that_matter(X: Any, s: Any) -> tuple[list[Any], int]:
-    """Return the raw columns that the labels depend on, given the others (Holm's rule), and how many are made of them.
+    """Return the raw columns that the labels depend on, given the others, and the number of their prepared columns.
 
-    A column that neither the class nor the labelling depends on leaves the labels alone, so one logistic model of the
-    labels shows which columns matter. Each is tested with all that was made of it: all levels, its gaps.
+    If neither the class nor the labelling depends on a column, the labels do not either, so one logistic model of the
+    labels shows which columns matter. All prepared columns of a raw column are tested together. Holm's method adjusts
+    the p-values.
     """
     model = TableClassifier(NaiveClassifier(), preparation=table_preparation(drop="first")).fit(X, s)
     pieces: dict[Any, list[int]] = {}
@@ -235,30 +241,32 @@ def _columns_that_matter(X: Any, s: Any) -> tuple[list[Any], int]:
         pieces.setdefault(origin.column, []).append(j)
     Z = np.asarray(model.prepare(X), dtype=np.float64)
     p_values = label_tests(Z, np.asarray(s, dtype=np.float64), list(pieces.values()))
-    sure = {str(name) for name, p in zip(pieces, holm(p_values), strict=True) if p < LARGEST_P}
-    return [name for name in X.columns if str(name) in sure], sum(len(pieces[name]) for name in pieces if name in sure)
+    clear = {str(name) for name, p in zip(pieces, holm(p_values), strict=True) if p < MAX_P_VALUE}
+    n_pieces = sum(len(pieces[name]) for name in pieces if name in clear)
+    return [name for name in X.columns if str(name) in clear], n_pieces
 
 
-def _pair(X: Any, observed: Observed, *, n_starts: int, seed: int) -> TableClassifier:
-    """Fit two models that both see all columns."""
+def _pair(X: Any, observed: ObservedLabels, *, n_starts: int, seed: int) -> TableClassifier:
+    """Return two fitted models that both see all columns."""
     pair = SAREMClassifier(propensity_attributes=ALL, n_starts=n_starts, tol=_TOL, random_state=seed)
     given = {} if observed.audit is None else {"audit": observed.audit}
     return TableClassifier(pair, preparation=table_preparation(drop="first")).fit(X, observed.labels, **given)
 
 
 def _beats_one(model: TableClassifier, X: Any, s: Any, seed: int) -> bool:
-    """Whether two models fit the labels better than one class with the same propensity for all: likelihood ratio."""
+    """Whether two models fit the labels better than one with a constant propensity, by a likelihood-ratio test."""
     alone = SAREMClassifier(propensity_attributes=None, tol=_TOL, random_state=seed).fit(model.prepare(X), s)
     gain = 2.0 * (model.estimator_.log_likelihood_ - alone.log_likelihood_)
-    return bool(chi2.sf(gain, len(model.origins_ or ())) < LARGEST_P)
+    return bool(chi2.sf(gain, len(model.origins_ or ())) < MAX_P_VALUE)
 
 
-def _leans_on(
+def _drivers(
     models: tuple[tuple[Any, Any], tuple[Any, Any]], origins: list[Origin]
 ) -> tuple[tuple[Driver, ...], tuple[Driver, ...]]:
-    """Return the raw columns that each of two models clearly leans on, each by its clearest piece, clearest first.
+    """Return the raw columns that each of two models clearly depends on, the smallest p-value first.
 
-    p-values are adjusted for the number of pieces in both models, by Holm's rule.
+    Each raw column is represented by its prepared column with the smallest p-value. Holm's method adjusts the p-values
+    for the number of prepared columns in both models.
     """
     z = np.concatenate([coef / error for coef, error in models])
     p_values = np.split(holm(2.0 * norm.sf(np.abs(z))), 2)
@@ -267,57 +275,58 @@ def _leans_on(
         best: dict[str | None, Driver] = {}
         for origin, effect, p in zip(origins, coef, p_of_model, strict=True):
             known = best.get(origin.column)
-            if p < LARGEST_P and (known is None or p < known.p_value):
+            if p < MAX_P_VALUE and (known is None or p < known.p_value):
                 best[origin.column] = Driver(origin.label, float(effect), float(p), str(origin.column))
         found.append(tuple(sorted(best.values(), key=lambda driver: driver.p_value)))
     return found[0], found[1]
 
 
-def _settled(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
-    """Say what either depends on, where several looks, or audits, tell which is the class."""
+def _identified_verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
+    """Return the verdict if several looks, or audits, determine which model is the class model."""
     parts = [list(dict.fromkeys(driver.raw for driver in part)) for part in (one, other)]
-    shown = [_named(part) if part else "nothing that stands out" for part in parts]
-    named = f" To learn with these: --propensity {shlex.join(parts[1])}." if parts[1] else ""
+    shown = [_named(part) if part else "no column that stands out" for part in parts]
+    flag = f" To fit with these columns: --propensity {shlex.join(parts[1])}." if parts[1] else ""
     return (
-        f"Looks or audits tell which model is the class. The class (the first) depends on: {shown[0]}; the labelling "
-        f"on: {shown[1]}.{named}"
+        "The looks or audits determine which model is the class model. The class (model 1) depends on: "
+        f"{shown[0]}. The labelling (model 2) depends on: {shown[1]}.{flag}"
     )
 
 
-def _one_thing(columns: list[Any]) -> str:
+def _one_model(columns: list[Any]) -> str:
     return (
-        f"Only one thing is to be seen, which depends on: {_named(columns)}. Whether that is the class or "
-        "the labelling, and what the other depends on, labels do not show; you may know."
+        f"One model explains the labels; it depends on: {_named(columns)}. The labels do not show whether it is the "
+        "class or the labelling. If you know which columns drive the labelling, name them with --propensity."
     )
 
 
 def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any]) -> str:
-    """Say what labels depend on, `found` in a test of their own, and whether the two models share it out."""
+    """Return the verdict on which columns labels depend on; `found` are all of them."""
     columns = [list(dict.fromkeys(driver.raw for driver in part)) for part in (one, other)]
     if not all(columns):
-        return _one_thing(found)
+        return _one_model(found)
     if set(columns[0]) & set(columns[1]):
         both = _named(dict.fromkeys(map(str, (*columns[0], *columns[1], *found))))
         return (
-            f"Labels depend on: {both}. Which of these act on the class, and which on the labelling, cannot be told "
-            "from these labels; you may know."
+            f"The labels depend on: {both}. They do not show which of these columns drive the class and which drive "
+            "the labelling. If you know which drive the labelling, name them with --propensity."
         )
     rest = [str(name) for name in found if str(name) not in columns[0] + columns[1]]
-    also = f" Labels also depend on: {_named(rest)}; by which of the two is not clear." if rest else ""
+    also = f" The labels also depend on: {_named(rest)}; it is not clear through which model." if rest else ""
     return (
-        f"A label takes a positive class and a labelling. One of them depends on: {_named(columns[0])}; the other "
-        f"on: {_named(columns[1])}.{also} Labels cannot say which is which; you can. If the second is how labels "
-        f"come about: --propensity {shlex.join(columns[1])}; if the first: --propensity {shlex.join(columns[0])}."
+        "A row is labelled only if it is positive and someone recorded it, so one model describes the class and the "
+        f"other the labelling. Model 1 depends on: {_named(columns[0])}; model 2 depends on: {_named(columns[1])}."
+        f"{also} The labels cannot show which model is the labelling, but you may know. If it is model 1, use "
+        f"--propensity {shlex.join(columns[0])}; if it is model 2, use --propensity {shlex.join(columns[1])}."
     )
 
 
 def _named(names: Iterable[Any]) -> str:
-    """Return names of columns for a sentence: in quotes, with commas."""
+    """Return column names in quotes, separated by commas."""
     return ", ".join(repr(str(name)) for name in names)
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
-    """Return the cells of a row, each as wide as its column, numbers to the right."""
+    """Return the cells of a row, padded to the widths of their columns."""
     cells = enumerate(zip(row[:5], widths, strict=True))
     return [cell.rjust(width) if j in (2, 3) else cell.ljust(width) for j, (cell, width) in cells]
 

@@ -1,7 +1,7 @@
-"""Columns of labels, looks and audits as people write them: 1 and 0, yes and nothing, true and null, or other values.
+"""Reading of label and audit columns in their various codings: 1/0, yes/no, yes and empty cells, or other values.
 
-In a single column of labels an empty cell is a row without a label. In a column of a look it is a look that did not
-take place, and in a column of audits a row that nobody checked.
+In a single label column, an empty cell is a row without a label. In the label column of a look, it is a look that did
+not take place. In an audit column, it is a row that was not audited.
 """
 
 from typing import Any, NamedTuple
@@ -13,34 +13,34 @@ from scarless.analysis.settings import Settings
 from scarless.checks.labels import folded, says
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
-ANY = "any"  # every value there is marks a labelled row: dates of a diagnosis, say
-_SHOWN_VALUES = 6  # in a message
-_NOT_SEEN = frozenset({"-1", "-1.0"})
+ANY_VALUE = "any"  # Every value marks a labelled row, for example dates of a diagnosis.
+_MAX_VALUES_SHOWN = 6  # in a message
+_NOT_OBSERVED = frozenset({"-1", "-1.0"})
 Values = tuple[str, ...]
 
 
 class LabelColumn(NamedTuple):
-    """Which rows are labelled, and how that was read."""
+    """The labels of a label column, and how they were read."""
 
     s: NDArray[np.int64]
-    pos_label: tuple[str, ...]  # the values that mark a labelled row, as text; ANY for every value
-    note: str  # in words, empty where nothing needs to be said
+    pos_label: tuple[str, ...]  # values that mark a labelled row, as text; ANY_VALUE for every value
+    note: str  # note for the user, which may be empty
 
 
 def read_labels(values: Any, name: str, *, pos_label: Any = None, rows: Any = None) -> LabelColumn:
-    """Return which rows a label column marks.
+    """Return the labels of a label column.
 
     Parameters
     ----------
     values : pandas Series
-        The label column. Missing values are no labels.
+        Label column; a missing value is no label.
     name : str
-        The column's name, for messages.
-    pos_label : object or list of them, optional
-        The value that marks a labelled row, or several; "any" for every value there is. Capital and small letters are
-        alike, but for single letters that are no word for yes. None: found where it is clear.
+        Name of the column, for messages.
+    pos_label : object or list of objects, optional
+        Value, or values, that mark a labelled row; "any" for every value. Upper and lower case are not distinguished,
+        except for single letters that do not mean yes. By default, it is determined from the values if they are clear.
     rows : array, optional
-        How many rows have each of the values, where that is not one.
+        Number of rows with each value; 1 by default.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def read_labels(values: Any, name: str, *, pos_label: Any = None, rows: Any = No
     text = as_text(values)
     counts = value_counts(text, rows)
     if counts.empty:
-        raise ValueError(f"The label column {name!r} is empty: no row is labelled, so there is nothing to learn from.")
+        raise ValueError(f"The label column {name!r} is empty: no row is labelled. Name another column.")
     marks = _marks(counts, name, pos_label)
     s = marked(text, marks)
     _refuse_one_kind(s, name, counts)
@@ -64,7 +64,7 @@ def read_labels(values: Any, name: str, *, pos_label: Any = None, rows: Any = No
 
 
 def as_text(values: Any) -> Any:
-    """Return the values as text without blanks around, whole numbers without a point; missing ones are empty."""
+    """Return the values as stripped text, with whole numbers without a decimal point and missing values empty."""
     missing = values.isna().to_numpy()
     if values.dtype.kind in "fiub" and values.dtype.kind != "b":
         text = values.map(lambda value: f"{value:g}" if value == value else "")  # noqa: PLR0124 (NaN)
@@ -74,9 +74,9 @@ def as_text(values: Any) -> Any:
 
 
 def spellings(value: str, known: Any) -> list[str]:
-    """Return those of known values that are another spelling of one.
+    """Return the known values that are spellings of a value, ignoring case.
 
-    A single letter that is no word for yes or no is itself only: `a` and `A` may be two things.
+    A single letter that does not mean yes or no only matches itself, because `a` and `A` may be different codes.
 
     Examples
     --------
@@ -90,8 +90,8 @@ def spellings(value: str, known: Any) -> list[str]:
 
 
 def marked(text: Any, marks: tuple[str, ...]) -> Any:
-    """Return which rows have one of the values that mark a label, in any spelling."""
-    if marks == (ANY,):
+    """Return which rows have a value that marks a label, in any spelling."""
+    if marks == (ANY_VALUE,):
         return (text != "").to_numpy()
     known = [value for value in text.unique() if value != ""]
     return text.isin([value for mark in marks for value in spellings(mark, known)]).to_numpy()
@@ -114,42 +114,48 @@ def _marks(counts: Any, name: str, pos_label: Any) -> tuple[str, ...]:
         return tuple(map(str, known))
     if one_word(yes) and one_word(no) and len(yes) + len(no) == len(known):
         return tuple(map(str, yes))
-    what = "two values, and it is not clear which of them" if len(known) == 2 else f"{len(known)} values; which of them"
     if one_word(known):
         raise ValueError(
-            f"The label column {name!r} has the one value {known[0]!r}, which reads as no label. If it marks the "
-            f"labelled rows after all, say so: --pos-label {known[0]} (pos_label={known[0]!r})."
+            f"The label column {name!r} has only the value {known[0]!r}, which usually means no label. If it marks "
+            f"labelled rows, use --pos-label {known[0]} (pos_label={known[0]!r})."
         )
     raise ValueError(
-        f"The label column {name!r} has {what} marks a labelled row: {listed(counts)}. Say which: --pos-label VALUE "
-        f"(pos_label=...), once for each, or --pos-label {ANY} if every value does and only empty cells are unlabelled."
+        f"The label column {name!r} has {len(known)} values, and it is not clear which of them mark a labelled row: "
+        f"{listed(counts)}. Use --pos-label VALUE (pos_label=...) for each value that marks a labelled row. "
+        f"If every value does and only empty cells are unlabelled, use --pos-label {ANY_VALUE}."
     )
 
 
 def given_values(known: list[str], name: str, pos_label: Any) -> tuple[str, ...]:
-    """Return the values that the user says mark a label, in all spellings of the column."""
-    given = [_as_said(each) for each in (pos_label if isinstance(pos_label, list | tuple) else [pos_label])]
-    if ANY in given and ANY not in known:
+    """Return the values of the column that match the given positive values, in all spellings."""
+    given = [_as_given(each) for each in (pos_label if isinstance(pos_label, list | tuple) else [pos_label])]
+    if ANY_VALUE in given and ANY_VALUE not in known:
         if len(given) > 1:
-            raise ValueError(f"--pos-label {ANY} means every value of {name!r}; leave the others out.")
-        return (ANY,)
+            raise ValueError(
+                f"--pos-label {ANY_VALUE} means every value of {name!r}. Remove the other --pos-label options."
+            )
+        return (ANY_VALUE,)
     found: list[str] = []
     for text in given:
         same = spellings(text, known)
         if not same:
-            shown = ", ".join(map(repr, known[:_SHOWN_VALUES])) + (", ..." if len(known) > _SHOWN_VALUES else "")
-            raise ValueError(f"No row of the label column {name!r} has the value {text!r}; it has {shown}.")
+            shown = ", ".join(map(repr, known[:_MAX_VALUES_SHOWN])) + (
+                ", ..." if len(known) > _MAX_VALUES_SHOWN else ""
+            )
+            raise ValueError(
+                f"--pos-label: no row of the label column {name!r} has the value {text!r}; it has {shown}."
+            )
         found += same
     return tuple(dict.fromkeys(found))
 
 
-def _as_said(value: Any) -> str:
+def _as_given(value: Any) -> str:
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def message_about_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> str:
-    """Say which spellings are read as one value, and which are not although only capital letters differ."""
-    if marks == (ANY,):
+    """Return a note on spellings that are read as one value, or that differ only in case but are not."""
+    if marks == (ANY_VALUE,):
         return ""
     known = list(counts.index)
     others = [value for value in known if value not in marks]
@@ -157,33 +163,37 @@ def message_about_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> s
     words = {folded(mark) for mark in marks}
     if close:
         return (
-            f"In {name!r}, {', '.join(map(repr, marks))} marks a label, and {listed(counts[close])} does not, which "
-            f"differs by a capital letter only. If both do, name both: --pos-label {marks[0]} --pos-label {close[0]}."
+            f"In {name!r}, {', '.join(map(repr, marks))} marks a label, but {listed(counts[close])} does not, although "
+            "they differ only in case. If both mark a label, use --pos-label "
+            f"{marks[0]} --pos-label {close[0]}."
         )
     if len(words) < len(marks):
-        return f"In {name!r}, {listed(counts[list(marks)])} are all read as a label."
+        return f"In {name!r}, {listed(counts[list(marks)])} are all read as labels."
     return ""
 
 
 def _refuse_one_kind(s: Any, name: str, counts: Any) -> None:
     if s.all():
         raise ValueError(
-            f"Every row is labelled: the label column {name!r} has {listed(counts)} and no row without a label. "
-            "Unlabelled rows are needed too: the ones among which positives are to be found."
+            f"Every row is labelled: the label column {name!r} has {listed(counts)} and no row without a label. Add "
+            "the unlabelled rows, among which positives are to be found."
         )
 
 
 def _note(text: Any, counts: Any, name: str, marks: tuple[str, ...], how_many: Any) -> str:
     empty = int(np.sum((text == "").to_numpy() * (1 if how_many is None else np.asarray(how_many))))
-    if marks == (ANY,) or not empty or len(counts) == len(marks):
+    if marks == (ANY_VALUE,) or not empty or len(counts) == len(marks):
         return ""
     rows = f"{empty:,} rows" if empty > 1 else "1 row"
-    taken = "are" if empty > 1 else "is"
-    return f"{rows} with nothing in {name!r} {taken} taken for unlabelled, as those with another value."
+    are = "are" if empty > 1 else "is"
+    return f"{rows} with an empty cell in {name!r} {are} treated as unlabelled, like rows with another value."
 
 
 def value_counts(text: Any, rows: Any = None) -> Any:
-    """Return how many rows have each value that is not empty, the most frequent first; `rows` of each, if not one."""
+    """Return the number of rows with each value that is not empty, the most frequent first.
+
+    `rows` is the number of rows that each value stands for; 1 by default.
+    """
     there = text[text != ""]
     if rows is None:
         return there.value_counts()
@@ -192,39 +202,39 @@ def value_counts(text: Any, rows: Any = None) -> Any:
 
 
 def listed(counts: Any) -> str:
-    """Return values with how many rows have each, for a sentence."""
-    shown = [f"{value!r} ({number:,} rows)" for value, number in counts.head(_SHOWN_VALUES).items()]
-    return ", ".join(shown) + (", ..." if len(counts) > _SHOWN_VALUES else "")
+    """Return values with their numbers of rows, for a sentence."""
+    shown = [f"{value!r} ({number:,} rows)" for value, number in counts.head(_MAX_VALUES_SHOWN).items()]
+    return ", ".join(shown) + (", ..." if len(counts) > _MAX_VALUES_SHOWN else "")
 
 
 # --- looks and audits
 
 
-class Observed(NamedTuple):
-    """What was seen of the rows: labels of one look or of several, and what checks found."""
+class ObservedLabels(NamedTuple):
+    """The labels of rows at one or several looks, and their audits."""
 
-    s: Integers  # which rows have any label
-    labels: Any  # as a model is given them: 1 and 0; of looks a data frame, with NaN where there was none
-    audit: Vector | None  # 1, 0 and NaN; None where there is no column
-    pos_label: Values  # the values that mark a label, as text
+    s: Integers  # 1 for rows with any label
+    labels: Any  # labels for the model: 1 and 0, or a data frame of looks with NaN for looks that did not take place
+    audit: Vector | None  # 1, 0 and NaN; None without an audit column
+    pos_label: Values  # values that mark a label, as text
     notes: tuple[str, ...]
 
     @property
     def audited(self) -> Mask:
-        """Which rows were checked."""
+        """Which rows were audited."""
         return np.zeros(self.s.size, dtype=bool) if self.audit is None else ~np.isnan(self.audit)
 
-    def of(self, rows: Any) -> "Observed":
-        """Return the same of some rows."""
+    def of(self, rows: Any) -> "ObservedLabels":
+        """Return the labels and audits of some rows."""
         audit = None if self.audit is None else self.audit[rows]
         labels = self.labels.iloc[rows] if hasattr(self.labels, "iloc") else self.labels[rows]
         return self._replace(s=self.s[rows], labels=labels, audit=audit)
 
 
-def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> Observed:
-    """Return what settings say was observed, read from a table, or say what is wrong with it.
+def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> ObservedLabels:
+    """Return the labels and audits of a table; raise if they contradict each other or the settings.
 
-    `rows`: how many rows each line of the table stands for, where that is not one.
+    `rows` is the number of rows that each line of the table stands for; 1 by default.
     """
     pos_label = settings.pos_label or None
     labels: Any
@@ -244,14 +254,14 @@ def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> Observ
         notes.append(_message_about_audits(audit, s, rows))
         _refuse_contradictions(s, audit, settings, rows)
     _refuse_unknowable(s, audit, settings)
-    return Observed(s, labels, audit, marks, tuple(notes))
+    return ObservedLabels(s, labels, audit, marks, tuple(notes))
 
 
 def read_looks(table: Any, *, pos_label: Any = None, rows: Any = None) -> tuple[Matrix, Values, list[str]]:
-    """Return labels at looks, NaN where a look did not take place; the values that mark a label; and notes.
+    """Return the labels at looks, with NaN for looks that did not take place; the values that mark a label; and notes.
 
-    Other than in a single column of labels, where a row without an entry is one without a label, an empty cell is a
-    look that did not take place. So there must be words for both: yes and no.
+    In contrast to a single label column, an empty cell is a look that did not take place. The columns must therefore
+    have values for both yes and no.
 
     Examples
     --------
@@ -264,7 +274,7 @@ def read_looks(table: Any, *, pos_label: Any = None, rows: Any = None) -> tuple[
     texts = [_without_minus(as_text(table[name])) for name in table.columns]
     for name, text in zip(names, texts, strict=True):
         if (text == "").all():
-            raise ValueError(f"The column {name!r} of a look is empty: that look took place nowhere. Leave it out.")
+            raise ValueError(f"--looks: column {name!r} is empty: this look did not take place for any row. Remove it.")
     all_of_them = texts[0] if len(texts) == 1 else _stacked(texts)
     counts = value_counts(all_of_them, None if rows is None else np.tile(rows, len(texts)))
     marks, no = _both_values(counts, names, pos_label)
@@ -274,12 +284,12 @@ def read_looks(table: Any, *, pos_label: Any = None, rows: Any = None) -> tuple[
 
 
 def as_frame_of_looks(labels: Matrix, settings: Settings, table: Any) -> Any:
-    """Return labels as a data frame that knows the names of the looks, and the table's rows."""
+    """Return labels as a data frame with the names of the looks and the index of the table."""
     return type(table)(labels, columns=list(settings.looks), index=table.index)
 
 
 def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -> Vector:
-    """Return what checks found: 1, 0, and NaN where nobody checked; `also` are values that mean yes among labels.
+    """Return audits as 1, 0 and NaN (not audited); `also` are further values that mean yes.
 
     Examples
     --------
@@ -291,30 +301,30 @@ def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -
     counts = value_counts(text, rows)
     known = list(counts.index)
     if not known:
-        raise ValueError(f"The column of audits {name!r} is empty: nobody was checked. Leave --audit out.")
+        raise ValueError(f"The audit column {name!r} is empty: no row was audited. Remove --audit.")
     yes = [value for value in known if says(value) is True or value in also]
     no = [value for value in known if says(value) is False and value not in yes]
-    odd = [value for value in known if value not in [*yes, *no] or value in _NOT_SEEN]
+    odd = [value for value in known if value not in [*yes, *no] or value in _NOT_OBSERVED]
     several = [each for each in (yes, no) if len(each) > 1 and not one_word(each) and not set(each) <= set(also)]
     if odd or several:
         raise ValueError(
-            f"The column of audits {name!r} must say yes or no (1 or 0, positive or negative) of rows that somebody "
-            f"checked, and nothing of the others; it has {listed(counts)}. Leave cells empty where nobody checked."
+            f"The audit column {name!r} must be yes or no (1 or 0, positive or negative) for audited rows and empty "
+            f"for all others; it has {listed(counts)}."
         )
     if not no:
         raise ValueError(
-            f"The column of audits {name!r} has {listed(counts)} and no row that was checked and found negative. If "
-            "only positive findings are written down, the estimated share of positives is far too high (by 0.18 to "
-            "0.46 where that was tried). Write 'no' for every row that was checked and is not positive, and leave "
-            "cells empty only where nobody checked; without such rows leave --audit out."
+            f"The audit column {name!r} has {listed(counts)} and no audited negative. If only positive findings are "
+            "recorded, the estimated share of positives is far too high (by 0.38 in our experiment). Write "
+            "'no' for every audited negative, and leave cells empty only for rows that were not audited. If no "
+            "negatives were recorded, remove --audit."
         )
     return _coded(text, tuple(yes), tuple(no))
 
 
 def looks_again(table: Any, settings: Settings) -> Matrix:
-    """Return labels at looks of new rows, by the value that marked one in the fit.
+    """Return the labels of new rows at looks, by the values that marked a label in the fit.
 
-    A column that is not there is a look that did not take place; all, or none, may be labelled.
+    A missing column is a look that did not take place. All or none of the rows may be labelled.
     """
     found = np.full((len(table), len(settings.looks)), np.nan)
     for k, name in enumerate(settings.looks):
@@ -323,17 +333,17 @@ def looks_again(table: Any, settings: Settings) -> Matrix:
         text = _without_minus(as_text(table[name]))
         others = sorted(set(text[~marked(text, settings.pos_label)].unique()) - {""})
         if others and not one_word(others):
-            said = " or ".join(map(repr, settings.pos_label))
+            marks = " or ".join(map(repr, settings.pos_label))
             raise ValueError(
-                f"The column {name!r} of a look must have {said}, one value for no label, and nothing where nobody "
-                f"looked; it has {listed(text[text != ''].value_counts())}."
+                f"The label column {name!r} of a look must have {marks} for a label, one value for no label, and be "
+                f"empty where the look did not take place; it has {listed(text[text != ''].value_counts())}."
             )
         found[:, k] = _coded(text, settings.pos_label, tuple(others))
     return found
 
 
 def audit_again(values: Any, settings: Settings) -> Vector:
-    """Return what checks of new rows found; other than in a fit, all may be positive."""
+    """Return the audits of new rows; unlike in a fit, all of them may be positive."""
     text = as_text(values)
     if all(value == "" or says(value) is True or value in settings.pos_label for value in text.unique()):
         return np.where(text == "", np.nan, 1.0)
@@ -341,24 +351,26 @@ def audit_again(values: Any, settings: Settings) -> Vector:
 
 
 def _without_minus(text: Any) -> Any:
-    """Return text without -1 beside 0 and 1, which says that there was no look, or no check, as in Python."""
+    """Return text in which -1 is empty if 0 and 1 occur too; -1 then means not observed, as in the Python API."""
     there = set(text.unique())
-    return text.where(~text.isin(_NOT_SEEN), "") if there & _NOT_SEEN and {"0", "1"} <= there else text
+    return text.where(~text.isin(_NOT_OBSERVED), "") if there & _NOT_OBSERVED and {"0", "1"} <= there else text
 
 
 def _stacked(texts: list[Any]) -> Any:
-    import pandas as pd  # noqa: PLC0415 (the columns are of its frames)
+    import pandas as pd  # noqa: PLC0415 (the columns are pandas objects)
 
     return pd.concat(texts, ignore_index=True)
 
 
 def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values, Values]:
     """Return the values that mean label and no label at a look that took place."""
-    known, among = list(counts.index), f"The columns of looks ({', '.join(map(repr, names))})"
+    known, columns = list(counts.index), f"The label columns of looks ({', '.join(map(repr, names))})"
     if pos_label is not None:
         marks = given_values(known, names[0], pos_label)
-        if marks == (ANY,):
-            raise ValueError(f"--pos-label {ANY} is for one label column: of a look it must be told what it found.")
+        if marks == (ANY_VALUE,):
+            raise ValueError(
+                f"--pos-label {ANY_VALUE} needs a single label column. For looks, name the value of a label."
+            )
         others = [value for value in known if value not in marks]
     else:
         yes = [value for value in known if says(value) is True]
@@ -366,15 +378,17 @@ def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values,
         marks = tuple(yes) if one_word(yes) else ()
     if not others and marks:
         raise ValueError(
-            f"{among} have {listed(counts)} and empty cells only: it is not clear whether an empty cell is a look that "
-            "found nothing, or one that did not take place. Write 'no' (or 0) where somebody looked and found nothing, "
-            "and leave cells empty only where nobody looked."
+            f"{columns} have only {listed(counts)} and empty cells, so it is not clear whether an empty cell is a look "
+            "without a label or a look that did not take place. Write 'no' (or 0) for looks without a label, and leave "
+            "cells empty only if the look did not take place."
         )
-    clear = pos_label is not None or all(says(value) is False and folded(value) not in _NOT_SEEN for value in others)
+    clear = pos_label is not None or all(
+        says(value) is False and folded(value) not in _NOT_OBSERVED for value in others
+    )
     if not marks or not one_word(others) or not clear:
         raise ValueError(
-            f"{among} must have two values, one for a label and one for none, and nothing where nobody looked; they "
-            f"have {listed(counts)}. Say which marks a label: --pos-label VALUE (pos_label=...)."
+            f"{columns} must have one value for a label, one for no label, and be empty where the look did not take "
+            f"place; they have {listed(counts)}. Name the value of a label with --pos-label VALUE (pos_label=...)."
         )
     return marks, tuple(others)
 
@@ -384,22 +398,22 @@ def _coded(text: Any, yes: Values, no: Values) -> Vector:
 
 
 def _number(which: Any, rows: Any) -> int:
-    """Return how many rows these are."""
+    """Return the number of selected rows."""
     return int(np.sum(which if rows is None else np.asarray(rows)[which]))
 
 
 def _message_about_looks(labels: Matrix, names: list[str], rows: Any = None) -> str:
-    """Say how looks were read, with counts."""
+    """Return a note on how looks were read, with counts."""
     parts = [
         f"{name!r} {_number(np.isfinite(column), rows):,} ({_number(column == 1, rows):,} labels)"
         for name, column in zip(names, labels.T, strict=True)
     ]
     never = _number((~np.isfinite(labels)).all(axis=1), rows)
     total = len(labels) if rows is None else int(np.sum(rows))
-    rest = f" {never:,} rows were never looked at." if never else ""
+    rest = f" {never:,} rows have no look at all." if never else ""
     return (
-        f"Looks that took place: {', '.join(parts)}; of {total:,} rows. An empty cell is a look that did not "
-        f"take place, not one that found nothing.{rest}"
+        f"Looks that took place: {', '.join(parts)}; of {total:,} rows. An empty cell is a look that did not take "
+        f"place, not a look without a label.{rest}"
     )
 
 
@@ -407,9 +421,9 @@ def _message_about_audits(audit: Vector, s: Integers, rows: Any = None) -> str:
     found, n = _number(audit == 1, rows), _number(np.isfinite(audit), rows)
     without = _number(np.isfinite(audit) & (s == 0), rows)
     return (
-        f"Audits: {n:,} rows were checked, {without:,} of them without a label; {found:,} are positive. They must be "
-        "rows that were chosen by chance, by their columns or by their labels, and not by what the check would find; "
-        "every result counts, also a negative one."
+        f"Audits: {n:,} rows were audited, {without:,} of them without a label; {found:,} are positive. Audited rows "
+        "must be chosen at random, or by their columns or labels, but not by their class. Negative findings must be "
+        "included."
     )
 
 
@@ -420,19 +434,17 @@ def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings, rows:
         have = f"{n:,} rows have" if n > 1 else "1 row has"
         first = f" (the first is row {np.flatnonzero(odd)[0] + 1})" if rows is None else ""
         raise ValueError(
-            f"{have} a label although the audit ({settings.audit!r}) says negative{first}, which "
-            "cannot be unless labels may be wrong. Where nobody checked, the cell must be empty, and not 0. If labels "
-            "may be wrong: --false-positive-rate estimate "
-            "(false_positive_rate='estimate'), or a known rate; else mend the table."
+            f"{have} a label although the audit ({settings.audit!r}) is negative{first}. For rows that were not "
+            "audited, the cell must be empty, not 0. If labels can be false positives, use --false-positive-rate "
+            "estimate (false_positive_rate='estimate') or a known rate; otherwise correct the table."
         )
 
 
 def _refuse_unknowable(s: Integers, audit: Vector | None, settings: Settings) -> None:
-    """Raise where nothing tells false positives from true ones."""
+    """Raise if the false-positive rate is to be estimated but the data do not determine it."""
     checked = audit is not None and bool((np.isfinite(audit) & (s == 1)).any())
     if settings.estimates_rates and len(settings.looks) < 2 and not checked:
         raise ValueError(
-            "--false-positive-rate estimate with one look at each row: only audits of labelled rows tell false "
-            "positives from true ones, and there are none. Check some labelled rows (--audit), add a second look "
-            "(--looks), or give the rate as a number."
+            "--false-positive-rate estimate needs several looks or audits of labelled rows, and there are none. Audit "
+            "some labelled rows (--audit), add a second look (--looks), or give the rate as a number."
         )

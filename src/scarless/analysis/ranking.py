@@ -1,4 +1,4 @@
-"""Rows with everything a model says of them, the most likely missing positives first."""
+"""Rows with their predictions, ranked by the probability of being an unlabelled positive."""
 
 import warnings
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from scarless.analysis.labels import (
-    Observed,
+    ObservedLabels,
     as_frame_of_looks,
     as_text,
     audit_again,
@@ -19,17 +19,17 @@ from scarless.analysis.settings import ALL, Settings
 from scarless.checks.estimators import opened
 from scarless.checks.labels import says
 from scarless.checks.looks import looks_of
-from scarless.models.inspection import any_label
+from scarless.models.inspection import any_label_probability
 from scarless.numerics.arrays import Vector
 from scarless.outside.plain_words import plain
 
 EITHER_WAY = (
-    "Class and labelling may both depend on every column, and labels alone cannot say which of the two models is the "
-    "class: the answer may be the other one's. Name what the labelling depends on, or look up the class of a few rows."
+    "Class and labelling may both depend on every column, and labels alone cannot determine which of the two models is "
+    "the class model: the two models may be swapped. Name the columns that drive the labelling, or audit some rows."
 )
 BY_LABELS = (
-    "Rows are ranked by their chance of a label, as the naive model has it, and not by models that may have changed "
-    "places. Rows that are seldom labelled come last although they may be positive."
+    "Because the models may be swapped, rows are ranked by their probability of a label according to the naive model. "
+    "Positives that are seldom labelled rank low."
 )
 _INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_propensity_interval"}
 
@@ -38,36 +38,35 @@ def rank_rows(
     model: Any,
     table: Any,
     settings: Settings,
-    observed: Observed | None = None,
+    observed: ObservedLabels | None = None,
     *,
     propensity: Any = None,
     features: Any = None,
 ) -> Any:
-    """Return a data frame with a row for each of the table's, best candidates first.
+    """Return a data frame of all rows with their predictions, the best candidates first.
 
     Parameters
     ----------
     model : TableClassifier
-        Fitted.
+        Fitted model.
     table : pandas DataFrame
         Raw rows.
     settings : Settings
-        Of the fit.
-    observed : Observed, optional
-        Labels, and what checks found. Without them nobody knows who was looked at: there is no posterior, and the
-        probability by attributes alone is what ranks.
+        Settings of the fit.
+    observed : ObservedLabels, optional
+        Labels and audits of the rows. Without them there is no posterior, and rows are ranked by class probability.
     propensity : array, optional
-        Known propensities, where the model does not learn any.
+        Known propensities, if the model does not estimate them.
     features : pandas DataFrame, optional
-        The columns of the table that the model reads. Default: those that it names.
+        Columns of the table that the model uses. By default, the columns that it was fitted to.
 
     Returns
     -------
     pandas DataFrame
-        ``rank`` (of rows that are neither labelled nor checked, by ``posterior``), ``row``, the row's number in the
-        table counted from 1, the id where there is one, ``labelled``, ``checked`` where there are audits, ``looks``
-        that took place where there are several, and ``probability``, ``propensity`` (of a label at any of them),
-        ``posterior``, each with ``_low`` and ``_high`` where the model knows its uncertainty.
+        ``rank`` by ``posterior`` (missing for labelled and audited rows), ``row`` (number of the row, counted from 1),
+        the id column if there is one, ``labelled``, ``checked`` (with audits), ``looks`` (number of looks that took
+        place, if there are several), ``probability``, ``propensity`` (of a label at any look) and ``posterior``. The
+        last three have ``_low`` and ``_high`` if the model has standard errors.
     """
     if features is None:
         features = table[[name for name in model.feature_names_in_ if name in table.columns]]
@@ -81,29 +80,29 @@ def rank_rows(
     return _in_order(columns, columns["probability" if observed is None else "posterior"], open_rows)
 
 
-def rank_by_labels(naive: Any, features: Any, table: Any, settings: Settings, observed: Observed | None) -> Any:
-    """Return what `rank_rows` returns, ranked by ``label_chance``, the chance of a label by the naive model.
+def rank_by_labels(naive: Any, features: Any, table: Any, settings: Settings, observed: ObservedLabels | None) -> Any:
+    """Return rows ranked by ``label_probability``, the probability of a label according to the naive model.
 
-    For rows of which nothing says which model is the class. There are no probabilities of the class.
+    Used instead of `rank_rows` if the models may be swapped; there are no class probabilities.
     """
     columns, open_rows = _places(table, settings), np.ones(len(table), dtype=bool)
     if observed is not None:
         columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
         columns |= _of_information(observed, settings)
         open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
-    columns["label_chance"] = _of_positive(naive, features)
-    return _in_order(columns, columns["label_chance"], open_rows)
+    columns["label_probability"] = _of_positive(naive, features)
+    return _in_order(columns, columns["label_probability"], open_rows)
 
 
 def _places(table: Any, settings: Settings) -> dict[str, Any]:
-    """Return the number of each row, counted from 1, and its id where there is one."""
+    """Return the number of each row, counted from 1, and its id if there is an id column."""
     number = {"row": np.arange(1, len(table) + 1)}
     return number | ({settings.id: table[settings.id].to_numpy()} if settings.id else {})
 
 
 def _in_order(columns: dict[str, Any], by: Any, open_rows: Any) -> Any:
-    """Return columns as a data frame, rows that nobody knows the class of first, the largest value first."""
-    import pandas as pd  # noqa: PLC0415 (the table is one of its frames)
+    """Return columns as a data frame, sorted by `by`, with rows of unknown class first."""
+    import pandas as pd  # noqa: PLC0415 (the table is a pandas object)
 
     n = len(open_rows)
     order = np.lexsort((np.arange(n), -by, ~open_rows))
@@ -114,8 +113,8 @@ def _in_order(columns: dict[str, Any], by: Any, open_rows: Any) -> Any:
     return pd.DataFrame({"rank": ranks, **columns}).iloc[order].reset_index(drop=True)
 
 
-def _of_information(observed: Observed, settings: Settings) -> dict[str, Any]:
-    """Return what was seen of rows beside a label, as columns."""
+def _of_information(observed: ObservedLabels, settings: Settings) -> dict[str, Any]:
+    """Return the number of looks and the audited class of each row as columns."""
     found: dict[str, Any] = {}
     if settings.looks:
         found["looks"] = np.isfinite(np.asarray(observed.labels, dtype=np.float64)).sum(axis=1)
@@ -124,14 +123,16 @@ def _of_information(observed: Observed, settings: Settings) -> dict[str, Any]:
     return found
 
 
-def _predictions(model: Any, table: Any, observed: Observed | None, propensity: Any, level: float) -> dict[str, Vector]:
-    """Return what a model says of rows, in the order of the columns."""
+def _predictions(
+    model: Any, table: Any, observed: ObservedLabels | None, propensity: Any, level: float
+) -> dict[str, Vector]:
+    """Return the predictions for rows by column name."""
     inner, prepare = opened(model)
     X = prepare(table)
     found: dict[str, Vector] = {"probability": _of_positive(inner, X)}
     found |= _ends(inner, "probability", X, level)
     if looks_of(model) is not None and not looks_of(model).plain:
-        found |= {} if observed is None else {"propensity": any_label(inner, X, observed.labels)}
+        found |= {} if observed is None else {"propensity": any_label_probability(inner, X, observed.labels)}
     elif hasattr(inner, "predict_propensity"):
         found["propensity"] = inner.predict_propensity(X)
         found |= _ends(inner, "propensity", X, level)
@@ -142,7 +143,8 @@ def _predictions(model: Any, table: Any, observed: Observed | None, propensity: 
     given = {} if propensity is None else {"propensity": propensity}
     given |= {} if observed.audit is None else {"audit": observed.audit}
     ends_given = {name: value for name, value in given.items() if name == "audit"}
-    if looks_of(model) is not None:  # a gap in what a look depends on is refused by name
+    if looks_of(model) is not None:
+        # Unlike the inner model, the table model raises an error that names the visit attribute with missing values.
         found["posterior"] = model.predict_posterior(table, observed.labels, **given)
     else:
         found["posterior"] = inner.predict_posterior(X, observed.labels, **given)
@@ -162,7 +164,7 @@ def _ends(model: Any, name: str, X: Any, level: float) -> dict[str, Vector]:
 
 
 def _try(ask: Any) -> Any:
-    """Return what a model answers, None where it is of a kind that knows nothing of its uncertainty."""
+    """Return an interval, or None if the model has no standard errors."""
     try:
         return ask()
     except (AttributeError, ValueError):
@@ -170,19 +172,19 @@ def _try(ask: Any) -> Any:
 
 
 def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
-    """Return new rows ranked by a model that `Analysis.save` stored, and what needs to be said of them.
+    """Return new rows ranked by a stored model, and notes.
 
     Parameters
     ----------
     model : TableClassifier
-        As `scarless.load` gives it back, with the settings of its fit.
+        Model that `Analysis.save` stored and `scarless.load` loaded.
     table : pandas DataFrame
-        Raw rows; a column of the fit that is missing is taken for empty, and said.
+        Raw rows. Columns of the fit that the table lacks are treated as missing values, with a note.
 
     Returns
     -------
     pandas DataFrame, list of str
-        See `rank_rows`; remarks in words.
+        The ranked rows (see `rank_rows`) and the notes.
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     propensity = None
@@ -191,7 +193,7 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         raise ValueError(
             f"This table has none of the columns that the model was fitted to. The fit had {wanted}"
             f"{', ...' if len(model.feature_names_in_) > 6 else ''}; this table has {given}"
-            f"{', ...' if len(table.columns) > 6 else ''}. Give the table with the names of the fit."
+            f"{', ...' if len(table.columns) > 6 else ''}. Rename the columns to the names of the fit."
         )
     if settings.id and settings.id not in table.columns:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
@@ -202,7 +204,7 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
     if settings.propensity_attributes == (ALL,) and len(settings.looks) < 2 and not settings.audit:
         notes.append(EITHER_WAY)
-    notes += new_levels(model, table)
+    notes += new_categories(model, table)
     naive = getattr(model, "naive_", None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -211,53 +213,56 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         else:
             ranked = rank_by_labels(naive, table.reindex(columns=naive.feature_names_in_), table, settings, observed)
             notes.append(BY_LABELS)
-    told = [plain(each.message) for each in caught if "unknown categories" not in str(each.message)]
-    return ranked, notes + list(dict.fromkeys(told))
+    warned = [plain(each.message) for each in caught if "unknown categories" not in str(each.message)]
+    return ranked, notes + list(dict.fromkeys(warned))
 
 
-def _observed_again(table: Any, settings: Settings) -> tuple[Observed | None, list[str]]:
-    """Return labels and audits of new rows where there are any, and what to say."""
+def _observed_again(table: Any, settings: Settings) -> tuple[ObservedLabels | None, list[str]]:
+    """Return the labels and audits of new rows, or None without labels, and notes."""
     there = [name for name in settings.labels if name in table.columns and table[name].notna().any()]
     notes = []
     if not there:
         several = f"columns {', '.join(map(repr, settings.looks))}"
         named = several if settings.looks else f"column {settings.label!r}"
         return None, [
-            f"There is no label in {named}, so nobody knows which of these rows were looked at: they are ranked by "
-            "probability, and there is no posterior."
+            f"There are no labels in {named}, so the rows are ranked by their class probability, and there is no "
+            "posterior."
         ]
     if settings.looks:
         gone = [name for name in settings.looks if name not in table.columns]
         if gone:
-            notes.append(f"Looks that are not in this table, and so did not take place: {', '.join(map(repr, gone))}.")
+            notes.append(
+                f"This table has no column {', '.join(map(repr, gone))}; these looks are treated as not having taken "
+                "place."
+            )
         seen = looks_again(table, settings)
         s = (seen == 1).any(axis=1).astype(np.int64)
         labels = as_frame_of_looks(seen, settings, table)
     else:
-        s, told = _labels_again(table[settings.label], settings)
-        labels, notes = s, [*notes, *told]
+        s, label_notes = _labels_again(table[settings.label], settings)
+        labels, notes = s, [*notes, *label_notes]
     audit = None
     if settings.audit and settings.audit in table.columns and table[settings.audit].notna().any():
         audit = audit_again(table[settings.audit], settings)
-    return Observed(s, labels, audit, settings.pos_label, ()), notes
+    return ObservedLabels(s, labels, audit, settings.pos_label, ()), notes
 
 
 def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
-    """Return the labels of new rows, and what to say; other than in a fit, all or none of them may be labelled."""
+    """Return the labels of new rows, and notes; unlike in a fit, all or none of the rows may be labelled."""
     text = as_text(values)
     s = marked(text, settings.pos_label).astype(np.int64)
     counts = value_counts(text)
     if s.any() or all(says(value) is False for value in counts.index):
         return s, []
-    said = " or ".join(map(repr, settings.pos_label))
+    marks = " or ".join(map(repr, settings.pos_label))
     return s, [
-        f"No row of the label column {settings.label!r} has {said}, which marked a label in the fit: all rows are "
-        f"taken for unlabelled. It has {listed(counts)}."
+        f"No row of the label column {settings.label!r} has the value {marks}, which marked a label in the fit. All "
+        f"rows are treated as unlabelled. The column has {listed(counts)}."
     ]
 
 
-def new_levels(model: Any, table: Any) -> list[str]:
-    """Return a sentence for each column with values that the fit has not seen."""
+def new_categories(model: Any, table: Any) -> list[str]:
+    """Return a note for each column with categories that were not in the fit."""
     notes = []
     for column, known in getattr(model, "levels_", {}).items():
         if column not in table.columns:
@@ -267,7 +272,8 @@ def new_levels(model: Any, table: Any) -> list[str]:
         if new:
             shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
             notes.append(
-                f"Column {column!r} has {len(new)} value{'s' if len(new) > 1 else ''} that the fit has not seen "
-                f"({shown}): such a row is taken for one with none of the known values."
+                f"Column {column!r} has {len(new)} {'categories' if len(new) > 1 else 'category'} that "
+                f"{'were' if len(new) > 1 else 'was'} not in the fit ({shown}). Such a row is treated as having none "
+                "of the known categories."
             )
     return notes

@@ -1,7 +1,7 @@
-"""What a run is asked to do. Each setting is declared once, in `Settings`: its kind, default, help and flag.
+"""The settings of an analysis. Each setting is declared once, in `Settings`: its kind, default, help and flag.
 
-The command line makes its flags of these declarations, `run.toml` its keys, and `analyse` its checks. A test holds the
-docstrings of `analyse`, `Labelling` and `ColumnRoles` against them.
+The flags of the command line, the keys of `run.toml` and the checks of `analyse` are derived from these declarations. A
+test compares the docstrings of `analyse`, `Labelling` and `ColumnRoles` with them.
 """
 
 import shutil
@@ -31,7 +31,7 @@ from scarless.outside.files import check_place
 
 ALL = "all"
 ANALYSE = "analyse"
-# Words of earlier versions. Files of an earlier run, and models that were saved then, are still read.
+# Names of earlier versions: `run.toml` files and models that were saved with them can still be read.
 OLD_KEYS = {
     "propensity": "propensity_attributes", "class_attributes": "classification_attributes", "looks": "label",
     "visits": "visit_attributes", "false_positives": "false_positive_rate", "propensity_bounds": "bounds",
@@ -56,14 +56,14 @@ _SHARES = {"nargs": "+"}
 
 @dataclass(frozen=True)
 class Declared:
-    """What is declared of a setting."""
+    """The declaration of a setting."""
 
     kind: Kind
     help: str
-    flags: tuple[str, ...]  # of the command line; the first is the one that sentences use
-    of: str  # the parameter of `analyse` that says it: the setting's own name where this is empty
-    aside: str  # what a column is that no model may see; empty of others
-    options: dict[str, Any]  # what argparse is told, over those of the kind
+    flags: tuple[str, ...]  # flags of the command line; messages use the first
+    of: str  # parameter of `analyse` that contains the setting; empty: the parameter of the same name
+    aside: str  # role of a column that no model may use, such as "label column"; empty: models may use it
+    options: dict[str, Any]  # options of argparse, which override those of the kind
 
 
 def _setting(default: Any, kind: Kind, help: str, *flags: str, of: str = "", aside: str = "", **options: Any) -> Any:
@@ -75,101 +75,105 @@ def _setting(default: Any, kind: Kind, help: str, *flags: str, of: str = "", asi
 
 @dataclass(frozen=True)
 class Settings:
-    """The choices of one analysis."""
+    """The settings of one analysis."""
 
     label: str | tuple[str, ...] = _setting(
         "", Kind(read_label, {"metavar": "COLUMN"}, names_columns=True),
-        "column that says which rows are labelled", "--label", aside="label column",
+        "label column: which rows are labelled", "--label", aside="label column",
     )  # fmt: skip
     propensity_attributes: tuple[str, ...] = _setting(
-        (), _COLUMNS, "columns that the labelling may depend on; `all` with --audit or --looks, if you cannot name any",
+        (), _COLUMNS, "columns that drive the labelling; `all` if you do not know them, best with --audit or --looks",
         "--propensity", "--propensity-attributes",
     )  # fmt: skip
     classification_attributes: tuple[str, ...] = _setting(
-        (), _COLUMNS, "columns that the class may depend on (default: all columns)", "--classification-attributes"
+        (), _COLUMNS, "columns that the class depends on (default: all columns)", "--classification-attributes"
     )
     model: str = _setting(
         "search", Kind(of_type(str, "text")),
-        "search (default), stack for the best probabilities, boosted, or logistic: the fastest, whose interval is too "
-        "short", "--model", choices=("search", "stack", "logistic", "boosted"),
+        "search (default): logistic models with penalties chosen by cross-validation; stack: best probabilities; "
+        "boosted: gradient boosting for the class; logistic: fastest, with an interval that is too short", "--model",
+        choices=("search", "stack", "logistic", "boosted"),
     )  # fmt: skip
-    scar: bool = _setting(False, _TRUTH, "every positive is as likely to be labelled as any other", "--scar")
+    scar: bool = _setting(False, _TRUTH, "assume that all positives are equally likely to be labelled", "--scar")
     known_propensity: str = _setting(
         "", _COLUMN, "column with known propensities", "--known-propensity", aside="column of known propensities"
     )
     audit: str = _setting(
-        "", _COLUMN, "column with the class of rows that somebody checked, yes or no; else empty", "--audit",
-        aside="column of audits",
+        "", _COLUMN, "column with the true class of audited rows, yes or no; empty for all other rows", "--audit",
+        aside="audit column",
     )  # fmt: skip
     visit_attributes: dict[str, tuple[str, ...]] = _setting(  # noqa: RUF009 (it returns a field)
         {}, Kind(as_visits, {"action": "append", "metavar": "NAME=COLUMN,..."}, names_columns=True),
-        "attribute of looks, a column of numbers for each: effort=effort_1,effort_2; may be repeated",
+        "attribute that differs between looks, with one numeric column for each look, for example "
+        "effort=effort_1,effort_2; can be repeated",
         "--visit-attributes", of="labelling",
     )  # fmt: skip
     bounds: tuple[float, ...] = _setting(
-        (), Kind(read_bounds, {"nargs": 2, "type": float, "metavar": ("LEAST", "LARGEST")}),
-        "between which propensities lie, with --model logistic: 0.2 1", "--bounds", of="labelling",
+        (), Kind(read_bounds, {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")}),
+        "lower and upper bound of the propensity, for example 0.2 1; needs --model logistic", "--bounds",
+        of="labelling",
     )  # fmt: skip
     shared: bool = _setting(
         True, Kind(of_type(bool, "true or false"), {"action": "store_false", "default": None}),
-        "each look has coefficients of its own", "--not-shared", of="labelling",
+        "fit separate labelling coefficients for each look", "--not-shared", of="labelling",
     )  # fmt: skip
     false_positive_rate: Any = _setting(  # noqa: RUF009 (as above)
         0.0, Kind(as_rate, {"nargs": "+", "metavar": "RATE"}),
-        "share of negatives that a look labels, or `estimate` (default: 0); with --not-shared one for each",
+        "share of negatives that get a label, or `estimate` (default: 0); with --not-shared, one for each look",
         "--false-positive-rate", of="labelling",
     )  # fmt: skip
     audit_labels: str = _setting(
         "keep", Kind(of_type(str, "text"), {"metavar": "HOW"}),
-        "drop: findings of audits were entered as labels; undo: the same, and only rows without a label were audited "
-        "(default: keep, they were not)", "--audit-labels", of="labelling",
+        "how labels of audited rows came about. keep (default): independently of the audits; drop: findings of audits "
+        "were entered as labels; undo: the same, and only rows without a label were audited",
+        "--audit-labels", of="labelling",
     )  # fmt: skip
     prevalence: float | None = _setting(
         None, Kind(read_share, {"type": float, "metavar": "P"}),
-        "share of positives, where it is known from elsewhere", "--prevalence", of="known",
+        "known share of positives, for example from a survey", "--prevalence", of="known",
     )  # fmt: skip
     prevalence_se: float | None = _setting(
-        None, Kind(read_share, {"type": float, "metavar": "SE"}), "its standard error (default: it is exact)",
-        "--prevalence-se", of="known",
+        None, Kind(read_share, {"type": float, "metavar": "SE"}),
+        "standard error of the prevalence (default: 0, treated as exact)", "--prevalence-se", of="known",
     )  # fmt: skip
     label_frequency: dict[str, float] = _setting(  # noqa: RUF009 (as above)
         {}, Kind(of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]P"}),
-        "share of positives that a look labels, where it is known: 0.8, or of several looks visit_1=0.8",
+        "known share of positives that get a label, for example 0.8; with several looks, visit_1=0.8",
         "--label-frequency", of="known",
     )  # fmt: skip
     label_frequency_se: dict[str, float] = _setting(  # noqa: RUF009 (as above)
         {}, Kind(of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]SE"}),
-        "its standard error, or that of each (default: it is exact)", "--label-frequency-se", of="known",
+        "standard error of the label frequency (default: 0, treated as exact)", "--label-frequency-se", of="known",
     )  # fmt: skip
-    id: str = _setting("", _COLUMN, "column with names of rows", "--id", of="columns", aside="id")
+    id: str = _setting("", _COLUMN, "column that identifies the rows", "--id", of="columns", aside="id")
     sample_weight: str = _setting(
-        "", _COLUMN, "column with row weights", "--sample-weight", of="columns", aside="column of weights"
+        "", _COLUMN, "column with row weights", "--sample-weight", of="columns", aside="weight column"
     )
     groups: str = _setting(
-        "", _COLUMN, "column with what rows belong to: several rows of one patient, say", "--groups", of="columns",
+        "", _COLUMN, "column with the group of each row, for example the patient", "--groups", of="columns",
         aside="group of rows",
     )  # fmt: skip
     exclude: tuple[str, ...] = _setting(
         (), _COLUMNS, "columns to leave out", "--exclude", of="columns", aside="column to exclude"
     )
     number: tuple[str, ...] = _setting(
-        (), _COLUMNS, "columns that are numbers; cells that are none are missing", "--number", of="columns"
+        (), _COLUMNS, "columns to read as numbers; other cells become missing values", "--number", of="columns"
     )
     text: tuple[str, ...] = _setting(
-        (), _COLUMNS, "columns that are text, although most of their cells are numbers", "--text", of="columns"
+        (), _COLUMNS, "columns to read as text, even if most of their cells are numbers", "--text", of="columns"
     )
     pos_label: tuple[str, ...] = _setting(
         (), Kind(as_values, {"action": "append", "metavar": "VALUE"}),
-        "value of the label column that marks a labelled row, large or small letters alike; repeat it for several; "
-        "`any` for every value", "--pos-label",
+        "value of the label column that marks a labelled row, ignoring case; can be repeated; `any` for every value",
+        "--pos-label",
     )  # fmt: skip
     seed: int = _setting(
         0, Kind(of_type(int, "a whole number"), {"type": int, "metavar": "N"}),
-        "seed of everything that is drawn (default: 0)", "--seed", of="random_state",
+        "seed of the random numbers (default: 0)", "--seed", of="random_state",
     )  # fmt: skip
     level: float = _setting(
         0.95, Kind(of_type(int | float, "a number"), {"type": float, "metavar": "P"}),
-        "nominal probability that intervals cover (default: 0.95)", "--level",
+        "confidence level (default: 0.95)", "--level",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -177,53 +181,53 @@ class Settings:
             object.__setattr__(self, name, declared.kind.read(getattr(self, name), name, "the settings"))
         refuse_contradictions(self, MODELS)
 
-    # --- what follows from them
+    # --- derived values
 
     @property
     def looks(self) -> tuple[str, ...]:
-        """The columns of labels where there are several looks, or one at some of the rows; none of a label column."""
+        """The label columns of looks; empty if there is a single label column."""
         return self.label if isinstance(self.label, tuple) else ()
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The columns of labels: one, or one for each look."""
+        """The label columns: one, or one for each look."""
         return self.label if isinstance(self.label, tuple) else (self.label,)
 
     @property
     def rates(self) -> tuple[Any, ...]:
-        """The false-positive rates, one by one."""
+        """The false-positive rates as a tuple."""
         rates = self.false_positive_rate
         return rates if isinstance(rates, tuple) else (rates,)
 
     @property
     def informed(self) -> bool:
-        """Whether there is more to go by than one label of each row."""
+        """Whether there are looks, audits, known values, false positives or bounds besides the labels."""
         known = self.prevalence is not None or bool(self.label_frequency)
         return bool(self.looks or self.audit or known or self.may_be_wrong or self.bounds)
 
     @property
     def may_be_wrong(self) -> bool:
-        """Whether a negative may have a label."""
+        """Whether labels can be false positives."""
         return any(rate != 0 for rate in self.rates)
 
     @property
     def estimates_rates(self) -> bool:
-        """Whether how often that is so is to be estimated."""
+        """Whether a false-positive rate is estimated."""
         return ESTIMATE in self.rates
 
     @property
     def takes_no_groups(self) -> bool:
-        """Whether the fit does not take rows in groups."""
+        """Whether the model of these settings does not support groups."""
         return bool(self.known_propensity or (self.scar and not self.informed))
 
     @property
     def visit_columns(self) -> tuple[str, ...]:
-        """All columns that belong to single looks."""
+        """All columns of visit attributes."""
         return tuple(name for names in self.visit_attributes.values() for name in names)
 
     @property
     def aside(self) -> tuple[str, ...]:
-        """Columns that no model may see."""
+        """The columns that no model may use."""
         given = (name for key, declared in declarations() if declared.aside for name in self._columns(key))
         return tuple(dict.fromkeys(given))
 
@@ -234,17 +238,19 @@ class Settings:
         return tuple(name for name in names if name and not (key == "propensity_attributes" and name == ALL))
 
     def features(self, columns: list[str]) -> list[str]:
-        """Return the columns that models may see, in the table's order."""
+        """Return the columns that models may use, in the order of the table."""
         left = [name for name in columns if name not in self.aside]
         if not left:
-            raise ValueError("No column is left for the models to see.")
+            raise ValueError(
+                "No column is left for the models: every column is a label, an id or excluded. Add attributes."
+            )
         if not self.classification_attributes:
             return left
         wanted = {*self.classification_attributes, *self.propensity_attributes, *self.visit_columns}
         return left if ALL in wanted else [name for name in left if name in wanted]
 
     def check_columns(self, columns: list[str]) -> None:
-        """Raise where a column that is named is not there, or has two roles."""
+        """Raise if a named column does not exist or has two roles."""
         for key in _NAME_COLUMNS:
             for name in self._columns(key):
                 if name not in columns:
@@ -252,8 +258,8 @@ class Settings:
         if self.groups and self.groups in (*self.labels, self.audit):
             role = "label" if self.groups in self.labels else "audit"
             raise ValueError(
-                f"Column {self.groups!r} is named by --groups, but it is the {role}: "
-                "name the column that says which patient or thing a row belongs to."
+                f"Column {self.groups!r} (--groups) is the {role}. Name the column with the group of each row, for "
+                "example the patient."
             )
         for key in _SEEN_BY_MODELS:
             for name in self._columns(key):
@@ -263,14 +269,15 @@ class Settings:
         flag = flag_of(key)
         if key in ("propensity_attributes", "classification_attributes") and name in self.visit_columns:
             raise ValueError(
-                f"Column {name!r} is named by {flag}, but it belongs to a single look (--visit-attributes): the "
-                "propensity of that look sees it, and no other model."
+                f"Column {name!r} ({flag}) also belongs to a single look (--visit-attributes). Only the propensity of "
+                f"that look can use it; remove it from {flag}."
             )
         if name in self.aside:
             of_look = " of a look" if name in self.looks else ""
             other = next(each.aside for role, each in declarations() if each.aside and name in self._columns(role))
             raise ValueError(
-                f"Column {name!r} is named by {flag}, but it is not for the models to see: it is the {other}{of_look}."
+                f"Column {name!r} ({flag}) is the {other}{of_look}, which the models must not use. Remove it from "
+                f"{flag}."
             )
 
     def _role(self, key: str) -> str:
@@ -281,7 +288,7 @@ class Settings:
     # --- as plain values
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, without those that are as always."""
+        """Return the settings as plain values, without most defaults."""
         found = {}
         for each in fields(self):
             value, usual = getattr(self, each.name), _default(each)
@@ -291,7 +298,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], *, source: str = "the settings") -> "Settings":
-        """Build settings from plain values, or say which key is wrong."""
+        """Build settings from plain values; raise an error that names a wrong key."""
         declared = dict(declarations())
         made = _with_frequencies(renamed(values, source=source), source)
         for key in made:
@@ -299,7 +306,7 @@ class Settings:
                 raise ValueError(f"{source}: there is no setting {key!r}.{nearest(key, list(declared))}")
         read = {key: declared[key].kind.read(value, key, source) for key, value in made.items()}
         if not read.get("label"):
-            raise ValueError(f'{source}: which column is the label? Set label = "..." (--label).')
+            raise ValueError(f'{source}: no label column is given. Set label = "..." (--label).')
         return cls(**read)
 
     @classmethod
@@ -311,13 +318,13 @@ class Settings:
 
 
 def declarations() -> Iterator[tuple[str, Declared]]:
-    """Return the name of each setting with what is declared of it."""
+    """Return the name and the declaration of each setting."""
     for each in fields(Settings):
         yield each.name, each.metadata["declared"]
 
 
 def flag_of(key: str) -> str:
-    """Return the flag of a setting, as sentences name it."""
+    """Return the flag of a setting that messages use."""
     return str(dict(declarations())[key].flags[0])
 
 
@@ -336,34 +343,34 @@ _NAME_COLUMNS = tuple(name for name, each in declarations() if each.kind.names_c
 _SEEN_BY_MODELS = tuple(name for name, each in declarations() if each.kind.names_columns and not each.aside)
 Settings.__doc__ = "\n".join(
     [
-        "The choices of one analysis, as a `run.toml` holds them.\n\n    Attributes\n    ----------",
+        "The settings of one analysis, as in `run.toml`.\n\n    Attributes\n    ----------",
         *(f"    {name}\n        {each.help[0].upper()}{each.help[1:]}." for name, each in declarations()),
         "    ",
     ]
 )
 
 
-# --- from Python's objects, and from words of earlier versions
+# --- settings from Python objects, and from earlier versions
 
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """What columns of a table are for, beside labels and attributes.
+    """Roles of columns that are neither labels nor attributes.
 
     Parameters
     ----------
     id : str, optional
-        Column with names of rows.
+        Column that identifies the rows.
     sample_weight : str, optional
         Column with row weights.
     groups : str, optional
-        Column with what each row belongs to, where several rows are of one patient or thing: folds never split a group,
-        and intervals of the share of positives account for groups.
+        Column with the group of each row, for example the patient. Folds never split a group, and intervals allow for
+        dependence within groups.
     exclude : list of str, optional
         Columns to leave out.
     number, text : list of str, optional
-        Columns that are numbers, or text, where more than 1% of the cells of a column of numbers cannot be read.
-        Fewer are taken for missing, with a note that names them; see `scarless.raw.tables`.
+        Columns to read as numbers, or as text. Needed if more than 1% of the cells of a numeric column are not numbers;
+        fewer such cells become missing values, with a note.
 
     Examples
     --------
@@ -384,7 +391,9 @@ def _of_columns(columns: Any) -> dict[str, Any]:
     if columns is None:
         return {}
     if not isinstance(columns, ColumnRoles):
-        raise TypeError(f"{ANALYSE}: columns must be ColumnRoles(...), as ColumnRoles(id='patient'); got {columns!r}.")
+        raise TypeError(
+            f"{ANALYSE}: columns must be a ColumnRoles object, for example ColumnRoles(id='patient'); got {columns!r}."
+        )
     return {each.name: getattr(columns, each.name) for each in fields(columns)}
 
 
@@ -392,22 +401,24 @@ def _of_labelling(labelling: Any) -> dict[str, Any]:
     if labelling is None:
         return {}
     if not hasattr(labelling, "get_params"):
-        raise TypeError(f"{ANALYSE}: labelling must be Labelling(...), as Labelling(shared=False); got {labelling!r}.")
+        raise TypeError(
+            f"{ANALYSE}: labelling must be a Labelling object, for example Labelling(shared=False); got {labelling!r}."
+        )
     given = dict(labelling.get_params(deep=False))
     if given.pop("offset", None) is not None:
         raise ValueError(
-            f"{ANALYSE}: Labelling's offset is added to a logit as it is, and a raw table is prepared first. Name the "
-            "column in propensity_attributes; or prepare the table, and fit SAREMClassifier to it."
+            f"{ANALYSE}: the offset of Labelling is not supported for raw tables. Name the column in "
+            "propensity_attributes, or encode the table yourself and fit SAREMClassifier."
         )
     return given
 
 
 def _of_known(known: Any, label: Any) -> dict[str, Any]:
-    """Return what is known from elsewhere as plain values."""
-    from scarless.pair.constraints import ClassPrior, LabelFrequency  # noqa: PLC0415 (imports SciPy; --help does without)
+    """Return known values as plain settings."""
+    from scarless.pair.constraints import ClassPrior, LabelFrequency  # noqa: PLC0415 (SciPy: --help does not need it)
 
     if not isinstance(known, list | tuple | None):
-        raise TypeError(f"{ANALYSE}: known must be a list, as [ClassPrior(0.35, se=0.02)]; got {known!r}.")
+        raise TypeError(f"{ANALYSE}: known must be a list, for example [ClassPrior(0.35, se=0.02)]; got {known!r}.")
     found: dict[str, Any] = {}
     shares: dict[str, float] = {}
     errors: dict[str, float] = {}
@@ -420,16 +431,16 @@ def _of_known(known: Any, label: Any) -> dict[str, Any]:
             errors |= {columns[claim.look]: claim.se} if claim.se else {}
         else:
             raise ValueError(
-                f"{ANALYSE}: known holds one ClassPrior of all rows, and one LabelFrequency of each look (the first is "
-                f"look 0); got {claim!r}."
+                f"{ANALYSE}: known may hold one ClassPrior of all rows and one LabelFrequency for each look (the first "
+                f"is look 0); got {claim!r}."
             )
     return found | ({"label_frequency": shares, "label_frequency_se": errors} if shares else {})
 
 
 def renamed(values: dict[str, Any], *, source: str) -> dict[str, Any]:
-    """Return values by their names of today, also those of a file or model of an earlier version."""
+    """Return values under their current names; files and models of earlier versions have other names."""
     if values.get("label") and values.get("looks"):
-        raise ValueError("--label and --looks contradict each other: name all columns of labels by --looks.")
+        raise ValueError("--label and --looks cannot be combined. Name all label columns with --looks.")
     found = {key: value for key, value in values.items() if key not in OLD_KEYS and key != "own_propensities"}
     for key, value in values.items():
         if key == "own_propensities":
@@ -440,7 +451,7 @@ def renamed(values: dict[str, Any], *, source: str) -> dict[str, Any]:
 
 
 def _with_frequencies(values: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return settings whose label frequencies, and their standard errors, are by the columns of labels."""
+    """Return settings whose label frequencies and standard errors are dicts by label column."""
     label = values.get("label", "")
     labels = (label,) if isinstance(label, str) else tuple(label)
     found = dict(values)
@@ -452,49 +463,53 @@ def _with_frequencies(values: dict[str, Any], source: str) -> dict[str, Any]:
         known = found.get("label_frequency")
         bare = not isinstance(given, dict) and len(alone) == 1 and "=" not in str(alone[0])
         if bare and key == "label_frequency_se" and known:
-            found[key] = dict.fromkeys(known, as_shares(given, key, ("",), source)[""])  # of all that are known
+            # A single standard error applies to all known label frequencies.
+            found[key] = dict.fromkeys(known, as_shares(given, key, ("",), source)[""])
         else:
             found[key] = as_shares(given, key, labels, source)
     return found
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """Return a sentence that names the nearest of known names, or the known ones."""
+    """Return a sentence with the most similar known name, or with the known names."""
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     lower = [each for each in known if each.casefold() == name.casefold()]
     best = lower or near
     if best:
         return f" Did you mean {best[0]!r}?"
-    return f" There are: {', '.join(map(repr, known[:12]))}{', ...' if len(known) > 12 else ''}."
+    return f" Available names: {', '.join(map(repr, known[:12]))}{', ...' if len(known) > 12 else ''}."
 
 
-# --- the folder of a run, and `run.toml`, which repeats it
+# --- the folder of results, and `run.toml`
 
 MODEL, REPORT, SUMMARY, RUN = "model.skops", "report.html", "summary.json", "run.toml"
-SCORED = "scored"  # folder of predictions
+SCORED = "scored"  # folder of predictions for a folder of Parquet files
 
 
 def check_name(name: str) -> str:
-    """Return the name of a file in a folder of results, or say that it would lie elsewhere."""
+    """Return the name of the file of ranked rows; raise if it contains a folder."""
     if Path(name).name != name:
-        raise ValueError(f"Ranked rows go into the folder of results: give a name without a folder, not {name!r}.")
+        raise ValueError(f"--ranked must be a file name without a folder; got {name!r}. The file is written to --out.")
     return name
 
 
 def check_folder(folder: str | Path, *, force: bool) -> Path:
-    """Return where results go, or say that something is there already, or that nothing can be written there."""
+    """Return the folder of results; raise if it exists or cannot be written."""
     path = check_place(folder)
     if path.is_dir() and not any(path.iterdir()):
         return path
     if path.exists() and not force:
-        raise FileExistsError(f"{folder} is there already. Choose another folder (--out), or replace it with --force.")
+        raise FileExistsError(f"{folder} exists. Choose another folder (--out), or replace it with --force.")
     if path.exists() and not (path.is_dir() and (path / RUN).exists()):
-        raise FileExistsError(f"{folder} does not look like results of a fit (no {RUN} in it), so it is not replaced.")
+        raise FileExistsError(
+            f"{folder} is not replaced, because it is not a folder of results (it has no {RUN}). Choose another folder "
+            "(--out)."
+        )
     return path
 
 
 def move_into_place(aside: Path, folder: Path) -> None:
-    """Put a finished folder in its place."""
+    """Move a finished folder of results to its place, replacing an existing one."""
     aside.chmod(0o755)
     if folder.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
@@ -514,7 +529,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 
 def write_toml(values: dict[str, Any]) -> str:
-    """Return plain values and tables of them as TOML."""
+    """Return plain values, and tables of plain values, as TOML."""
     lines = [f"{_key(key)} = {_toml(value)}" for key, value in values.items() if not isinstance(value, dict)]
     for key, table in values.items():
         if isinstance(table, dict):

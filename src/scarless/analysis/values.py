@@ -1,4 +1,4 @@
-"""Values of settings: how each kind is read from Python, a file or the command line, and which do not go together."""
+"""Values of settings: conversion from Python, a file or the command line, and checks for contradictions."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -7,20 +7,20 @@ from typing import Any
 from scarless.outside.notices import listed
 
 ESTIMATE = "estimate"
-LARGEST_RATE = 0.5  # of false positives: above it, a label would say that a row is negative
-ENOUGH_AUDITS = 50  # to tell class and labelling apart
-MORE = "--audit, --looks, --prevalence or --false-positive-rate"
-NO_LABEL = "Which column is the label? Say so: --label COLUMN; of several looks --looks COLUMN COLUMN."
+MAX_FALSE_POSITIVE_RATE = 0.5  # Above it, most negatives would be labelled.
+ENOUGH_AUDITS = 50  # audited rows that usually suffice to distinguish class and labelling
+MORE_INFORMATION = "--audit, --looks, --prevalence or --false-positive-rate"
+NO_LABEL = "No label column is given. Name it with --label COLUMN, or with --looks COLUMN COLUMN for several looks."
 Read = Callable[[Any, str, str], Any]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How a value is checked and brought into one form, and what argparse is told of it."""
+    """How a value of a setting is checked and converted, and its options of argparse."""
 
-    read: Read  # value, name of the setting, and who said it -> value, or an error
+    read: Read  # function of the value, the name of the setting and the source, which returns the converted value
     options: dict[str, Any] = field(default_factory=dict)
-    names_columns: bool = False  # whether values are names of columns
+    names_columns: bool = False  # whether values are column names
 
 
 def _must_be(key: str, words: str, value: Any, source: str) -> ValueError:
@@ -28,7 +28,7 @@ def _must_be(key: str, words: str, value: Any, source: str) -> ValueError:
 
 
 def of_type(kinds: Any, words: str) -> Read:
-    """Return a reader of values of a type, which `words` name."""
+    """Return a function that checks the type of a value; `words` describe the type in errors."""
 
     def read(value: Any, key: str, source: str) -> Any:
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
@@ -39,7 +39,7 @@ def of_type(kinds: Any, words: str) -> Read:
 
 
 def read_names(value: Any, key: str, source: str) -> tuple[str, ...]:
-    """Return names of columns, each once."""
+    """Return a tuple of column names without duplicates."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise _must_be(key, "a list of column names", value, source)
@@ -47,17 +47,17 @@ def read_names(value: Any, key: str, source: str) -> tuple[str, ...]:
 
 
 def read_label(value: Any, key: str, source: str) -> str | tuple[str, ...]:
-    """Return the column of labels, or the columns of several looks."""
+    """Return the label column, or the label columns of several looks."""
     return value if isinstance(value, str) else read_names(value, key, source)
 
 
 def read_share(value: Any, key: str, source: str) -> float | None:
-    """Return a number; None where nothing is said."""
+    """Return a number, or None if no value is given."""
     return None if value is None else of_type(int | float, "a number")(value, key, source)
 
 
 def read_bounds(value: Any, key: str, source: str) -> tuple[float, ...]:
-    """Return two numbers; none where nothing is said."""
+    """Return a pair of numbers, or an empty tuple if no value is given."""
     given = () if value is None else value
     if not isinstance(given, list | tuple) or not all(type(each) in (int, float) for each in given):
         raise _must_be(key, "two numbers", value, source)
@@ -65,7 +65,7 @@ def read_bounds(value: Any, key: str, source: str) -> tuple[float, ...]:
 
 
 def as_rate(value: Any, key: str, source: str) -> Any:
-    """Return a false-positive rate as a number, or the word "estimate"; of several looks, one for each.
+    """Return a false-positive rate as a number or "estimate", or a tuple with one rate for each look.
 
     Examples
     --------
@@ -79,13 +79,13 @@ def as_rate(value: Any, key: str, source: str) -> Any:
         return value if value == ESTIMATE or type(value) in (int, float) else float(value)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{source}: {key} must be a number, the share of negatives that a look labels, or 'estimate'; got "
+            f"{source}: {key} must be the share of negatives that get a label, as a number, or 'estimate'; got "
             f"{value!r}."
         ) from None
 
 
 def as_values(value: Any, key: str, source: str) -> tuple[str, ...]:
-    """Return the values that mark a label as texts: of one, or of several; none where that is not said.
+    """Return the values that mark a label as a tuple of texts, which is empty if no value is given.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def as_values(value: Any, key: str, source: str) -> tuple[str, ...]:
 
 
 def as_visits(value: Any, key: str, source: str) -> dict[str, tuple[str, ...]]:
-    """Return visit attributes: a name each, and a column for each look; lines as `effort=effort_1,effort_2` are read.
+    """Return visit attributes as a dict of column names; also reads texts such as `effort=effort_1,effort_2`.
 
     Examples
     --------
@@ -114,12 +114,12 @@ def as_visits(value: Any, key: str, source: str) -> dict[str, tuple[str, ...]]:
         odd = [f"{name}{sign}{columns}" for name, sign, columns in lines if not (name.strip() and sign and columns)]
         if odd:
             raise ValueError(
-                f"{source}: {flag} names an attribute and its columns, one for each look, as "
+                f"{source}: {flag} must name an attribute and one column for each look, for example "
                 f"effort=effort_1,effort_2,effort_3; got {odd[0]!r}."
             )
         twice = sorted({name for name, _, _ in lines if [other for other, _, _ in lines].count(name) > 1})
         if twice:
-            raise ValueError(f"{source}: {flag} names {twice[0]!r} twice; give all of its columns at once.")
+            raise ValueError(f"{source}: {flag} names {twice[0]!r} twice. Give all of its columns at once.")
         value = {name.strip(): [each.strip() for each in columns.split(",")] for name, _, columns in lines}
     if not isinstance(value, dict | None):
         raise _must_be(key, "a table of lists of columns", value, source)
@@ -130,7 +130,7 @@ def as_visits(value: Any, key: str, source: str) -> dict[str, tuple[str, ...]]:
 
 
 def as_shares(value: Any, key: str, labels: Any, source: str) -> dict[str, float]:
-    """Return shares by the columns of labels; ``seen_1=0.8`` is read, and a bare number where there is one look.
+    """Return shares by label column; also reads texts such as ``seen_1=0.8``, and a number if there is one look.
 
     Examples
     --------
@@ -148,164 +148,161 @@ def as_shares(value: Any, key: str, labels: Any, source: str) -> dict[str, float
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice or ("" in names and not (bare and len(labels) == 1)):
             raise ValueError(
-                f"{source}: {option} says of which look each share is, once for each: {option} "
+                f"{source}: {option} must name the look of each share, each look once, for example {option} "
                 f"{' '.join(f'{name}=0.8' for name in labels[:2])}; got {' '.join(map(str, given))}."
             )
         value = {labels[0] if bare else name: number for name, (_, _, number) in zip(names, pairs, strict=True)}
     try:
         return {str(name): float(number) for name, number in value.items()}
     except (TypeError, ValueError):
-        raise ValueError(f"{source}: {key} must hold numbers, as {labels[0]}=0.8; got {value!r}.") from None
+        raise ValueError(f"{source}: {key} must be numbers, for example {labels[0]}=0.8; got {value!r}.") from None
 
 
-# --- what does not go together
+# --- contradictions
 
 
 def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
-    """Raise where settings contradict each other, or hold what cannot be."""
+    """Raise if settings contradict each other or have impossible values."""
     if settings.model not in models:
-        raise ValueError(f"The model must be one of {', '.join(models)}; got {settings.model!r}.")
+        raise ValueError(f"--model must be one of {', '.join(models)}; got {settings.model!r}.")
     if not 0.0 < settings.level < 1.0:
-        raise ValueError(f"The level must lie between 0 and 1; got {settings.level:g}.")
-    ways = _ways(settings)
+        raise ValueError(f"--level must lie between 0 and 1; got {settings.level:g}.")
+    flags = _labelling_flags(settings)
     if settings.groups and settings.takes_no_groups:
         raise ValueError(
-            "--groups does not go with --known-propensity, nor with --scar and one label column. Name the columns that "
-            "the labelling depends on (--propensity)."
+            "--groups cannot be combined with --known-propensity, nor with --scar and one label column. Name the "
+            "columns that drive the labelling (--propensity)."
         )
     both = [name for name in settings.number if name in settings.text]
     if both:
-        raise ValueError(f"Column {both[0]!r} is named by --number and by --text: it is one or the other.")
+        raise ValueError(f"Column {both[0]!r} is named by both --number and --text. Choose one of them.")
     if settings.model not in ("search", "logistic") and (settings.scar or settings.known_propensity):
-        raise ValueError(f"--model {settings.model} learns what the labelling depends on; it cannot go with {ways[0]}.")
-    for refuse in (_refuse_odd_labels, _refuse_odd_numbers, _refuse_odd_rates, _refuse_odd_frequencies):
-        refuse(settings)
+        raise ValueError(f"--model {settings.model} estimates the labelling; it cannot be combined with {flags[0]}.")
+    for check in (_check_labels, _check_numbers, _check_rates, _check_frequencies):
+        check(settings)
     if settings.informed and settings.known_propensity:
         raise ValueError(
-            f"--known-propensity takes the labelling for known; it does not go with {MORE}. Name what the labelling "
-            "depends on (--propensity), or --scar."
+            f"--known-propensity cannot be combined with {MORE_INFORMATION}, because it treats the labelling as known. "
+            "Name the columns that drive the labelling (--propensity), or use --scar."
         )
 
 
-def _ways(settings: Any) -> list[str]:
-    """Return by which flag it is said what the labelling depends on: one of three, or visit attributes alone."""
+def _labelling_flags(settings: Any) -> list[str]:
+    """Return the flags that describe the labelling; raise unless there is exactly one, or visit attributes."""
     given = {
         "--propensity": settings.propensity_attributes,
         "--scar": settings.scar,
         "--known-propensity": settings.known_propensity,
     }
-    ways = [name for name, value in given.items() if value]
-    if not ways and not settings.visit_attributes:
+    flags = [name for name, value in given.items() if value]
+    if not flags and not settings.visit_attributes:
         raise ValueError(
-            "What does the labelling depend on? Name the columns (--propensity visits insurance); --scar if every "
-            "positive is as likely to be labelled as any other; --known-propensity COLUMN if you know it. If you "
-            f"can name none, look up the class of some {ENOUGH_AUDITS} rows drawn at random (--audit COLUMN "
-            "--propensity all): without such rows labels cannot say which rows are positive."
+            "No columns are named that drive the labelling. Name them (--propensity visits insurance), or use --scar "
+            "if all positives are equally likely to be labelled, or --known-propensity COLUMN if you know the "
+            f"propensity. If you cannot name any column, audit about {ENOUGH_AUDITS} rows drawn at random and use "
+            "--audit COLUMN --propensity all: labels alone cannot determine which rows are positive."
         )
-    if len(ways) > 1:
-        raise ValueError(f"{listed(ways)} contradict each other: take one.")
-    return ways
+    if len(flags) > 1:
+        raise ValueError(f"{listed(flags)} cannot be combined. Use one of them.")
+    return flags
 
 
-def _refuse_odd_labels(settings: Any) -> None:
+def _check_labels(settings: Any) -> None:
     if not settings.label:
         raise ValueError(NO_LABEL)
     if settings.audit and settings.audit in settings.labels:
         raise ValueError(
-            f"Column {settings.audit!r} cannot be the label and the audit: a label is what was noticed, an audit what "
-            "somebody found who went to see."
+            f"Column {settings.audit!r} cannot be both the label and the audit. Labels are what was recorded; audits "
+            "are true classes that somebody established. Use separate columns."
         )
     from scarless.checks.looks import AUDIT_LABELS  # noqa: PLC0415 (imports scikit-learn, which --help does not need)
 
     if settings.audit_labels not in AUDIT_LABELS:
         raise ValueError(f"--audit-labels must be one of {', '.join(AUDIT_LABELS)}; got {settings.audit_labels!r}.")
     if settings.audit_labels != "keep" and not settings.audit:
-        raise ValueError("--audit-labels says what labels of audited rows mean; name the column of audits (--audit).")
+        raise ValueError("--audit-labels describes the labels of audited rows, so it needs the audit column (--audit).")
     for name, columns in settings.visit_attributes.items():
         if len(columns) != len(settings.labels) or not settings.looks:
             have = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
             looks = "is 1 look" if len(settings.looks) == 1 else f"are {len(settings.looks) or 'no'} looks"
             raise ValueError(
-                f"--visit-attributes {name} has {have}, and there {looks} (--looks): name one for each look, in their "
-                "order."
+                f"--visit-attributes {name} has {have}, but there {looks} (--looks). Name one column for each look, in "
+                "the order of the looks."
             )
     if not settings.shared and len(settings.looks) < 2:
-        raise ValueError("--not-shared is for several looks: name two columns or more by --looks.")
+        raise ValueError("--not-shared needs several looks. Name two or more columns with --looks.")
 
 
-def _refuse_odd_numbers(settings: Any) -> None:
+def _check_numbers(settings: Any) -> None:
     share, error, bounds = settings.prevalence, settings.prevalence_se, settings.bounds
     if share is not None and not 0.0 < share < 1.0:
-        raise ValueError(f"The prevalence is a share of rows and must lie between 0 and 1; got {share:g}.")
+        raise ValueError(f"--prevalence is a share of rows and must lie between 0 and 1; got {share:g}.")
     if error is not None and share is None:
-        raise ValueError("--prevalence-se is the standard error of --prevalence, which is not there.")
+        raise ValueError("--prevalence-se is the standard error of --prevalence, which is not given.")
     if error is not None and not 0.0 <= error < 0.5:
-        raise ValueError(f"The standard error of the prevalence must be at least 0 and below 0.5; got {error:g}.")
+        raise ValueError(f"--prevalence-se must be at least 0 and below 0.5; got {error:g}.")
     if bounds and not (len(bounds) == 2 and 0.0 <= bounds[0] < bounds[1] <= 1.0):
         raise ValueError(
-            "--bounds are the least and the largest propensity there may be, as 0.2 1; got "
+            "--bounds must be the lower and the upper bound of the propensity, for example 0.2 1; got "
             f"{' '.join(f'{each:g}' for each in bounds)}."
         )
     if bounds and settings.model != "logistic" and not settings.scar:
-        raise ValueError(f"--bounds go with --model logistic; got --model {settings.model}.")
+        raise ValueError(f"--bounds needs --model logistic; got --model {settings.model}.")
 
 
-def _refuse_odd_rates(settings: Any) -> None:
+def _check_rates(settings: Any) -> None:
     rates = settings.rates
     for rate in rates:
-        if not isinstance(rate, str) and not 0.0 <= rate < LARGEST_RATE:
+        if not isinstance(rate, str) and not 0.0 <= rate < MAX_FALSE_POSITIVE_RATE:
             raise ValueError(
-                f"The false-positive rate must be at least 0 and below {LARGEST_RATE}: the share of negatives that a "
-                f"look labels; got {rate:g}."
+                f"--false-positive-rate, the share of negatives that get a label, must be at least 0 and below "
+                f"{MAX_FALSE_POSITIVE_RATE}; got {rate:g}."
             )
     if len(rates) not in (1, len(settings.labels)):
         raise ValueError(
-            f"--false-positive-rate has {len(rates)} rates, and there are {len(settings.labels)} looks (--looks): give "
-            "one, or one for each look, in their order."
+            f"--false-positive-rate has {len(rates)} rates, but there are {len(settings.labels)} looks (--looks). Give "
+            "one rate, or one for each look, in the order of the looks."
         )
     if len(set(rates)) > 1 and settings.shared and not settings.visit_attributes:
         raise ValueError(
-            "--false-positive-rate differs between looks that share one propensity: let each have its own, too "
-            "(--not-shared)."
+            "--false-positive-rate differs between looks that share one propensity. Use --not-shared for separate "
+            "propensities."
         )
 
 
-def _refuse_odd_frequencies(settings: Any) -> None:
+def _check_frequencies(settings: Any) -> None:
     known, errors = settings.label_frequency, settings.label_frequency_se
     for option, given in (("--label-frequency", known), ("--label-frequency-se", errors)):
         odd = [name for name in given if name not in settings.labels]
         if odd:
             raise ValueError(
-                f"{option} is of {odd[0]!r}, which is no column of labels: these are "
+                f"{option} names {odd[0]!r}, which is not a label column. The label columns are "
                 f"{', '.join(map(repr, settings.labels))}."
             )
     for name, share in known.items():
         if not 0.0 < share < 1.0:
             raise ValueError(
-                f"The label frequency of {name!r} is a share of positives and must lie between 0 and 1; got {share:g}."
+                f"--label-frequency of {name!r} is a share of positives and must lie between 0 and 1; got {share:g}."
             )
     for name, error in errors.items():
         if name not in known:
-            raise ValueError(f"--label-frequency-se of {name!r} goes with its --label-frequency, which is not there.")
+            raise ValueError(f"--label-frequency-se of {name!r} needs its --label-frequency, which is not given.")
         if not 0.0 <= error < 0.5:
-            raise ValueError(
-                f"The standard error of the label frequency of {name!r} must be at least 0 and below 0.5; got "
-                f"{error:g}."
-            )
+            raise ValueError(f"--label-frequency-se of {name!r} must be at least 0 and below 0.5; got {error:g}.")
 
 
 def notes_on(settings: Any) -> list[str]:
-    """Return what to say of settings themselves."""
+    """Return notes on known values without a standard error."""
     notes = []
     if settings.prevalence is not None and not settings.prevalence_se:
         notes.append(
-            f"The prevalence {settings.prevalence:g} is taken for exact, which no survey is: a wrong one moves "
-            "everything, and intervals do not show it. Give its standard error (--prevalence-se)."
+            f"The prevalence {settings.prevalence:g} is treated as exact. If it is wrong, all estimates are biased, "
+            "and the intervals do not show it. Give its standard error (--prevalence-se)."
         )
     exact = [name for name in settings.label_frequency if not settings.label_frequency_se.get(name)]
     if exact:
         notes.append(
-            f"The label frequency of {', '.join(map(repr, exact))} is taken for exact, which no study is: a wrong one "
-            "moves everything, and intervals do not show it. Give its standard error (--label-frequency-se)."
+            f"The label frequency of {', '.join(map(repr, exact))} is treated as exact. If it is wrong, all estimates "
+            "are biased, and the intervals do not show it. Give its standard error (--label-frequency-se)."
         )
     return notes

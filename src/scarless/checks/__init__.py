@@ -1,1 +1,1 @@
-"""What users hand over, checked: tables, labels, attributes, vectors, options."""
+"""Checks of user input: tables, labels, attributes, vectors and options."""

@@ -1,15 +1,15 @@
-"""Columns by name, position, slice, mask, callable or polars selector: the one selector of everything that names some.
+"""Column selection by name, position, slice, mask, callable or polars selector, for all parameters that select columns.
 
-A name that is no column stands for all the columns that an encoder made of it. An encoder calls what it makes of `sex`
-by that name, a separator and a level: ``sex_f``, ``sex=f``, ``date_year``; a ``ColumnTransformer`` puts the name of its
-step and ``__`` in front: ``onehot__sex_f``, ``scale__age``. So a raw name stands for all columns of that form, provided
-that they share step and separator. By their names alone it is decided whether that may be wrong, so that the same
-columns give the same answer whatever the rows:
+A name that is not a column can be an attribute that an encoder split into several columns. An encoder names each column
+of the attribute `sex` by this name, a separator and a category, such as ``sex_f`` or ``sex=f``; parts of a date become
+``date_year``. A ``ColumnTransformer`` adds the name of its step and ``__``: ``onehot__sex_f``, ``scale__age``. The name
+of an attribute therefore selects all columns of this form with the same step and separator. Whether a name is accepted
+depends on column names only, not on the rows:
 
-- Two columns or more that share a longer beginning (``age_group_old`` and ``age_group_young``, for `age`) are taken to
-  come from another attribute, and the raw name is refused. Dates and splines have such names by themselves
-  (``date_month_spline_00``) and are no other attribute.
-- Where names leave no doubt and the values do (columns that do not exclude each other), a note says what was taken.
+- If two or more columns share a longer prefix (``age_group_old`` and ``age_group_young``, for `age`), they probably
+  come from another attribute, and the name is refused. Parts of dates and splines (``date_month_spline_00``) are
+  exceptions.
+- If the name is accepted but the values are not mutually exclusive, a warning lists the selected columns.
 """
 
 import re
@@ -28,27 +28,27 @@ from scarless.engines import has_own_engine
 from scarless.numerics.arrays import Columns
 from scarless.outside.notices import warn_user
 
-_NONE_INSTEAD = {
+_ADVICE_IF_EMPTY = {
     "propensity_attributes": ", or use None for a propensity that is the same for every row",
-    "attributes": "; labels that depend on none are SCAR(c)",
+    "attributes": ", or use SCAR(c) for labels that depend on no attribute",
 }
 _SEPARATOR = re.compile(r"[\W_]")
-_PART = (  # what encoders of dates and splines put behind a name, all of it without another attribute's name
+_PART = (  # suffixes that encoders of dates and splines add to a name
     "(year|month|day|hour|minute|second|millisecond|microsecond|nanosecond|weekday|dayofweek|day_of_year|total_seconds"
     r"|total_time)(_(circular|spline)_\d+)?|sp_\d+"
 )
 _PARTS, _NUMBERED = re.compile(_PART), re.compile(rf"{_PART}|\d+")
-_MAX_NAMES_SHOWN = 8  # in a message
+_MAX_NAMES_SHOWN = 8  # names of columns in a message
 
 
-class _Table(NamedTuple):
-    """What a selection is read against."""
+class _SelectionTable(NamedTuple):
+    """Table from which columns are selected."""
 
     X: Any
     n_columns: int
     names: list[Any] | None
-    parameter: str  # named in errors
-    place: dict[Any, int]  # of each name
+    parameter: str  # name of the parameter in errors
+    place: dict[Any, int]  # position of each name
 
 
 def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
@@ -57,18 +57,18 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
     Parameters
     ----------
     attributes : column selector
-        Names and positions (negative ones from the end), alone or in a list; a slice of either (the last name is
-        included), a boolean mask, a callable that gets `X` as the user gave it and returns any of the others, such as
-        scikit-learn's ``make_column_selector``; where `X` is a polars frame, a polars selector. The name of an encoded
-        attribute stands for all of its columns.
+        A name or position (negative from the end), or a list of them; a slice of names (the last is included) or of
+        positions; a boolean mask; a callable of `X` that returns one of these, such as scikit-learn's
+        ``make_column_selector``; for a polars frame, a polars selector. The name of an encoded attribute selects all of
+        its columns.
     X : table
-        As the user gave it.
+        The table of the user.
     n_columns : int
         Number of columns of `X`.
     names : sequence of str or None
-        The columns' names, where the table has them.
+        Names of the columns, if there are any.
     parameter : str
-        Named in errors.
+        Name of the parameter in errors.
 
     Examples
     --------
@@ -81,9 +81,9 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
 
 
 def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
-    """Return what `check_attributes` returns in the order given, for values that go with each column.
+    """Return the indices of the selected columns in the order given, for parameters with a value for each column.
 
-    What has no order of its own (masks, sets, the columns of an encoded attribute) is in the table's order.
+    Masks, sets and the columns of an encoded attribute are in the table's order.
 
     Examples
     --------
@@ -93,29 +93,29 @@ def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, param
     array([1, 2, 0])
     """
     known = None if names is None else list(names)
-    table = _Table(X, n_columns, known, parameter, {name: j for j, name in enumerate(known or ())})
+    table = _SelectionTable(X, n_columns, known, parameter, {name: j for j, name in enumerate(known or ())})
     given = check_selector(attributes, parameter)
     if callable(given):
-        given = check_selector(_asked(given, X, parameter), parameter)
+        given = check_selector(_called(given, X, parameter), parameter)
     columns = _columns_of(given, table)
     if not columns:
-        raise ValueError(_nothing(parameter))
-    _refuse_twice(columns, parameter, names=known)
+        raise ValueError(_no_column(parameter))
+    _refuse_duplicates(columns, parameter, names=known)
     return np.array(sorted(columns) if isinstance(given, Set) else columns, dtype=np.intp)
 
 
-def _asked(selector: Any, X: Any, parameter: str) -> Any:
-    """Return what a function chooses of a table; scikit-learn's selector can choose of data frames alone."""
+def _called(selector: Any, X: Any, parameter: str) -> Any:
+    """Return the selection of a callable; scikit-learn's selector needs a pandas data frame."""
     if isinstance(selector, make_column_selector) and not hasattr(X, "iloc"):
         raise ValueError(
-            f"{parameter} is scikit-learn's make_column_selector, which reads data frames of pandas, and X is none but "
-            f"of type {type(X).__name__}. Give a data frame, or name the columns."
+            f"{parameter} is scikit-learn's make_column_selector, which needs a pandas data frame, but X is of type "
+            f"{type(X).__name__}. Pass a data frame, or name the columns."
         )
     return selector(X)
 
 
 def check_selector(attributes: Any, parameter: str) -> Any:
-    """Return a selection as it can be kept until there is a table: all is checked that needs none.
+    """Return a selection in normal form, after all checks that need no table.
 
     Examples
     --------
@@ -135,13 +135,13 @@ def check_selector(attributes: Any, parameter: str) -> Any:
         return _check_mask(values, getattr(attributes, "index", None), parameter)
     entries = [_check_entry(value, parameter) for value in values]
     if not entries:
-        raise ValueError(_nothing(parameter))
-    _refuse_twice([entry for entry in entries if not _is_polars(entry)], parameter)
+        raise ValueError(_no_column(parameter))
+    _refuse_duplicates([entry for entry in entries if not _is_polars(entry)], parameter)
     return frozenset(entries) if isinstance(attributes, Set) else tuple(entries)
 
 
 def count_columns(selector: Any) -> tuple[int, bool]:
-    """Return how many columns a checked selection has at least, and whether that is the number.
+    """Return the least number of columns of a checked selection, and whether it is exact.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def count_columns(selector: Any) -> tuple[int, bool]:
 
 
 def names_of(X: Any) -> list[Any] | None:
-    """Return the columns' names, None where the table has none that a text could name.
+    """Return the names of the columns; None if the table has no text names.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def names_of(X: Any) -> list[Any] | None:
 
 
 def with_text_names(X: Any) -> Any:
-    """Return a data frame of pandas with text for its columns' names, as preparations and models have them.
+    """Return a pandas data frame whose column names are text, which preparations and models require.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def with_text_names(X: Any) -> Any:
 
 
 def _is_polars(value: Any) -> bool:
-    polars = sys.modules.get("polars")  # whoever has such a selector has imported it
+    polars = sys.modules.get("polars")  # a selector exists only if polars was imported
     return polars is not None and isinstance(value, polars.Expr)
 
 
@@ -200,16 +200,16 @@ def _check_entry(value: Any, parameter: str) -> Any:
     if _is_polars(value):
         return value
     raise ValueError(
-        f"{parameter} must hold names or column numbers, or be a slice, a mask, a callable or a polars selector; "
-        f"got {shown(value)} of type {type(value).__name__}."
+        f"{parameter} must be names or column numbers, a slice, a mask, a callable or a polars selector; got "
+        f"{shown(value)} of type {type(value).__name__}."
     )
 
 
 def _check_mask(values: list[Any], index: Any, parameter: str) -> tuple[bool, ...] | frozenset[str]:
-    """Return a mask; where pandas has names for its values, in whatever order, the set of those that are chosen."""
+    """Return a mask as a tuple; for a pandas mask with text names, the set of selected names."""
     labels = [] if index is None or callable(index) else list(index)
     if not any(values):
-        raise ValueError(_nothing(parameter))
+        raise ValueError(_no_column(parameter))
     if labels and all(isinstance(label, str) for label in labels):
         return frozenset(label for label, value in zip(labels, values, strict=True) if value)
     return tuple(bool(value) for value in values)
@@ -218,33 +218,38 @@ def _check_mask(values: list[Any], index: Any, parameter: str) -> tuple[bool, ..
 def _check_slice(columns: slice, parameter: str) -> slice:
     for end, kind in ((columns.start, str | int), (columns.stop, str | int), (columns.step, int)):
         if end is not None and not isinstance(end, kind | np.integer):
-            raise ValueError(f"{parameter} is a slice, whose ends must be names or column numbers; got {shown(end)}.")
+            raise ValueError(f"{parameter}: the ends of a slice must be names or column numbers; got {shown(end)}.")
     if columns.step == 0:
-        raise ValueError(f"{parameter} is a slice with a step of 0; leave the step out.")
+        raise ValueError(f"{parameter}: the step of a slice must not be 0. Leave the step out.")
     return columns
 
 
-def _nothing(parameter: str) -> str:
-    return f"{parameter} selects no column; name at least one attribute{_NONE_INSTEAD.get(parameter, '')}."
+def _no_column(parameter: str) -> str:
+    return f"{parameter} selects no column; name at least one attribute{_ADVICE_IF_EMPTY.get(parameter, '')}."
 
 
-def _refuse_twice(entries: Sequence[Any], parameter: str, names: Sequence[Any] | None = None) -> None:
+def _refuse_duplicates(entries: Sequence[Any], parameter: str, names: Sequence[Any] | None = None) -> None:
     twice = [entry for entry, times in Counter(entries).items() if times > 1]
     if twice:
         called = twice if names is None else [names[j] for j in twice]
         raise ValueError(f"{parameter} selects a column more than once: {quoted(called)}.")
 
 
-def _columns_of(given: Any, table: _Table) -> list[int]:
+def _columns_of(given: Any, table: _SelectionTable) -> list[int]:
     if isinstance(given, slice):
         return _from_slice(given, table)
     if _is_polars(given):
         return _from_polars(given, table)
     if callable(given):
-        raise ValueError(f"{table.parameter} is a callable that returns another, {shown(given)}; return columns.")
+        raise ValueError(
+            f"{table.parameter}: the callable must return columns; it returned another callable, {shown(given)}."
+        )
     if _is_mask(given):
         if len(given) != table.n_columns:
-            raise ValueError(f"{table.parameter} is a mask of length {len(given)} for {table.n_columns} columns.")
+            raise ValueError(
+                f"{table.parameter} is a mask of length {len(given)}, but X has {table.n_columns} columns. Give one "
+                "value for each column."
+            )
         return [j for j, chosen in enumerate(given) if chosen]
     families = _families([entry for entry in given if isinstance(entry, str)], table)
     columns: list[int] = []
@@ -257,8 +262,8 @@ def _columns_of(given: Any, table: _Table) -> list[int]:
     return columns
 
 
-def _families(entries: list[str], table: _Table) -> dict[str, list[int]]:
-    """Return the columns of each name; what a longer raw name has is not looked for under a shorter one."""
+def _families(entries: list[str], table: _SelectionTable) -> dict[str, list[int]]:
+    """Return the columns that each name selects; a name does not select columns that a longer name selects."""
     found: dict[str, list[int]] = {}
     taken: set[int] = set()
     for entry in sorted(entries, key=len, reverse=True):
@@ -268,18 +273,18 @@ def _families(entries: list[str], table: _Table) -> dict[str, list[int]]:
     return found
 
 
-def _named(name: str, table: _Table, taken: frozenset[int] = frozenset()) -> list[int]:
-    """Return the column of a name, or those that an encoder made of it."""
+def _named(name: str, table: _SelectionTable, taken: frozenset[int] = frozenset()) -> list[int]:
+    """Return the column with this name, or the columns of the encoded attribute."""
     if table.names is None:
         raise ValueError(
-            f"{table.parameter} names the column {name!r}, but X has no column names: pass a DataFrame or column "
+            f"{table.parameter} names the column {name!r}, but X has no column names. Pass a DataFrame or column "
             "numbers. In a Pipeline, keep the names with pipeline.set_output(transform='pandas')."
         )
     if name in table.place:
         if table.names.count(name) > 1:
             raise ValueError(
-                f"{table.parameter} names {name!r}, and {table.names.count(name)} columns of X are called so; give "
-                "each a name of its own, or say its position."
+                f"{table.parameter} names {name!r}, but {table.names.count(name)} columns of X have this name. Rename "
+                "them, or give the position."
             )
         return [table.place[name]]
     absent = f"{table.parameter} names {name!r}, which is not a column of X. "
@@ -289,19 +294,19 @@ def _named(name: str, table: _Table, taken: frozenset[int] = frozenset()) -> lis
         raise ValueError(f"{absent}{error}") from None
     if family is None:
         raise ValueError(f"{absent}{nearest_name(name, table.names, table.X)}")
-    tell_doubtful(family, table.X, table.names, table.parameter)
+    warn_if_doubtful(family, table.X, table.names, table.parameter)
     return family.columns
 
 
-def _at(position: int, table: _Table) -> int:
+def _at(position: int, table: _SelectionTable) -> int:
     n = table.n_columns
     if not -n <= position < n:
         raise ValueError(f"{table.parameter} names column {position}, but X has {n} columns (0 to {n - 1}).")
     return position % n
 
 
-def _from_slice(columns: slice, table: _Table) -> list[int]:
-    """Return the columns of a slice; of one between names, the last is included."""
+def _from_slice(columns: slice, table: _SelectionTable) -> list[int]:
+    """Return the columns of a slice; a slice of names includes the last."""
     start, stop, step = columns.start, columns.stop, columns.step
     backwards = step is not None and step < 0
     if isinstance(start, str):
@@ -312,54 +317,54 @@ def _from_slice(columns: slice, table: _Table) -> list[int]:
     return list(range(table.n_columns))[start:stop:step]
 
 
-def _from_polars(selector: Any, table: _Table) -> list[int]:
+def _from_polars(selector: Any, table: _SelectionTable) -> list[int]:
     import polars as pl  # noqa: PLC0415
     import polars.selectors as cs  # noqa: PLC0415
 
     if not isinstance(table.X, pl.DataFrame):
         raise ValueError(
-            f"{table.parameter} has a polars selector, which can only be read against a polars DataFrame; X is a "
+            f"{table.parameter} has a polars selector, which needs a polars DataFrame, but X is a "
             f"{type(table.X).__name__}. Give names or positions, or a callable such as make_column_selector."
         )
     try:
         chosen = cs.expand_selector(table.X, selector, strict=False)
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise ValueError(
-            f"{table.parameter} has the polars expression {selector}, which does not select columns of X as they are: "
+            f"{table.parameter} has the polars expression {selector}, which does not only select columns of X: "
             f"{error}. Use a selector, such as polars.selectors.starts_with('age'), or names."
         ) from error
     return [table.place[name] for name in chosen]
 
 
-def _warn_about_numbered_columns(entries: Any, table: _Table) -> None:
-    """Warn of numbers that are positions, where the columns of a data frame are called by other numbers."""
+def _warn_about_numbered_columns(entries: Any, table: _SelectionTable) -> None:
+    """Warn if a position is also the name of another column of a data frame."""
     labels = [] if has_own_engine(table.X) else list(getattr(table.X, "columns", ()))
     numbers = {label for label in labels if isinstance(label, int | np.integer) and not isinstance(label, bool)}
     for value in entries:
         if isinstance(value, int) and value in numbers and labels[value] != value:
             warn_user(
-                f"{table.parameter} has the number {value}, which is a position, as in scikit-learn: the column called "
-                f"{labels[value]}. The column called {value} is at position {labels.index(value)}. Call columns by "
-                f"text to say which one is meant: X.rename(columns=str), and '{labels[value]}' or '{value}'.",
+                f"{table.parameter} has the number {value}, which is a position, as in scikit-learn. It selects the "
+                f"column named {labels[value]}; the column named {value} is at position {labels.index(value)}. To "
+                f"avoid confusion, use text names: X.rename(columns=str), and '{labels[value]}' or '{value}'.",
                 UserWarning,
             )
             return
 
 
-# --- columns that an encoder made of one attribute
+# --- columns of an encoded attribute
 
 
 class Family(NamedTuple):
-    """Columns that one attribute was encoded to."""
+    """Columns of one encoded attribute."""
 
     name: str
     columns: list[int]
-    levels: list[str]  # what follows name and separator
+    categories: list[str]  # rest of each column name, after name and separator
     separator: str
 
 
 class SeveralAttributes(ValueError):
-    """Columns that begin with a raw name, and seem to come from more than one attribute: one group for each."""
+    """Error for columns that share a prefix but seem to come from several attributes, with a group for each."""
 
     def __init__(self, groups: list[list[int]], names: Sequence[Any], longer: str = "") -> None:
         self.groups = groups
@@ -367,21 +372,21 @@ class SeveralAttributes(ValueError):
 
 
 def find_family(name: str, names: Sequence[Any], taken: frozenset[int] = frozenset()) -> Family | None:
-    """Return the columns that an encoder made of an attribute, None where there are none.
+    """Return the columns of an encoded attribute; None if there are none.
 
     Parameters
     ----------
     name : str
-        The attribute's name before encoding.
+        Name of the attribute before encoding.
     names : sequence
         Names of the columns.
     taken : set of int
-        Columns that are known to come from other attributes.
+        Columns of other attributes.
 
     Raises
     ------
     SeveralAttributes
-        Where the columns may be those of more than one attribute.
+        If the columns may come from more than one attribute.
 
     Examples
     --------
@@ -394,20 +399,20 @@ def find_family(name: str, names: Sequence[Any], taken: frozenset[int] = frozens
     for j, known in enumerate(names):
         match = _split(name, known) if j not in taken else None
         if match is not None:
-            step, separator, level = match
-            found.setdefault((step, separator), []).append((j, level))
+            step, separator, category = match
+            found.setdefault((step, separator), []).append((j, category))
     if not found:
         return None
     if len(found) > 1:
         raise SeveralAttributes([[j for j, _ in members] for members in found.values()], names)
     ((_, separator), members), *_ = found.items()
-    family = Family(name, [j for j, _ in members], [level for _, level in members], separator)
+    family = Family(name, [j for j, _ in members], [category for _, category in members], separator)
     _refuse_longer_names(family, names)
     return family
 
 
 def _split(name: str, known: Any) -> tuple[str, str, str] | None:
-    """Return step, separator and level of a column, None where it does not come from the attribute."""
+    """Return step, separator and category of a column; None if it does not come from the attribute."""
     if not isinstance(known, str) or not name:
         return None
     for start in _starts(known):
@@ -418,23 +423,23 @@ def _split(name: str, known: Any) -> tuple[str, str, str] | None:
 
 
 def _starts(known: str) -> tuple[int, ...]:
-    """Return where an attribute's name may begin: at once, or behind the name of a step."""
+    """Return the positions in a column name at which an attribute's name may begin: 0, or after the name of a step."""
     return (0, *(match.end() for match in re.finditer("__", known)))
 
 
-def _longer_names(level: str, separator: str) -> Iterator[str]:
-    """Yield the beginnings of a level that end before a separator, the family's or the one that is most in use."""
+def _longer_names(category: str, separator: str) -> Iterator[str]:
+    """Yield the prefixes of a category that end before the separator of the family, or before an underscore."""
     separators = f"{separator}_"
-    if _PARTS.fullmatch(level):
+    if _PARTS.fullmatch(category):
         return
-    for at in range(1, len(level)):
-        before, after = level[:at].strip(separators), level[at + 1 :].strip(separators)
-        if level[at] in separators and before and after:
-            yield level[:at]
+    for at in range(1, len(category)):
+        before, after = category[:at].strip(separators), category[at + 1 :].strip(separators)
+        if category[at] in separators and before and after:
+            yield category[:at]
 
 
 def _refuse_longer_names(family: Family, names: Sequence[Any]) -> None:
-    beginnings = [list(_longer_names(level, family.separator)) for level in family.levels]
+    beginnings = [list(_longer_names(category, family.separator)) for category in family.categories]
     shared = Counter(beginning for each in beginnings for beginning in each)
     groups: dict[str, list[int]] = {}
     for j, each in zip(family.columns, beginnings, strict=True):
@@ -449,15 +454,15 @@ def _several(groups: list[list[Any]], longer: str = "") -> str:
     seen = "; ".join(quoted(group) for group in groups)
     if len(groups) == 1:
         return f"Did you mean {longer!r} (its columns {seen})? If not, name the columns, or select them by a mask."
-    example = f" {longer!r} alone stands for its own." if longer else ""
+    example = f" {longer!r} selects only its own columns." if longer else ""
     return (
-        "Columns that begin with it seem to come from more than one attribute: "
-        f"{seen}. Name the columns that are meant, or select them by a slice or a mask.{example}"
+        "Columns that begin with this name seem to come from several attributes: "
+        f"{seen}. Name the columns, or select them by a slice or a mask.{example}"
     )
 
 
 def quoted(names: Sequence[Any]) -> str:
-    """Return names for a message, the first few of many.
+    """Return names in quotes for a message; only the first few if there are many.
 
     Examples
     --------
@@ -468,30 +473,30 @@ def quoted(names: Sequence[Any]) -> str:
     return ", ".join(repr(name) for name in names[:_MAX_NAMES_SHOWN]) + more
 
 
-def tell_doubtful(family: Family, X: Any, names: Sequence[Any], parameter: str) -> None:
-    """Note what a raw name was taken for, where the values do not look like an encoder's."""
-    if not family.separator or all(_NUMBERED.fullmatch(level) for level in family.levels):
+def warn_if_doubtful(family: Family, X: Any, names: Sequence[Any], parameter: str) -> None:
+    """Warn that a name selected columns whose values do not look like those of an encoder."""
+    if not family.separator or all(_NUMBERED.fullmatch(category) for category in family.categories):
         return
     most, fewest = _most_and_fewest(X, family.columns)
-    plain = not any(family.separator in level.strip(family.separator) for level in family.levels)
+    plain = not any(family.separator in category.strip(family.separator) for category in family.categories)
     if most <= 1 and (plain or fewest == 1):
         return
     one = len(family.columns) == 1
     warn_user(
-        f"{parameter} names {family.name!r}, which is not a column of X, and takes it for "
-        f"{'the column' if one else 'all columns'} whose name begins so: "
-        f"{quoted([names[j] for j in family.columns])}. Names and values leave open whether that is one attribute: "
-        "name the columns that are meant.",
+        f"{parameter} names {family.name!r}, which is not a column of X. It selects "
+        f"{'the column whose name begins' if one else 'all columns whose names begin'} with it: "
+        f"{quoted([names[j] for j in family.columns])}. These may come from several attributes. To be sure, name the "
+        "columns.",
         UserWarning,
     )
 
 
 def _most_and_fewest(X: Any, columns: Sequence[int]) -> tuple[float, float]:
-    """Return how many columns of two values each are at the upper one, in the rows where most and fewest are.
+    """Count the columns at their upper value in each row; return the largest and the smallest count.
 
-    The first is infinite where a column has more than two values, or none that can be compared.
+    The largest count is infinite if a column has more than two values, or values that are not numeric.
     """
-    if X is None or has_own_engine(X):  # nobody looks at values for a name
+    if X is None or has_own_engine(X):  # reading all values of a table in files would take too long
         return np.inf, 0.0
     at_top = np.zeros(X.shape[0])
     for j in columns:
@@ -507,7 +512,7 @@ def _most_and_fewest(X: Any, columns: Sequence[int]) -> tuple[float, float]:
 
 
 def nearest_name(name: Any, names: Sequence[Any], X: Any = None) -> str:
-    """Return what to tell someone who named a column that is not there; never one level of a category.
+    """Return a suggestion for the name of a column that does not exist; never a single category of an attribute.
 
     Examples
     --------
@@ -531,7 +536,7 @@ def nearest_name(name: Any, names: Sequence[Any], X: Any = None) -> str:
 
 
 def _beginnings(names: Sequence[Any]) -> list[str]:
-    """Return what two columns or more begin with, up to a separator, with and without the name of a step."""
+    """Return prefixes, up to a separator, that two or more columns share, with and without the name of a step."""
     count: Counter[str] = Counter()
     for known in names:
         bare = [known[start:] for start in _starts(known)] if isinstance(known, str) else []
@@ -540,9 +545,10 @@ def _beginnings(names: Sequence[Any]) -> list[str]:
 
 
 def _attribute_of(word: Any, names: Sequence[Any], X: Any) -> tuple[str, list[int]]:
-    """Return the attribute that a word names, or that a column of that name is a level of; no columns: neither.
+    """Return the name and the columns of the attribute that a word refers to.
 
-    Columns without a name are levels of an attribute whose name would be taken for that of others too.
+    The word is the name of an attribute, or of a column for one category of an attribute. If it is neither, no columns
+    are returned. If the name of the attribute is ambiguous, it is returned as an empty string.
     """
     if word not in names:
         groups = _groups_of(word, names)
@@ -558,7 +564,7 @@ def _attribute_of(word: Any, names: Sequence[Any], X: Any) -> tuple[str, list[in
 
 
 def _groups_of(name: str, names: Sequence[Any]) -> list[list[int]]:
-    """Return the columns that begin with a raw name, one group for each attribute that they seem to come from."""
+    """Return the columns that begin with a name, in groups by the attributes that they seem to come from."""
     try:
         family = find_family(name, names)
     except SeveralAttributes as error:

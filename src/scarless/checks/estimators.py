@@ -1,7 +1,7 @@
-"""Estimators around a model: pipelines, what stands at their end, and tools that take the observed labels for classes.
+"""Pipelines and other estimators around a model, and warnings about tools that treat observed labels as classes.
 
-Such tools of scikit-learn cannot know better: `y` is all they are given. What they fit or choose by it is a model of
-the labels, so that the correction for missing ones is undone without a word. They are noticed by who calls the fit.
+Tools of scikit-learn such as ``CalibratedClassifierCV`` fit or select models by `y`. With observed labels this undoes
+the correction for missing labels. Such tools are recognised by their frames in the call stack.
 """
 
 import sys
@@ -16,13 +16,14 @@ from sklearn.utils.validation import has_fit_parameter
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
-_TOOLS = ("sklearn.", "joblib.")
-_FITTING = {"sklearn.calibration": "CalibratedClassifierCV", "sklearn.ensemble._stacking": "StackingClassifier"}
-_SCORING = ("_fit_and_score", "_fit_and_score_over_thresholds")  # they fit to the very labels that they score against
+_TOOL_MODULES = ("sklearn.", "joblib.")
+_FITTING_TOOLS = {"sklearn.calibration": "CalibratedClassifierCV", "sklearn.ensemble._stacking": "StackingClassifier"}
+# Functions of scikit-learn that score a model by the same kind of labels that they fit it to.
+_SCORING_FUNCTIONS = ("_fit_and_score", "_fit_and_score_over_thresholds")
 
 
 def final_step(estimator: Any) -> Any:
-    """Return the estimator at the end of a pipeline, however deep, or the estimator itself.
+    """Return the last step of a pipeline, also of nested ones, or the estimator itself.
 
     Examples
     --------
@@ -35,7 +36,7 @@ def final_step(estimator: Any) -> Any:
 
 
 def opened(model: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the fitted classifier inside pipelines and prepared tables, and what turns a raw table into what it sees.
+    """Return the fitted classifier inside pipelines and `TableClassifier`, and the function that prepares its table.
 
     Examples
     --------
@@ -58,12 +59,12 @@ def opened(model: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def is_prepared(model: Any) -> bool:
-    """Whether a fitted model is a classifier with its preparation in front."""
+    """Return whether a fitted model prepares its table, like `TableClassifier`."""
     return hasattr(model, "prepare") and hasattr(model, "estimator_")
 
 
 def innermost(model: Any) -> Any:
-    """Return the classifier at the end of pipelines and inside of searches and prepared tables."""
+    """Return the classifier inside pipelines, searches and `TableClassifier`."""
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_") or is_prepared(model):
         if isinstance(model, Pipeline):
             model = model.steps[-1][1]
@@ -77,9 +78,9 @@ def _as_it_is(X: Any) -> Any:
 
 
 def fit_weighted(estimator: Any, X: Any, y: Any, weight: Vector) -> None:
-    """Fit with row weights, which a pipeline gets under the name of its last step.
+    """Fit with row weights, which a pipeline expects under the name of its last step.
 
-    Outside metadata routing: the weights are ours, not the user's, and nobody was asked to request them.
+    Metadata routing is off, because these weights are internal and the user has not requested them.
     """
     key, inner = "sample_weight", estimator
     while isinstance(inner, Pipeline):
@@ -90,71 +91,71 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight: Vector) -> None:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Say whether an estimator, or what a pipeline ends in, can be fitted with row weights."""
+    """Return whether an estimator, or the last step of a pipeline, accepts row weights."""
     return bool(has_fit_parameter(final_step(estimator), "sample_weight"))
 
 
-# --- tools that take labels for classes
+# --- tools that treat labels as classes
 
 
 def warn_if_fitted_to_labels(model: Any) -> None:
-    """Warn in a fit whose caller goes on to fit something else to the labels, on top of the model's probabilities."""
+    """Warn if the caller of a fit trains another model on the labels, with the model's probabilities as input."""
     for frame in _callers(sys._getframe(1)):
-        tool = _FITTING.get(_module(frame))
+        tool = _FITTING_TOOLS.get(_module(frame))
         if tool is not None:
             name = type(model).__name__
             warn_user(
-                f"{tool} takes y for classes, but {name} is given observed labels: fitted to them, the probabilities "
-                f"become those of a label, and the correction for missing ones is undone. Use {name} without it; "
-                "scarless.diagnostics.LabelCalibrationDisplay and ClassCalibrationDisplay show how far its "
-                "probabilities are right.",
+                f"{tool} treats y as classes, but {name} gets observed labels. {tool} then predicts labels, not "
+                f"classes, and undoes the correction for missing labels. Use {name} without it. To check the "
+                "probabilities, use scarless.diagnostics.LabelCalibrationDisplay and ClassCalibrationDisplay.",
                 UserWarning,
             )
             return
 
 
 def warn_if_scored_by_labels(model: Any) -> None:
-    """Warn in a prediction that is compared with labels as if these were classes. Costs next to nothing for others.
+    """Warn if the caller of a prediction compares it with labels as if they were classes.
 
-    Within a cross-validation, a search or the tuning of a threshold `y` is what was fitted to; elsewhere it may well be
-    the true class, and only the picture that asks for it by name is told of.
+    In a cross-validation, a search or the tuning of a threshold, `y` are observed labels, as in the fit. Elsewhere `y`
+    may be true classes, so only ``CalibrationDisplay.from_estimator`` causes a warning.
     """
     function, name = None, type(model).__name__
-    for frame in _callers(sys._getframe(1)):  # a classifier of raw tables stands in between
+    for frame in _callers(sys._getframe(1)):  # the caller may be a TableClassifier, whose frames are skipped too
         if function is None and _module(frame) == "sklearn.metrics._scorer":
             function = getattr(frame.f_locals.get("self"), "_score_func", None)
-        elif function is not None and frame.f_code.co_name in _SCORING:
+        elif function is not None and frame.f_code.co_name in _SCORING_FUNCTIONS:
             if getattr(function, "__module__", "").startswith("sklearn."):
-                _tell_of_score(name, function.__name__, frame)
+                _warn_about_score(name, function.__name__, frame)
             return
         elif _module(frame) == "sklearn.calibration" and frame.f_code.co_name == "from_estimator":
             warn_user(
-                f"CalibrationDisplay takes y for classes. If these are observed labels, {name} will look wrong where "
-                "it is right: use scarless.diagnostics.ClassCalibrationDisplay, or LabelCalibrationDisplay.",
+                f"CalibrationDisplay treats y as classes. If y are observed labels, {name} will look miscalibrated "
+                "even if its probabilities are correct. Use scarless.diagnostics.ClassCalibrationDisplay, or "
+                "LabelCalibrationDisplay.",
                 UserWarning,
             )
             return
 
 
-def _tell_of_score(model: str, function: str, frame: FrameType) -> None:
+def _warn_about_score(model: str, function: str, frame: FrameType) -> None:
     if frame.f_code.co_name == "_fit_and_score":
         instead = "Use scoring=scarless.metrics.make_pu_scorer(...), or the default, the likelihood of held-out labels."
-    elif frame.f_locals.get("train_idx") is None:  # fitted before: these rows may have been looked into
+    elif frame.f_locals.get("train_idx") is None:  # the model was fitted before, and y may be true classes
         return
     else:
-        instead = "See scarless.metrics.make_pu_scorer for a scorer of thresholds that knows of propensities."
+        instead = "See scarless.metrics.make_pu_scorer for a scorer of thresholds that uses propensities."
     warn_user(
-        f"{function} takes y for classes, but {model} is given observed labels: every positive without a label counts "
-        f"as a mistake, and what imitates the labels best is chosen. {instead}",
+        f"{function} treats y as classes, but {model} gets observed labels. Every unlabelled positive counts as an "
+        f"error, so the score prefers models that imitate the labels. {instead}",
         UserWarning,
     )
 
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    """Walk up from this package's own frames through those of tools, to the first that is neither."""
+    """Yield the frames of scikit-learn and joblib that called this package, up to the first frame of other code."""
     while frame is not None and _module(frame).startswith("scarless."):
         frame = frame.f_back
-    while frame is not None and _module(frame).startswith(_TOOLS):
+    while frame is not None and _module(frame).startswith(_TOOL_MODULES):
         yield frame
         frame = frame.f_back
 

@@ -1,4 +1,4 @@
-"""Observed labels of any coding -> 0 for unlabelled, 1 for labelled positive; words for yes and no."""
+"""Checks of observed labels: coding as 0 for unlabelled and 1 for labelled rows, and words for yes and no."""
 
 import re
 import unicodedata
@@ -15,8 +15,8 @@ from scarless.checks.tables import plain_array, refuse_odd_vector
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
-_LARGEST_LABEL = 2.0**63
-_VALUES_THAT_SAY_THE_KIND = 20  # of labels; of more, scikit-learn wonders whether they are labels at all
+_MAX_LABEL = 2.0**63
+_MAX_VALUES_FOR_TYPE = 20  # values passed to scikit-learn's type_of_target, which warns about many classes
 _WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0+", re.ASCII)
 YES = frozenset(
     {"1", "yes", "y", "true", "t", "positive", "pos", "case", "labelled", "labeled", "present", "x",
@@ -32,27 +32,28 @@ NO = frozenset(
 
 @dataclass(frozen=True)
 class LabelCoding:
-    """The two values of a label column, sorted, and which of them marks a labelled positive."""
+    """The two values of a label column, sorted, and which one marks a labelled row."""
 
     classes: NDArray[Any]
     positive: int  # index into classes
 
     def encode(self, y: Any, name: str = "y") -> Vector:
-        """Return 1.0 for labelled, 0.0 for unlabelled rows, as a vector; `name` is what errors call it."""
+        """Return 1.0 for labelled and 0.0 for unlabelled rows; `name` is the name of `y` in errors."""
         y = np.asarray(check_observed(y, name)).reshape(-1)
         self.refuse_unknown(y)
         return (y == self.classes[self.positive]).astype(np.float64)
 
     def refuse_unknown(self, y: NDArray[Any], place: str = "") -> None:
-        """Raise where labels are neither of the two values; `place` is a sentence on where."""
+        """Raise if a label is neither of the two values; `place` is a sentence that locates it."""
         unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
         if unknown.size:
             raise ValueError(
-                f"labels hold {unknown.tolist()[0]!r}; the model was fitted on {self.classes.tolist()}.{place}"
+                f"labels have the value {unknown.tolist()[0]!r}; the model was fitted with "
+                f"{self.classes.tolist()}.{place}"
             )
 
     def decode(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return the value of the positive class where `positive`, else the other one."""
+        """Return the value of the positive class for True, and of the negative class for False."""
         return np.where(positive, self.classes[self.positive], self.classes[1 - self.positive])
 
     def columns(self, p: Vector) -> Vector:
@@ -62,7 +63,7 @@ class LabelCoding:
 
 
 def check_observed(y: Any, name: str = "y") -> Any:
-    """Return a label column without missing values, of a proper type; a blank label is not taken to mean anything.
+    """Return a label column; raise if labels are missing, because that need not mean unlabelled.
 
     Examples
     --------
@@ -81,12 +82,12 @@ def check_observed(y: Any, name: str = "y") -> Any:
 
 
 def _refuse_columns(values: NDArray[Any], name: str) -> None:
-    """Refuse several labels of each row, where one is needed."""
+    """Raise if there are several labels per row."""
     if values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {values.shape} instead. Labels of several looks are "
-            "for SAREMClassifier, SAREMClassifierCV and SARStackingClassifier; here give one label of each row, such "
-            "as whether any look found one."
+            f"{name} should be a 1d array, got an array of shape {values.shape} instead. Only SAREMClassifier, "
+            "SAREMClassifierCV and SARStackingClassifier accept labels of several looks. Give one label for each row, "
+            "such as whether it has a label at any look."
         )
 
 
@@ -102,36 +103,37 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def refuse_missing(name: str, n_missing: int, n_rows: int, first: int | None, place: str = "") -> NoReturn:
-    """Raise for missing labels, and say where the first is."""
+    """Raise for missing labels, with the place of the first."""
     raise ValueError(
-        f"{name} contains NaN: {n_missing} of {n_rows} labels are missing (first: row {first}{place}). If a blank "
-        f"means unlabelled, say so: {name}.fillna(0), or {name}.notna() if only labelled rows have an entry."
+        f"{name} contains NaN: {n_missing} of {n_rows} labels are missing (first: row {first}{place}). If a missing "
+        f"label means unlabelled, pass {name}.fillna(0), or {name}.notna() if only labelled rows have a value."
     )
 
 
 def need_labels(y: Any, name: str) -> None:
-    """Raise where a fit gets no labels."""
+    """Raise if a fit has no labels."""
     if y is None:
         raise ValueError(
             f"{name} requires y to be passed, but the target y is None. "
-            "It holds the observed labels: 1 for labelled positives, 0 for unlabelled rows."
+            "Pass the observed labels: 1 for labelled rows, 0 for unlabelled rows."
         )
 
 
 def _refuse_huge(y: Any) -> None:
-    """Refuse codes beyond all whole numbers, which scikit-learn cannot take for classes."""
+    """Raise for labels that are too large for an integer, which scikit-learn cannot use as classes."""
     values = np.asarray(y)
     if values.dtype.kind != "f":
         return
-    huge = values[np.abs(values.astype(np.float64)) >= _LARGEST_LABEL]
+    huge = values[np.abs(values.astype(np.float64)) >= _MAX_LABEL]
     if huge.size:
         raise ValueError(
-            f"y holds {huge[0]:g}, too large a number for a label. Code labelled positives as 1, unlabelled rows as 0."
+            f"y has the value {huge[0]:g}, which is too large for a label. Code labelled rows as 1, unlabelled rows as "
+            "0."
         )
 
 
 def is_missing_value(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA, which is not even unequal to itself: that, too, is NA."""
+    """Return whether a value is None, NaN, NaT or pandas' NA; comparing NA with itself gives NA again."""
     if value is None:
         return True
     unequal = value != value  # noqa: PLR0124
@@ -139,11 +141,11 @@ def is_missing_value(value: Any) -> bool:
 
 
 def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCoding:
-    """Find the two values of a label column and the positive one among them.
+    """Return the two values of a label column, and which one is positive.
 
-    0/1, -1/+1 and booleans explain themselves. Of any other two values `pos_label` names the positive one;
-    without it the last in sorted order is taken, with a warning that says so. `place` is a sentence on where a third
-    value is, if anybody knows.
+    The positive value is `pos_label` if it is given. By default it is 1 or True for 0/1, -1/+1 and booleans, and
+    otherwise the last value in sorted order, with a warning. `place` is a sentence for errors that locates a third
+    value.
 
     Examples
     --------
@@ -154,28 +156,28 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
     """
     _refuse_huge(y)
     classes = distinct_labels(np.asarray(y))
-    check_classification_targets(classes[:_VALUES_THAT_SAY_THE_KIND])
+    check_classification_targets(classes[:_MAX_VALUES_FOR_TYPE])
     if classes.size > 2:
-        kind = type_of_target(classes[:_VALUES_THAT_SAY_THE_KIND], input_name="y")
+        kind = type_of_target(classes[:_MAX_VALUES_FOR_TYPE], input_name="y")
         shown = ", ".join(repr(value) for value in classes[:5].tolist())
         raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}. Labels must have two "
-            f"values, labelled positive and unlabelled; these have {classes.size}: {shown}"
-            f"{', ...' if classes.size > 5 else ''}.{place}"
+            f"Only binary classification is supported. The type of the target is {kind}. Labels must have two values, "
+            f"for labelled and unlabelled rows; these have {classes.size}: "
+            f"{shown}{', ...' if classes.size > 5 else ''}.{place}"
         )
     positive = _positive_value(classes, pos_label)
     if classes.size < 2:
         missing = "unlabelled row" if same_value(classes[0], positive) else "labelled row"
         raise ValueError(
-            f"y has one class only, {classes.tolist()[0]!r}: there is no {missing}. Learning from positive and "
-            "unlabelled rows needs both: 1 for labelled positives, 0 for unlabelled rows."
+            f"y has one class only, {classes.tolist()[0]!r}: there is no {missing}. The fit needs labelled rows, coded "
+            "1, and unlabelled rows, coded 0."
         )
     return LabelCoding(classes, int(np.flatnonzero(classes == positive)[0]))
 
 
 def distinct_labels(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values that there are, in their order; where they have none, say so."""
-    if values.dtype.kind in "biuf" and values.size:  # two values, as a rule: nothing to be sorted
+    """Return the distinct values in sorted order; raise if they cannot be sorted."""
+    if values.dtype.kind in "biuf" and values.size:  # two values are the usual case, and need no sorting
         ends = np.array([values.min(), values.max()])
         if ((values == ends[0]) | (values == ends[1])).all():
             return ends[: 1 + int(ends[0] != ends[1])]
@@ -184,13 +186,13 @@ def distinct_labels(values: NDArray[Any]) -> NDArray[Any]:
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values.ravel()[:1000].tolist()})
         raise ValueError(
-            f"Labels must be numbers, texts or truth values, all of one kind; these are of the kinds "
-            f"{', '.join(kinds)}. Code labelled positives as 1, unlabelled rows as 0."
+            f"Labels must be all numbers, all strings or all booleans; these are of the types {', '.join(kinds)}. Code "
+            "labelled rows as 1, unlabelled rows as 0."
         ) from None
 
 
 def same_value(value: Any, other: Any) -> bool:
-    """Whether two values are equal; comparing with an array, a table or NA gives no answer."""
+    """Return whether two values are equal; False for arrays, tables and NA, whose comparison is not a boolean."""
     equal = value == other
     return isinstance(equal, bool | np.bool_) and bool(equal)
 
@@ -204,18 +206,18 @@ def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
         return classes.dtype.type(1)
     if classes.size == 2:
         warn_user(
-            f"Labels are {classes.tolist()} and pos_label is not given: taking {classes.tolist()[-1]!r}, the last in "
-            "sorted order, as the labelled positives. Pass pos_label= to choose.",
+            f"Labels are {classes.tolist()} and pos_label is not given: {classes.tolist()[-1]!r}, the last in sorted "
+            "order, marks the labelled rows. Pass pos_label= to choose.",
             UserWarning,
         )
     return classes[-1]
 
 
-# --- words that say whether a row has a label
+# --- words for yes and no
 
 
 def folded(text: str) -> str:
-    """Return a text as it is compared with others: no capital letters, one space between words, 1 for 1.0.
+    """Return a text in normal form for comparisons: lower case, single spaces, 1 for 1.0.
 
     Examples
     --------
@@ -228,10 +230,10 @@ def folded(text: str) -> str:
 
 
 def says(value: Any) -> bool | None:
-    """Return True for a value that means yes, False for no, None for any other: the one reader of such values.
+    """Return True for a value that means yes, False for no, and None for any other value.
 
-    Texts are compared with words in several languages, whatever their capital letters. Numbers and truth values mean
-    yes as 1 and no as 0; -1 means no as text, as in files, and nothing as a number, which may stand for a gap.
+    Texts are compared with words in several languages, regardless of case. Among numbers and booleans, 1 means yes and
+    0 means no. The text "-1", as in files, means no; the number -1 can mark a gap and means neither.
 
     Examples
     --------
@@ -245,9 +247,9 @@ def says(value: Any) -> bool | None:
 
 
 def yes_or_no(values: Sequence[Any]) -> list[bool] | None:
-    """Return which values of a column say yes, or None where not every value means yes or no, or texts and others mix.
+    """Return which values of a column mean yes; None if a value means neither yes nor no, or if types are mixed.
 
-    Where all values say the same, single letters are no answer: a column of nothing but `f` need not be one of labels.
+    Also None if all values mean the same and one is a single letter: a column of `f` alone need not be a label.
 
     Examples
     --------
@@ -256,7 +258,7 @@ def yes_or_no(values: Sequence[Any]) -> list[bool] | None:
     """
     if len({isinstance(value, str) for value in values}) > 1:
         return None
-    said = [says(value) for value in values]
-    found = [each for each in said if each is not None]
+    meanings = [says(value) for value in values]
+    found = [each for each in meanings if each is not None]
     letters = any(isinstance(value, str) and len(folded(value)) == 1 and folded(value).isalpha() for value in values)
-    return None if len(found) < len(said) or (len(set(found)) == 1 and letters) else found
+    return None if len(found) < len(meanings) or (len(set(found)) == 1 and letters) else found

@@ -1,7 +1,7 @@
-"""Labels at several looks, and audits -> codes: 1, 0, and -1 for what did not take place.
+"""Checks of labels of several looks and of audits, and their conversion to codes: 1, 0, and -1 for gaps.
 
-In memory they are arrays. In a table whose rows live elsewhere they are columns, read there in a few passes: what comes
-here are the values that there are, and codes of a byte each.
+In memory, labels and audits are arrays. In a table in files they are columns, which are read in a few passes; only
+their distinct values and codes of one byte each are kept in memory.
 """
 
 from itertools import combinations
@@ -22,15 +22,15 @@ from scarless.engines.blocks import Distinct
 Codes = NDArray[np.int8]
 NOT_SEEN = -1
 AUDIT_LABELS = ("keep", "drop", "undo")
-MIN_ODD_CELLS = 5  # labels, or audits, of a column before it is called odd
-MAX_LOOKS_FOR_ALL_PAIRS = 12  # of more looks, only neighbours are compared
-UNLIKELY_AUDITED_SHARE = 0.9  # of rows without a label: audits of so many are hardly meant
-MIN_AUDITS_OF_NEARLY_ALL = 20  # before such a share is reported
-MIN_COPIED_LABELS = 20  # two looks that miss one positive in ten agree on all of so many in 1 of 50 cases
+MIN_ODD_CELLS = 5  # columns with fewer labels or audits cause no warning
+MAX_LOOKS_FOR_ALL_PAIRS = 12  # with more looks, only neighbouring looks are compared
+UNLIKELY_AUDITED_SHARE = 0.9  # share of unlabelled rows with an audit above which 0 probably means "not audited"
+MIN_AUDITS_OF_NEARLY_ALL = 20  # with fewer audits, this share causes no warning
+MIN_COPIED_LABELS = 20  # two independent looks that each miss 1 positive in 10 agree on 20 labels in 1 of 50 cases
 
 
 class CheckedLooks(NamedTuple):
-    """A line of codes for each row, one for each look; what labels looked like; names of the looks."""
+    """Labels as codes, of shape (n_rows, n_looks), with the coding of labels and the names of looks."""
 
     labels: Codes
     coding: LabelCoding
@@ -38,7 +38,7 @@ class CheckedLooks(NamedTuple):
 
 
 def has_several_looks(y: Any) -> bool:
-    """Whether labels are a table: several columns, or one with looks that did not take place.
+    """Return whether labels are a table with several columns, or with one column that has gaps.
 
     Examples
     --------
@@ -49,17 +49,18 @@ def has_several_looks(y: Any) -> bool:
         return False
     try:
         shape = np.asarray(y).shape if not hasattr(y, "shape") else tuple(y.shape)
-    except ValueError:  # lines of unequal length, which those who read one label of each row have words for
+    except ValueError:  # lines of unequal length; the check of one label for each row raises a clear error
         return False
-    if len(shape) != 2 or shape[1] == 0 or (sparse.issparse(y) and shape[0] == 1):  # one line: of an older SciPy
+    # Older versions of SciPy turn a vector into a sparse matrix with one line.
+    if len(shape) != 2 or shape[1] == 0 or (sparse.issparse(y) and shape[0] == 1):
         return False
     return shape[1] > 1 or (not sparse.issparse(y) and _misses_looks(_as_table(y)))
 
 
 def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = None, name: str = "y") -> CheckedLooks:
-    """Return labels at looks as codes. NaN, None, a mask, and -1 beside 0 and 1 mean that a look did not take place.
+    """Return labels of several looks as codes. Gaps are marked by NaN, None, a mask, or -1 (if labels are 0 and 1).
 
-    `coding` is that of a fit, for labels of other rows.
+    `coding` is the coding of an earlier fit, if there is one.
 
     Examples
     --------
@@ -72,12 +73,12 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
         table = table[:, None]
     if table.ndim != 2 or not table.shape[1]:
         raise ValueError(
-            f"{name} must have one line for each row and one column for each look; got the shape {table.shape}."
+            f"{name} must have one row for each row of X and one column for each look; got the shape {table.shape}."
         )
     seen = ~(is_missing(table).reshape(table.shape) if _is_plain_column(table, coding) else not_seen(table))
     values = table[seen]
     if not values.size and coding is None:
-        raise ValueError(f"{name} holds no label at all: every look is missing.")
+        raise ValueError(f"{name} has only missing values. Give 1 for looks with a label, 0 for looks without.")
     values = np.array(values.tolist()) if values.dtype.kind == "O" and values.size else values
     if coding is None:
         if not seen.all():
@@ -92,7 +93,7 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
 
 
 def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -> Codes:
-    """Return audits as codes: 1 and 0 for rows whose class was checked, -1 for the others.
+    """Return audits as codes: 1 and 0 for audited rows, -1 for other rows.
 
     Examples
     --------
@@ -105,8 +106,8 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
     if table.shape not in ((n_rows,), (n_rows, 1)):
         shape = f", in the shape {table.shape}" if table.ndim > 1 else ""
         raise ValueError(
-            f"audit has {table.size} values for {n_rows} rows{shape}; give one for each row: 1 or 0 where the class "
-            "was checked, and NaN (or -1) elsewhere."
+            f"audit has {table.size} values for {n_rows} rows{shape}. Give one for each row: 1 or 0 for audited rows, "
+            "and NaN (or -1) for other rows."
         )
     table = table.reshape(-1)
     seen = ~not_seen(table)
@@ -127,14 +128,14 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
         known = [0, 1] if coding is None else coding.classes.tolist()
         odd = next(value for value in values.tolist() if value not in known)
         raise ValueError(
-            f"audit holds {shown(odd)}; it must be 1 (or True) where the class was checked and is positive, 0 where it "
-            "is negative, and NaN, None or -1 where nobody checked."
+            "audit must be 1 (or True) for audited positives, 0 for audited negatives, and NaN, None or -1 for rows "
+            f"that were not audited; got {shown(odd)}."
         )
     return codes
 
 
 def _refuse_minus_for_no(table: NDArray[Any], values: NDArray[Any], coding: LabelCoding | None) -> None:
-    """Raise where -1 seems to be the negative class: beside gaps of another kind, or as labels have it."""
+    """Raise if -1 seems to mean negative, because there are other gaps or because labels use -1."""
     if values.dtype.kind not in "iufb" or not (values == 1).all() or not not_seen(table).any():
         return
     missing = is_missing(table)
@@ -142,37 +143,36 @@ def _refuse_minus_for_no(table: NDArray[Any], values: NDArray[Any], coding: Labe
     as_labels = coding is not None and coding.classes.dtype.kind in "if" and NOT_SEEN in coding.classes
     if minus and (missing.any() or as_labels):
         raise ValueError(
-            "audit holds 1 and -1 and no 0, and -1 means that nobody checked. Code rows that were found to be negative "
-            "as 0; where nobody checked, NaN or -1."
+            "audit has the values 1 and -1 but no 0, and -1 marks rows that were not audited. Code audited negatives "
+            "as 0, and rows that were not audited as NaN or -1."
         )
 
 
 def _refuse_two_meanings(values: NDArray[Any], coding: LabelCoding) -> None:
-    """Raise where 0 or 1 is a value of labels that means something else there."""
+    """Raise if 0 or 1 has another meaning among the labels."""
     for place, value in enumerate(coding.classes.tolist()):
         number = isinstance(value, int | float) and value in (0, 1)
         if number and bool(value) != (place == coding.positive) and (values == value).any():
             raise ValueError(
-                f"audit holds {value}, which among labels is the value of "
-                f"{'positives' if place == coding.positive else 'rows without a label'} (they are "
-                f"{coding.classes.tolist()}): it could mean either class. Give audits as True and False, with None "
-                "where nobody checked."
+                f"audit has the value {value}, which could mean either class: labels are {coding.classes.tolist()}, "
+                f"and {value} marks {'labelled' if place == coding.positive else 'unlabelled'} rows. Give audits as "
+                "True and False, with None for rows that were not audited."
             )
 
 
 def refuse_contradictions(labels: Codes, audit: Codes) -> None:
-    """Raise where a row is labelled, its audit says negative, and negatives are said never to be labelled."""
+    """Raise if a labelled row was audited negative, for models without false positives."""
     odd = np.flatnonzero((labels == 1).any(axis=1) & (audit == 0))
     if odd.size:
         raise ValueError(
-            f"{odd.size} rows have a label although their audit says negative (first: row {odd[0]}), which cannot be "
-            "without false positives. Where nobody checked, audit must be NaN (or -1), not 0. If somebody did, use "
+            f"{odd.size} labelled rows were audited negative (first: row {odd[0]}), which is impossible without false "
+            "positives. If these rows were not audited, code audit as NaN (or -1), not 0. If they were, use "
             "false_positive_rate='estimate', or a number."
         )
 
 
 def labels_that_count(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
-    """Return labels without those that audits set: dropped, as if nobody had looked, or undone, as if none was found.
+    """Return labels without those that audits set: "drop" makes them gaps, "undo" makes them 0.
 
     Examples
     --------
@@ -188,11 +188,9 @@ def labels_that_count(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
 
 
 def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
-    """Return labels as an array; what a mask hides is None."""
+    """Return labels as an array, with None for masked values."""
     if sparse.issparse(values):
-        raise TypeError(
-            f"{name} is sparse, and what it does not hold could mean 0 or not looked. Pass {name}.toarray()."
-        )
+        raise TypeError(f"{name} is sparse, and entries that are not stored could be 0 or gaps. Pass {name}.toarray().")
     if isinstance(values, np.ma.MaskedArray):
         plain = values.data.astype(object)
         plain[np.ma.getmaskarray(values)] = None
@@ -203,7 +201,7 @@ def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
 
 
 def _is_plain_column(table: NDArray[Any], coding: LabelCoding | None) -> bool:
-    """Whether -1 in a column of labels is a value of them, as everywhere with one label of each row."""
+    """Return whether -1 in a single column is a label, as usual with one label for each row, and not a gap."""
     if table.shape[1] != 1 or table.dtype.kind not in "if":
         return False
     if coding is not None:
@@ -212,7 +210,7 @@ def _is_plain_column(table: NDArray[Any], coding: LabelCoding | None) -> bool:
 
 
 def not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a look did not take place: missing, or -1."""
+    """Return which looks did not take place: missing values and -1."""
     missing = is_missing(table).reshape(table.shape)
     if table.dtype.kind in "if":
         return missing | (table == NOT_SEEN)
@@ -223,18 +221,18 @@ def not_seen(table: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _misses_looks(table: NDArray[Any]) -> bool:
-    """Whether one column has looks that did not take place; -1 and 1 alone are labels of old."""
+    """Return whether a single column has gaps; if it has only -1 and 1, these are labels."""
     missing = is_missing(table).reshape(table.shape)
     minus = not_seen(table) & ~missing
     return bool(missing.any()) or (bool(minus.any()) and bool((table == 0).any()))
 
 
 def refuse_minus_one(values: NDArray[Any], name: str) -> None:
-    """Raise where all labels are 1 once -1 is left out: someone coded negatives as -1."""
+    """Raise if all labels other than -1 are 1, because looks without a label were probably coded as -1."""
     if values.dtype.kind in "iufb" and (values == 1).all():
         raise ValueError(
-            f"{name} holds labels of 1 only, beside looks that did not take place (NaN or -1). In a table of looks -1 "
-            "does not mean unlabelled: code looks without a label as 0."
+            f"{name} has only labels of 1 and gaps (NaN or -1). In a table of looks, -1 marks a look that did not take "
+            "place. Code looks without a label as 0."
         )
 
 
@@ -243,23 +241,23 @@ def _names(y: Any) -> list[str] | None:
     return None if columns is None else [str(name) for name in columns]
 
 
-# --- columns of a table whose rows live elsewhere
+# --- columns of a table in files
 
 
 class LookColumns(NamedTuple):
-    """The columns of looks, and of audits where there are any, by their names."""
+    """Names of the columns of looks, and of audits if there are any."""
 
     looks: tuple[str, ...]
     audit: str | None
 
     @property
     def all(self) -> Several:
-        """All of them, audits last."""
+        """All columns, audits last."""
         return Several((*self.looks, *([] if self.audit is None else [self.audit])))
 
 
 def look_columns(X: Any, y: Any, audit: Any) -> LookColumns | None:
-    """Return which columns of a table elsewhere labels and audits are; None where they come otherwise."""
+    """Return the columns of labels and audits in a table in files; None if they are not given by name."""
     named = isinstance(y, str) or is_names(y)
     if not has_own_engine(X) or not named or not (audit is None or isinstance(audit, str)):
         return None
@@ -267,7 +265,7 @@ def look_columns(X: Any, y: Any, audit: Any) -> LookColumns | None:
 
 
 def is_names(values: Any) -> bool:
-    """Whether these are names of columns.
+    """Return whether `values` is a list of column names.
 
     Examples
     --------
@@ -278,15 +276,15 @@ def is_names(values: Any) -> bool:
 
 
 class ColumnCoding(NamedTuple):
-    """What values of the columns mean: the label, and the values of an audit that say positive."""
+    """Coding of the columns of labels and audits."""
 
     n_looks: int
     labels: LabelCoding
-    positive: NDArray[Any]
+    positive: NDArray[Any]  # values of an audit that mean positive
     has_audit: bool
 
     def codes(self, rows: Rows) -> Codes:
-        """Return a line for each row of a block: 1, 0 or -1 at each look, and what an audit found."""
+        """Return codes for the rows of a block: one column for each look, and one for the audit."""
         found = np.full((rows.size, self.n_looks + 1), NOT_SEEN, dtype=np.int8)
         label = self.labels.classes[self.labels.positive : self.labels.positive + 1]
         for k in range(self.n_looks + self.has_audit):
@@ -296,7 +294,7 @@ class ColumnCoding(NamedTuple):
 
 
 class ReadColumns(NamedTuple):
-    """Rows that have codes, and the same codes here."""
+    """Rows of an engine with codes, and the same codes in memory."""
 
     engine: Engine
     checked: CheckedLooks
@@ -306,65 +304,67 @@ class ReadColumns(NamedTuple):
 def read_columns(
     engine: Engine, columns: LookColumns, *, pos_label: Any = None, coding: LabelCoding | None = None, name: str = "y"
 ) -> ReadColumns:
-    """Find what labels are, and code them, in two passes; `coding` is that of a fit, for other rows.
+    """Read labels and audits in two passes, and code them; `coding` is the coding of an earlier fit, if any.
 
-    The engine's rows get ``codes``, kept where they are.
+    The rows of the engine get ``codes``, which stay with the engine.
     """
     n_looks, has_audit = len(columns.looks), columns.audit is not None
-    facts = engine.total(_block_values, n_looks, has_audit)
-    values = facts.labels.values
+    distinct = engine.total(_block_values, n_looks, has_audit)
+    values = distinct.labels.values
     if coding is None:
         if not values.size:
-            raise ValueError(f"{name} holds no label at all: every look is missing.")
-        if facts.not_seen > 0:
+            raise ValueError(f"{name} has only missing values. Give 1 for looks with a label, 0 for looks without.")
+        if distinct.not_seen > 0:
             refuse_minus_one(values, name)
         coding = check_labels(values, pos_label=pos_label)
     else:
         coding.refuse_unknown(values)
-    found = check_audit(facts.audits.values, n_rows=facts.audits.values.size, coding=coding)
-    means = ColumnCoding(n_looks, coding, facts.audits.values[found == 1], has_audit)
+    found = check_audit(distinct.audits.values, n_rows=distinct.audits.values.size, coding=coding)
+    means = ColumnCoding(n_looks, coding, distinct.audits.values[found == 1], has_audit)
     engine = engine.derive(_coded, means, keep=True)
     codes = engine.collect(_block_codes)
     return ReadColumns(engine, CheckedLooks(codes[:, :n_looks], coding, columns.looks), codes[:, n_looks])
 
 
 def with_labels_that_count(engine: Engine, audit_labels: str) -> Engine:
-    """Return rows whose codes have no labels that audits set."""
-    return engine if audit_labels == "keep" else engine.derive(_that_count, audit_labels, keep=True)
+    """Return rows with codes in which labels that audits set are dropped or undone."""
+    return engine if audit_labels == "keep" else engine.derive(_block_labels_that_count, audit_labels, keep=True)
 
 
 def with_any_label(engine: Engine, classes: tuple[Any, Any]) -> Engine:
-    """Return rows with ``y``: the second of `classes` where there is a label at some look, else the first."""
+    """Return rows with ``y``: the second of `classes` for rows with a label at any look, else the first."""
     return engine.derive(_any_label, classes)
 
 
 def with_counts(engine: Engine, n_kinds: int) -> Engine:
-    """Return rows with how many labels and looks of each kind they have, and with audits."""
+    """Return rows with their audits and, for each kind of look, the numbers of their labels and looks."""
     return engine.derive(_counted, n_kinds)
 
 
 def counts_of(labels: Codes, n_kinds: int) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
-    """Return how many labels, and how many looks, each row has of each kind: all of one, or each of its own."""
+    """Return the numbers of labels and looks of each row, by kind: all looks are of one kind, or each of its own."""
     if n_kinds == labels.shape[1]:
         return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
-    # More than 127 looks are beyond the codes' own type.
+    # There can be more than 127 looks, the maximum of int8.
     found, seen = (np.asarray(each).sum(axis=1, dtype=np.int32) for each in (labels == 1, labels >= 0))
     return found[:, None], seen[:, None]
 
 
-class _Values(NamedTuple):
+class _DistinctValues(NamedTuple):
+    """Distinct labels and audits of the rows, and the number of gaps."""
+
     labels: Distinct
     audits: Distinct
     not_seen: Any
 
 
-def _block_values(X: Any, rows: Rows, n_looks: int, has_audit: bool) -> _Values:
+def _block_values(X: Any, rows: Rows, n_looks: int, has_audit: bool) -> _DistinctValues:
     labels, missing = Distinct(np.empty(0)), 0
     for k in range(n_looks):
         seen, values = _seen(rows[f"y{k}"])
         labels, missing = labels + _distinct(values), missing + int(np.count_nonzero(~seen))
     audits = _distinct(_seen(rows[f"y{n_looks}"])[1]) if has_audit else Distinct(np.empty(0))
-    return _Values(labels, audits, float(missing))
+    return _DistinctValues(labels, audits, float(missing))
 
 
 def _distinct(values: NDArray[Any]) -> Distinct:
@@ -383,7 +383,7 @@ def _coded(X: Any, rows: Rows, means: ColumnCoding) -> dict[str, Any]:
     return {"codes": means.codes(rows)}
 
 
-def _that_count(X: Any, rows: Rows, audit_labels: str) -> dict[str, Any]:
+def _block_labels_that_count(X: Any, rows: Rows, audit_labels: str) -> dict[str, Any]:
     codes = np.array(rows["codes"])
     codes[:, :-1] = labels_that_count(codes[:, :-1], codes[:, -1], audit_labels)
     return {"codes": codes}
@@ -403,27 +403,27 @@ def _block_codes(X: Any, rows: Rows) -> Codes:
     return np.asarray(rows["codes"])
 
 
-# --- what labels and audits show to be odd before any model sees them
+# --- implausible labels and audits
 
 
 def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
-    """Return, in words, which looks are copies of each other, and which seem to be written down only if they found.
+    """Return messages about looks that are copies of each other, or that were recorded only if they found a label.
 
     Examples
     --------
     >>> import numpy as np
     >>> seen = np.array([[1, 1], [0, 0]] * 20, dtype=np.int8)
     >>> doubts_of_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
-    'Ann and Bob are the same in all 40 rows that have both'
+    'Ann and Bob are equal in all 40 rows that have both'
     """
-    told = []
+    messages = []
     for k, name in enumerate(names):
         column = labels[:, k]
         found, gaps = int((column == 1).sum()), int((column < 0).sum())
         if found >= MIN_ODD_CELLS and gaps and not (column == 0).any():
-            told.append(
-                f"each of the {found} looks of {name} that took place found a label, and {gaps} did not take place. If "
-                "only findings were written down, the class prior is wrong: code looks without a label as 0."
+            messages.append(
+                f"all {found} values of {name} are labels, and {gaps} are missing. If only labels were recorded, the "
+                "class prior is wrong: code looks without a label as 0."
             )
     for i, j in _pairs(labels):
         both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
@@ -431,15 +431,15 @@ def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
             continue
         first = labels[both, i]
         if (first == 1).sum() >= MIN_COPIED_LABELS and (first == 0).any():
-            told.append(
-                f"{names[i]} and {names[j]} are the same in all {first.size} rows that have both. If one is a "
-                "copy of the other it is no second look, and the class prior is too low with it: leave it out."
+            messages.append(
+                f"{names[i]} and {names[j]} are equal in all {first.size} rows that have both. If one is a copy of the "
+                "other, it is not a second look and makes the class prior too low: leave it out."
             )
-    return told
+    return messages
 
 
 def _pairs(labels: Codes) -> list[tuple[int, int]]:
-    """Return looks to compare: all pairs, or, of very many looks, those next to each other."""
+    """Return pairs of looks to compare: all pairs, or neighbouring looks if there are very many."""
     n_looks = labels.shape[1]
     if n_looks <= MAX_LOOKS_FOR_ALL_PAIRS:
         return list(combinations(range(n_looks), 2))
@@ -447,14 +447,14 @@ def _pairs(labels: Codes) -> list[tuple[int, int]]:
 
 
 def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
-    """Return, in words, that no audit of a row without a label found a negative, or that nearly all rows have one.
+    """Return a message if all audits of unlabelled rows are positive, or if nearly all unlabelled rows have one.
 
     Examples
     --------
     >>> import numpy as np
     >>> s, a = np.array([[1], [0]] * 20, dtype=np.int8), np.array([-1, 0] * 20, dtype=np.int8)
     >>> doubts_of_audits(s, a)[0].split(". ")[0]
-    'all 20 rows without a label have an audit (0 positive, 20 negative)'
+    'all 20 unlabelled rows have an audit (0 positive, 20 negative)'
     """
     unlabelled = ~(labels == 1).any(axis=1)
     found = audit[(audit >= 0) & unlabelled]
@@ -462,8 +462,8 @@ def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
         return []
     if found.all():
         return [
-            f"all {found.size} audits of rows without a label are positive. If negative findings were not written "
-            "down, the class prior is far too high: code them as 0 (-1 and NaN mean that nobody checked)."
+            f"all {found.size} audits of unlabelled rows are positive. If negative results were not recorded, the "
+            "class prior is far too high: code them as 0 (-1 and NaN mark rows that were not audited)."
         ]
     n = int(unlabelled.sum())
     if found.size < max(UNLIKELY_AUDITED_SHARE * n, MIN_AUDITS_OF_NEARLY_ALL):
@@ -471,29 +471,28 @@ def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
     share = f"all {n:,}" if found.size == n else f"{found.size:,} of the {n:,}"
     positive = int(found.sum())
     return [
-        f"{share} rows without a label have an audit ({positive:,} positive, {found.size - positive:,} negative). If 0 "
-        "stands where nobody checked (np.nan_to_num, an empty cell that was read as 0), the class prior is far too "
-        "low: leave NaN, or an empty cell, there. If all of them were checked, their class is known, and a plain "
-        "classifier of it needs no model of the labelling."
+        f"{share} unlabelled rows have an audit ({positive:,} positive, {found.size - positive:,} negative). If 0 was "
+        "filled in for rows that were not audited, the class prior is far too low: use NaN, or an empty cell, for "
+        "these rows. If all of them were audited, their class is known, and an ordinary classifier is enough."
     ]
 
 
 def audit_columns(engine: Engine, audit: Codes, names: Any) -> list[str]:
-    """Return, in words, which columns of a dense table are the audit itself: in all rows that were checked."""
+    """Return messages about columns of a dense table that equal the audit in all audited rows."""
     fewest, n_audits = min(int((audit == value).sum()) for value in (0, 1)), int((audit >= 0).sum())
     if fewest < MIN_ODD_CELLS or n_audits < MIN_COPIED_LABELS:
         return []
     (differs,) = engine.total(_block_differs)
     called = [str(j) if names is None else repr(names[j]) for j in np.flatnonzero(differs == 0)]
     return [
-        f"column {name} of X is the audit itself in all rows that were checked: the classifier will only repeat "
-        "it. Leave it out of X."
+        f"column {name} of X equals the audit in all audited rows, so the classifier will only repeat it. Remove it "
+        "from X."
         for name in called
     ]
 
 
 def _block_differs(X: Any, rows: Rows) -> tuple[Any]:
-    """Return in how many checked rows each column is not the audit."""
+    """Return the number of audited rows in which each column differs from the audit."""
     if sparse.issparse(X):
         return (np.ones(X.shape[1]),)
     checked = np.asarray(rows["audit"]) >= 0
@@ -501,48 +500,47 @@ def _block_differs(X: Any, rows: Rows) -> tuple[Any]:
     return (np.count_nonzero(np.asarray(X)[checked] != found, axis=0).astype(np.float64),)
 
 
-# --- models that were fitted with more than one label of each row, in places that know of one
+# --- models of several looks in functions for one label for each row
 
 
 def looks_of(model: Any) -> Any:
-    """Return what a fitted model remembers of several looks, audits and facts; None where it had one label of each row.
+    """Return the look models of a fitted model; None if it was fitted to one label for each row.
 
-    Also of one inside a pipeline, a search or a prepared table.
+    The model may be inside a pipeline, a search or a `TableClassifier`.
     """
     return getattr(getattr(innermost(model), "fitted_pair_", None), "looks", None)
 
 
 def refuse_looks(model: Any, user: str, *, instead: str) -> None:
-    """Raise for a model that `user` would misread.
+    """Raise for models of several looks or false positives, which the function `user` does not support.
 
-    Where the labels are one look of each row without false positives, audits and facts make the fit better and change
-    nothing of what it means: such models are let through.
+    Models of one look without false positives pass, because audits and known values do not change their meaning.
     """
     looks = looks_of(model)
     if looks is None or looks.plain:
         return
     raise ValueError(
-        f"{user} is for models of one label of each row, and this {type(innermost(model)).__name__} was fitted with "
-        f"{looks.told}. {instead}"
+        f"{user} needs a model of one label for each row, but this {type(innermost(model)).__name__} was fitted with "
+        f"{looks.description}. {instead}"
     )
 
 
 def refuse_other_looks(model: Any, s: Any, fit_params: dict[str, Any]) -> None:
-    """Raise where labels or audits that a model is to be fitted to again are not of the kind that it was fitted to."""
+    """Raise if the labels for a refit have another number of looks than the fit, or if only one of both has audits."""
     looks, shape = looks_of(model), np.shape(s)
     n_looks, n_audited = (1, 0) if looks is None else (looks.n_looks, looks.n_audited)
     if isinstance(s, str):
         return
     if (shape[1] if len(shape) == 2 else 1) != n_looks:
         raise ValueError(
-            f"s has the shape {shape}, and the model was fitted to {n_looks} looks; give the labels of its fit."
+            f"s has the shape {shape}, but the model was fitted to {n_looks} looks. Pass the labels of its fit."
         )
     if n_audited and fit_params.get("audit") is None:
         raise ValueError(
-            f"The model was fitted with {n_audited} audits, and would be fitted again without: pass "
+            f"The model was fitted with {n_audited} audits, and refits need them too: pass "
             "fit_params={'audit': audit}."
         )
     if not n_audited and fit_params.get("audit") is not None:
         raise ValueError(
-            "fit_params holds audits, and the model was fitted without any; leave them out, or fit it anew."
+            "fit_params has audits, but the model was fitted without any. Leave them out, or fit the model again."
         )

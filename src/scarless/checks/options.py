@@ -1,4 +1,4 @@
-"""Checks of single parameters (choices, counts, numbers), and of one number for each row."""
+"""Checks of single parameters (choices, counts, numbers) and of vectors with one number for each row."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -8,12 +8,12 @@ import numpy as np
 from scarless.checks.tables import refuse_odd_vector
 from scarless.numerics.arrays import ArrayLike, Vector
 
-_LARGEST_NUMBER = 1e100
+_MAX_NUMBER = 1e100
 _MAX_CHARACTERS_SHOWN = 80  # characters of a value in a message
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it: in full where that is short.
+    """Return a value as messages show it: in full if it is short, otherwise its type and size.
 
     Examples
     --------
@@ -34,9 +34,9 @@ def shown(value: Any) -> str:
 
 
 def real_number(value: Any) -> float:
-    """Return a real number as a float, and NaN for anything else, so that no comparison with it holds.
+    """Return a real number as a float, and NaN for anything else, so that comparisons with it are False.
 
-    Truth values are no numbers: whoever writes ``C=True`` means something else than 1.
+    Booleans are not numbers here, because ``C=True`` is a mistake, not 1.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return a truth value, also one of NumPy's, 0 or 1; or raise.
+    """Return True or False for a boolean, 0 or 1, or raise.
 
     Examples
     --------
@@ -75,16 +75,16 @@ def check_positive(value: Any, name: str) -> float:
     """Return a number above 0 (infinity allowed), or raise."""
     number = real_number(value)
     if not number > 0:
-        too_large = ", too large for a float: np.inf is beyond all numbers" * (isinstance(value, int) and value > 1)
+        too_large = ", which is too large for a float. Use np.inf for infinity" * (isinstance(value, int) and value > 1)
         raise ValueError(f"{name} must be a number above 0; got {shown(value)}{too_large}.")
     return number
 
 
 def check_at_least_zero(value: Any, name: str) -> float:
-    """Return a number of at least 0, and such that sums of it stay finite, or raise."""
+    """Return a number that is at least 0 and small enough for finite sums, or raise."""
     number = real_number(value)
-    if number > _LARGEST_NUMBER:
-        raise ValueError(f"{name} must be at most {_LARGEST_NUMBER:g}, for sums to stay finite; got {shown(value)}.")
+    if number > _MAX_NUMBER:
+        raise ValueError(f"{name} must be at most {_MAX_NUMBER:g}, so that sums stay finite; got {shown(value)}.")
     if not number >= 0:
         raise ValueError(f"{name} must be a number of at least 0; got {shown(value)}.")
     return number
@@ -98,10 +98,12 @@ def check_whole(value: Any, name: str, *, at_least: int) -> int:
 
 
 def check_jobs(n_jobs: Any) -> None:
-    """Raise unless a number of jobs is one that joblib takes: None, or a whole number other than 0."""
+    """Raise unless the number of jobs is valid for joblib: None, or a whole number other than 0."""
     whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and 0 < abs(int(n_jobs)) < 2**31):
-        raise ValueError(f"n_jobs must be None or a whole number, such as 2, or -1 for all cores; got {shown(n_jobs)}.")
+        raise ValueError(
+            f"n_jobs must be None or a whole number other than 0, such as 2, or -1 for all cores; got {shown(n_jobs)}."
+        )
 
 
 def check_share(value: Any, name: str) -> float:
@@ -113,7 +115,7 @@ def check_share(value: Any, name: str) -> float:
 
 
 def cut_of(decision: Any, class_prior: float) -> float:
-    """Return the probability above which a row is called positive.
+    """Return the probability threshold above which a row is predicted positive.
 
     Examples
     --------
@@ -125,25 +127,25 @@ def cut_of(decision: Any, class_prior: float) -> float:
     costs = list(decision) if isinstance(decision, tuple | list) else []
     if len(costs) != 2:
         raise ValueError(
-            "decision must be 'accuracy', 'balanced', or the costs of a false positive and of a false negative, for "
-            f"example (1, 5); got {shown(decision)}."
+            "decision must be 'accuracy', 'balanced', or a pair with the costs of a false positive and of a false "
+            f"negative, for example (1, 5); got {shown(decision)}."
         )
     false_positive, false_negative = (check_at_least_zero(cost, "each cost of decision") for cost in costs)
     total = false_positive + false_negative
     if not total > 0:
-        raise ValueError(f"decision: one of the two costs must be above 0; got {shown(decision)}.")
+        raise ValueError(f"decision: at least one of the two costs must be above 0; got {shown(decision)}.")
     return false_positive / total
 
 
-# Beyond these, sums over rows, of squares too, leave the range of a float64.
-_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
-LOST_WEIGHT_SHARE = 1e-100  # a weight of less than this share of the largest one changes no digit of any sum
+# Outside this range, sums of weights or of their squares would overflow or underflow in float64.
+_MIN_LARGEST_WEIGHT, _MAX_LARGEST_WEIGHT = 1e-100, 1e100
+LOST_WEIGHT_SHARE = 1e-100  # weights below this share of the largest weight change no digit of any sum
 
 
 def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> Vector:
-    """Return `values` as a float64 vector, of length `n_rows` where that is given.
+    """Return `values` as a float64 vector, and check its length if `n_rows` is given.
 
-    A column of shape ``(n, 1)`` is flattened; a scalar is repeated when `n_rows` is known.
+    A column of shape ``(n, 1)`` is flattened; a scalar is repeated if `n_rows` is given.
 
     Examples
     --------
@@ -157,7 +159,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
         raise ValueError(f"{name} must hold numbers, one per row: {error}") from error
     if vector.ndim == 0 and n_rows is not None:
         if isinstance(values, bool | np.bool_):
-            raise ValueError(f"{name} must be a number, or hold one per row; got {values!r}.")
+            raise ValueError(f"{name} must be a number, or hold one number per row; got {values!r}.")
         vector = np.full(n_rows, float(vector))
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
@@ -169,7 +171,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
 
 
 def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> Vector:
-    """Return propensities as float64 in (0, 1], or say which value is not.
+    """Return propensities as float64 in (0, 1]; raise with the first value outside.
 
     Examples
     --------
@@ -185,14 +187,14 @@ def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: 
     if bad.size:
         raise ValueError(
             f"{name} must lie in (0, 1]; {bad.size} of {e.size} values do not "
-            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}). A row that can never be labelled breaks the method; "
-            f"raise small values on purpose, e.g. np.maximum({name}, 0.01)."
+            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}). Rows that can never be labelled are not supported; raise "
+            f"small values explicitly, for example np.maximum({name}, 0.01)."
         )
     return e
 
 
 def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> Vector:
-    """Return probabilities as float64 in [0, 1], or say which value is not.
+    """Return probabilities as float64 in [0, 1]; raise with the first value outside.
 
     Examples
     --------
@@ -203,7 +205,7 @@ def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name
     bad = np.flatnonzero(~((p >= 0) & (p <= 1)))
     if bad.size:
         raise ValueError(
-            f"{name} must hold probabilities in [0, 1]; {bad.size} of {p.size} values do not "
+            f"{name} must hold probabilities in [0, 1]; {bad.size} of {p.size} values are outside "
             f"(first: {name}[{bad[0]}] = {p[bad[0]]:g})."
         )
     return p
@@ -230,9 +232,9 @@ def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) 
 
 
 def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
-    """Return non-negative finite row weights of which only the ratios matter, ones where `sample_weight` is None.
+    """Return non-negative finite row weights of which only the ratios matter; ones if `sample_weight` is None.
 
-    Weights whose sums would leave the range of numbers are divided by a power of 2, which changes no digit.
+    Weights whose sums would overflow or underflow are divided by a power of 2, which changes no digit.
 
     Examples
     --------
@@ -248,18 +250,18 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     if bad.size:
         refuse_weight(bad.size, weight.size, int(bad[0]), float(weight[bad[0]]))
     if not weight.any():
-        raise ValueError("sample_weight is zero for every row; at least one row must count.")
+        raise ValueError("sample_weight is zero for every row; at least one row must have a positive weight.")
     largest = float(weight.max())
-    if _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+    if _MIN_LARGEST_WEIGHT <= largest <= _MAX_LARGEST_WEIGHT:
         return weight
     return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
 
 
 def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
-    """Return row weights that say how often each row counts, as every `fit` takes them.
+    """Return row weights that count rows, as in `fit`.
 
-    Penalties and standard errors depend on their scale, so that one which leaves the range of numbers is refused, and
-    not changed. A weight that is lost in rounding beside the largest becomes 0.
+    Penalties and standard errors depend on their scale, so weights that are too large or too small are refused, not
+    rescaled. Weights that are negligible beside the largest become 0.
 
     Examples
     --------
@@ -281,19 +283,19 @@ def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float, plac
 
 
 def refuse_extreme_counts(largest: float) -> None:
-    """Raise where the largest weight is one whose sums leave the range of numbers."""
-    if not _SMALLEST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+    """Raise if sums of weights with this largest value would overflow or underflow."""
+    if not _MIN_LARGEST_WEIGHT <= largest <= _MAX_LARGEST_WEIGHT:
         raise ValueError(
-            f"sample_weight says how often each row counts, and its largest value is {largest:g}: sums of such weights "
-            f"leave the range of numbers. It must lie between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}. If only "
-            "ratios matter, divide by the largest before anything else: sample_weight / np.max(sample_weight)."
+            f"sample_weight: the largest weight must lie between {_MIN_LARGEST_WEIGHT:g} and {_MAX_LARGEST_WEIGHT:g}, "
+            f"so that sums stay finite; got {largest:g}. If only ratios matter, divide by the largest weight: "
+            "sample_weight / np.max(sample_weight)."
         )
 
 
 def check_random_stream(random_state: Any) -> np.random.Generator:
-    """Turn a seed, a ``SeedSequence``, a ``Generator`` or None into one generator, once, at the edge.
+    """Return a generator for a seed, ``SeedSequence``, ``Generator``, ``RandomState`` or None.
 
-    A ``RandomState`` is accepted as scikit-learn users have them: it seeds a new generator.
+    A ``RandomState``, which scikit-learn uses, seeds a new generator.
 
     Examples
     --------
@@ -311,7 +313,7 @@ def check_random_stream(random_state: Any) -> np.random.Generator:
 
 
 def bad_seed(random_state: Any) -> str:
-    """Return what to tell someone whose seed is none."""
+    """Return the error message for an invalid `random_state`."""
     return (
         "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
         f"got {random_state!r}."
@@ -325,18 +327,18 @@ def check_scored(
     name: str = "s",
     check_predictions: Callable[..., Vector] = check_probability,
 ) -> tuple[Vector, Vector]:
-    """Return labels as 0 and 1, and the predictions of as many rows; where the two are swapped, say so.
+    """Return labels as 0 and 1, and predictions of the same length; raise a clear error if they seem to be swapped.
 
     Parameters
     ----------
     labels : array-like of shape (n,)
-        Two-valued: observed labels, or the true class.
+        Observed labels or true classes, with two values.
     y_pred : array-like of shape (n,)
         Predictions.
     name : str
-        What errors call the labels.
+        Name of the labels in errors.
     check_predictions : callable
-        Check of the predictions, called with them and ``name="y_pred"``.
+        Check of the predictions, called with the predictions and ``name="y_pred"``.
 
     Examples
     --------
@@ -354,8 +356,8 @@ def check_scored(
         if np.isnan(values).any() or not _two_valued(y_pred):
             raise
         raise ValueError(
-            f"{error} Labels come first and predictions second: y_pred is binary here, as labels are, so the two may "
-            "be the wrong way round."
+            f"{error} Labels come first and predictions second: y_pred is binary here, like labels, so the two "
+            "arguments may be in the wrong order."
         ) from error
     p = check_predictions(y_pred, name="y_pred")
     return check_vector(s, name, n_rows=p.size), p

@@ -1,6 +1,6 @@
-"""Rows that an engine holds, or a table in memory -> checked labels and weights.
+"""Checks of labels and weights of rows, in an engine or in memory.
 
-Rows of an engine are checked by totals in one pass; what is wrong is looked up after.
+Rows of an engine are checked by totals in one pass. If something is wrong, a second pass finds its place.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from scarless.checks.labels import (
 )
 from scarless.checks.options import LOST_WEIGHT_SHARE, check_vector, refuse_extreme_counts, refuse_weight
 from scarless.checks.tables import (
-    LARGEST,
+    MAX_SUMMABLE_VALUE,
     check_foreign_table,
     check_table,
     find_bad_value,
@@ -37,39 +37,39 @@ from scarless.engines.device import DeviceRows
 from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
 from scarless.outside.notices import warn_user
 
-MIN_ROWS_TO_LEAK = 20  # in fewer rows a column may equal the labels by chance
-_ROWS_TRIED_FIRST = 1000  # of a column that may equal the labels
+MIN_ROWS_TO_LEAK = 20  # in fewer rows, a column can equal the labels by chance
+_ROWS_TRIED_FIRST = 1000  # rows in which columns are compared with the labels before all rows are
 Index = Sequence[Any] | NDArray[Any] | None
 
 
 class RowTotals(NamedTuple):
-    """Sums over rows that have labels `s` and weights `w`."""
+    """Sums over rows with labels `s` and weights `w`."""
 
-    n_rows: Any  # that count at all
+    n_rows: Any  # number of rows with a positive weight
     weight: Any
     labelled: Any
     unlabelled: Any
 
     @property
     def labelled_share(self) -> float:
-        """Share of rows that are labelled: no class prior is below it."""
+        """Share of rows that are labelled, a lower bound of the class prior."""
         return float(self.labelled / self.weight)
 
 
 class ReadLabels(NamedTuple):
-    """Labels that were read from their columns already, wherever the other columns live."""
+    """Labels that were read from their columns already."""
 
     values: Any
 
 
 class OpenedRows(NamedTuple):
-    """Rows that were opened already, and have labels ``y``."""
+    """Rows that were opened already, with labels ``y``."""
 
     engine: Engine
 
 
 class LabelledRows(NamedTuple):
-    """An engine whose rows have labels ``s``, 0 or 1, and weights ``w``; what the labels looked like, and totals."""
+    """Engine whose rows have labels ``s``, 0 or 1, and weights ``w``, with the coding of labels and the totals."""
 
     engine: Engine
     coding: LabelCoding
@@ -77,22 +77,22 @@ class LabelledRows(NamedTuple):
 
 
 def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, pos_label: Any = None) -> LabelledRows:
-    """Check what a fit gets, wherever its rows live.
+    """Check the rows, labels and weights of a fit, in memory or in files.
 
-    Sets ``n_features_in_`` and ``feature_names_in_`` of the estimator.
+    Set ``n_features_in_`` and ``feature_names_in_`` of the estimator.
     """
     engine = _opened(estimator, X, y, sample_weight)
-    names, facts = getattr(estimator, "feature_names_in_", None), _checked_facts(estimator, engine, "y")
-    odd = _place_of_label(engine, _odd_labels(facts.labels.values))
-    coding = check_labels(facts.labels.values, pos_label=pos_label, place=odd)
-    rows = _labelled(engine, coding, facts)
+    names, found = getattr(estimator, "feature_names_in_", None), _check_values(estimator, engine, "y")
+    odd = _place_of_label(engine, _odd_labels(found.labels.values))
+    coding = check_labels(found.labels.values, pos_label=pos_label, place=odd)
+    rows = _labelled(engine, coding, found)
     refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
     warn_about_leak(rows.engine, names)
     return rows
 
 
 def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> LabelledRows:
-    """Check rows that a classifier was fitted to, for a second look: with the columns and the labels of its fit."""
+    """Check the rows of an earlier fit again, with the columns and the label coding of that fit."""
     coding: LabelCoding = estimator.label_coding_
     if has_own_engine(X):
         engine = _open(_with_columns(estimator, X), s, sample_weight, "s")
@@ -106,44 +106,44 @@ def check_rows_again(estimator: Any, X: Any, s: Any, sample_weight: Any) -> Labe
         if sample_weight is not None:
             weight = check_vector(sample_weight, "sample_weight", n_rows=table.shape[0])
         engine = open_rows(table, labels, weight)
-    facts = _checked_facts(estimator, engine, "s")
-    unknown = facts.labels.values[~np.isin(facts.labels.values, coding.classes)]
+    found = _check_values(estimator, engine, "s")
+    unknown = found.labels.values[~np.isin(found.labels.values, coding.classes)]
     coding.refuse_unknown(unknown, _place_of_label(engine, unknown))
-    return _labelled(engine, coding, facts)
+    return _labelled(engine, coding, found)
 
 
-def _checked_facts(estimator: Any, engine: Engine, name: str) -> "_Facts":
-    """Return what one pass tells of all rows, or raise."""
-    facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
-    _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
-    if facts.missing_labels > 0:
+def _check_values(estimator: Any, engine: Engine, name: str) -> "_ValueSummary":
+    """Return a summary of all values from one pass; raise for bad values and missing labels."""
+    found = engine.total(_block_summary, MAX_SUMMABLE_VALUE[np.dtype(engine.dtype)])
+    _refuse_bad_values(engine, found, getattr(estimator, "feature_names_in_", None))
+    if found.missing_labels > 0:
         (first,) = engine.total(_block_first, _missing_labels)
-        refuse_missing(name, int(facts.missing_labels), engine.n_rows, first.row, _place_of(engine, first.row))
-    return facts
+        refuse_missing(name, int(found.missing_labels), engine.n_rows, first.row, _place_of(engine, first.row))
+    return found
 
 
-def _labelled(engine: Engine, coding: LabelCoding, facts: "_Facts") -> LabelledRows:
-    largest = _largest_weight(engine, facts)
+def _labelled(engine: Engine, coding: LabelCoding, found: "_ValueSummary") -> LabelledRows:
+    largest = _largest_weight(engine, found)
     engine = engine.read_as(how_to_read(engine)).derive(_coded, coding, largest, keep=True)
     return LabelledRows(engine, coding, row_totals(engine))
 
 
 def check_rows(estimator: Any, X: Any, columns: Several | None = None) -> Engine:
-    """Check rows to predict, wherever they live: those of a table, without labels; `columns` are read beside them."""
+    """Check rows for a prediction, in memory or in files; `columns` are read in addition to the attributes."""
     check_is_fitted(estimator)
     if not has_own_engine(X):
         return open_rows(check_table(estimator, X, reset=False))
     engine = open_rows(_with_columns(estimator, X), columns)
     _compare_columns(estimator, engine)
-    facts = engine.total(_block_facts, LARGEST[np.dtype(engine.dtype)])
-    _refuse_bad_values(engine, facts, getattr(estimator, "feature_names_in_", None))
+    found = engine.total(_block_summary, MAX_SUMMABLE_VALUE[np.dtype(engine.dtype)])
+    _refuse_bad_values(engine, found, getattr(estimator, "feature_names_in_", None))
     return engine
 
 
 def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = False) -> Any:
-    """Return values per row as they were given; of a column that is named, of rows that live elsewhere, its values.
+    """Return values per row unchanged, or the values of the named column of a table in files.
 
-    `gaps`: whether labels may be missing.
+    `labels`: whether the column holds labels, not weights. `gaps`: whether labels may be missing.
     """
     if namespace_of(values) is not np:
         return in_numpy(values)
@@ -157,7 +157,7 @@ def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = Fals
 
 
 def count_rows(X: Any) -> int:
-    """Return how many rows a table has, wherever they live."""
+    """Return the number of rows of a table, in memory or in files."""
     if not has_own_engine(X):
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)
     table = known_rows(X)
@@ -174,12 +174,12 @@ def row_totals(engine: Engine) -> RowTotals:
 
 
 def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
-    """Raise where weights leave labelled rows only, or unlabelled ones; both by their sums of weights."""
+    """Raise if the labelled or the unlabelled rows have a total weight of 0."""
     for value, kind in ((labelled, "labelled"), (unlabelled, "unlabelled")):
         if not value > 0:
             raise ValueError(
-                f"sample_weight is 0 for every {kind} row, or lost beside the others: one class only is left to "
-                "learn from."
+                f"sample_weight is 0 for every {kind} row, or negligible beside the others. Both classes of labels, "
+                "labelled and unlabelled, must have rows with a positive weight."
             )
 
 
@@ -211,7 +211,7 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
 
 
 def _open(X: Any, y: Any, sample_weight: Any, name: str) -> Engine:
-    """Open rows that live elsewhere; labels and weights of a table on a device are checked as those in memory are."""
+    """Open rows in files or on a device; labels and weights on a device are checked like those in memory."""
     if isinstance(X, DeviceRows):
         y, sample_weight = (each if namespace_of(each) is np else in_numpy(each) for each in (y, sample_weight))
         y = np.asarray(check_observed(y, name)).reshape(-1)
@@ -221,7 +221,7 @@ def _open(X: Any, y: Any, sample_weight: Any, name: str) -> Engine:
 
 
 def _refuse_too_small(shape: tuple[int, int], name: str) -> None:
-    """Refuse tables that scikit-learn refuses, in its words."""
+    """Raise scikit-learn's error for tables that are too small."""
     for size, least, what in ((shape[0], 2, "sample(s)"), (shape[1], 1, "feature(s)")):
         if size < least:
             raise ValueError(
@@ -230,7 +230,7 @@ def _refuse_too_small(shape: tuple[int, int], name: str) -> None:
 
 
 def _with_columns(estimator: Any, X: Any) -> Any:
-    """Return a table of files with the columns of the fit, in its order, where the table can be asked for columns."""
+    """Return a table in files with the columns of the fit, in order, if the table supports selection."""
     X = known_rows(X)
     known = getattr(estimator, "feature_names_in_", None)
     return X.select(list(known)) if known is not None and hasattr(X, "select") else X
@@ -245,20 +245,20 @@ def _compare_columns(estimator: Any, engine: Engine) -> None:
     known, names = getattr(estimator, "feature_names_in_", None), getattr(engine, "names", None)
     if known is not None and names is not None and list(known) != list(names):
         raise ValueError(
-            "The columns of X should have the names, and the order, that they had in fit: "
+            "The columns of X should have the same names and order as in fit: "
             f"{', '.join(map(str, known[:5]))}{', ...' if len(known) > 5 else ''}."
         )
 
 
 def _place_of(engine: Engine, row: int | None) -> str:
-    """Return in which file a row is, for an error, where the engine knows."""
+    """Return the file of a row for an error; empty if the engine does not know it."""
     find = getattr(engine, "place_of", None)
     place = "" if find is None or row is None else find(row)
     return f", in {place}" if place else ""
 
 
 def _odd_labels(values: Any) -> Any:
-    """Return which of more than two labels are likely not meant."""
+    """Return the labels that are probably wrong if there are more than two values."""
     if values.size <= 2:
         return values[:0]
     plain = np.isin(values, [0, 1]) if values.dtype.kind in "biuf" else np.zeros(values.size, dtype=bool)
@@ -266,7 +266,7 @@ def _odd_labels(values: Any) -> Any:
 
 
 def _place_of_label(engine: Engine, odd: Any) -> str:
-    """Return where the first of odd labels is, for an error, where the engine knows."""
+    """Return the place of the first odd label for an error; empty if the engine does not know it."""
     if not odd.size or not hasattr(engine, "place_of"):
         return ""
     (first,) = engine.total(_block_first, _labels_among, odd)
@@ -278,21 +278,21 @@ def _labels_among(X: Any, rows: Rows, odd: Any) -> tuple[int, Any] | None:
     return (int(places[0]), rows["y"][places[0]].item()) if places.size else None
 
 
-class _Facts(NamedTuple):
-    """What one pass tells of all rows."""
+class _ValueSummary(NamedTuple):
+    """Summary of all values of the rows, from one pass."""
 
-    bad_values: Any  # blocks with some
+    bad_values: Any  # number of blocks with bad values
     labels: Distinct
     missing_labels: Any
     bad_weights: Any
     largest_weight: Largest
 
 
-def _block_facts(X: Any, rows: Rows, largest: float) -> _Facts:
+def _block_summary(X: Any, rows: Rows, largest: float) -> _ValueSummary:
     y, w = rows.get("y", np.empty(0)), rows.get("w", np.empty(0))
     missing = is_missing(y)
     bad = ~((w >= 0) & (w < np.inf))
-    return _Facts(
+    return _ValueSummary(
         float(has_bad_value(X, largest)),
         Distinct(distinct_labels(y[~missing] if missing.any() else y)[: Distinct.most]),
         float(np.count_nonzero(missing)),
@@ -301,25 +301,25 @@ def _block_facts(X: Any, rows: Rows, largest: float) -> _Facts:
     )
 
 
-def _refuse_bad_values(engine: Engine, facts: _Facts, names: Any) -> None:
-    if facts.bad_values > 0:
-        largest = LARGEST[np.dtype(engine.dtype)]
+def _refuse_bad_values(engine: Engine, found: _ValueSummary, names: Any) -> None:
+    if found.bad_values > 0:
+        largest = MAX_SUMMABLE_VALUE[np.dtype(engine.dtype)]
         (first,) = engine.total(_block_first, _bad_values, largest)
         place = _place_of(engine, first.row)
         refuse_value(first.found[1], int(first.row or 0), first.found[0], names, largest, engine.dtype, place)
 
 
-def _largest_weight(engine: Engine, facts: _Facts) -> float:
-    """Return the largest weight, 1 where none are given, or raise where some cannot be."""
-    if facts.bad_weights > 0:
+def _largest_weight(engine: Engine, found: _ValueSummary) -> float:
+    """Return the largest weight, or 1 if none are given; raise for invalid weights."""
+    if found.bad_weights > 0:
         (first,) = engine.total(_block_first, _bad_weights)
-        refuse_weight(int(facts.bad_weights), engine.n_rows, first.row, first.found, _place_of(engine, first.row))
-    largest = float(facts.largest_weight.values)
+        refuse_weight(int(found.bad_weights), engine.n_rows, first.row, first.found, _place_of(engine, first.row))
+    largest = float(found.largest_weight.values)
     (given,) = engine.total(_block_given)
     if not given:
         return 1.0
     if largest == 0:
-        raise ValueError("sample_weight is zero for every row; at least one row must count.")
+        raise ValueError("sample_weight is zero for every row; at least one row must have a positive weight.")
     refuse_extreme_counts(largest)
     return largest
 
@@ -329,7 +329,7 @@ def _block_given(X: Any, rows: Rows) -> tuple[float]:
 
 
 def _coded(X: Any, rows: Rows, coding: LabelCoding, largest: float) -> dict[str, Vector]:
-    """Return labels as 0 and 1, and weights; one that is lost in rounding beside the largest becomes 0."""
+    """Return labels as 0 and 1, and weights; weights that are negligible beside the largest become 0."""
     w = np.asarray(rows["w"], dtype=np.float64) if "w" in rows else np.ones(rows.size)
     s = (np.asarray(rows["y"]).reshape(-1) == coding.classes[coding.positive]).astype(np.float64)
     return {"s": s, "w": np.where(w < LOST_WEIGHT_SHARE * largest, 0.0, w)}
@@ -342,7 +342,7 @@ def _block_totals(X: Any, rows: Rows) -> RowTotals:
 
 
 def _block_first(X: Any, rows: Rows, find: Any, *parameters: Any) -> tuple[First]:
-    """Return the first row of a block in which something is found; `find` returns its place in the block, and that."""
+    """Return the first row of a block that `find` reports: its number in the table, and the value found."""
     found = find(X, rows, *parameters)
     return (First() if found is None else First(int(rows.number[found[0]]), found[1]),)
 
@@ -366,7 +366,7 @@ def _bad_values(X: Any, rows: Rows, largest: float) -> tuple[int, tuple[int, flo
 
 
 def warn_about_leak(engine: Engine, names: Any) -> None:
-    """Warn where a column of a dense table is the label column itself, the commonest slip with a CSV file."""
+    """Warn if a column of a dense table equals the label column, a common mistake with CSV files."""
     if engine.n_rows < MIN_ROWS_TO_LEAK:
         return
     (few,) = engine.every(max(1, engine.n_rows // _ROWS_TRIED_FIRST)).total(_block_differs, np.arange(engine.n_columns))
@@ -377,13 +377,13 @@ def warn_about_leak(engine: Engine, names: Any) -> None:
     for column in suspects[(all_rows == 0).any(axis=0)]:
         name = f"{column}" if names is None else f"{names[column]!r}"
         warn_user(
-            f"Column {name} of X is the label column itself, so every model will only repeat it. Leave it out of X.",
+            f"Column {name} of X equals the label column, so every model will only repeat it. Remove it from X.",
             UserWarning,
         )
 
 
 def _block_differs(X: Any, rows: Rows, columns: Any) -> tuple[Any]:
-    """Return in how many rows each column is not the label, as 0 and 1 and as -1 and 1."""
+    """Return the number of rows in which each column differs from the label, coded as 0/1 and as -1/1."""
     if sparse.issparse(X):
         return (np.full((2, columns.size), float(X.shape[0])),)
     if (xp := namespace_of(X)) is not np:
@@ -400,7 +400,7 @@ def _block_differs(X: Any, rows: Rows, columns: Any) -> tuple[Any]:
 
 
 class LabelledTable(NamedTuple):
-    """Checked attributes, the observed labels as 0 and 1, and what they looked like."""
+    """Checked attributes, observed labels as 0 and 1, and their coding."""
 
     X: Any
     s: Vector
@@ -408,9 +408,9 @@ class LabelledTable(NamedTuple):
 
 
 def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, pos_label: Any = None) -> LabelledTable:
-    """Check what a fit gets. `inner` is the user's estimator that will read the table, where there is one.
+    """Check the table and labels of a fit; `inner` is the estimator of the user that reads the table, or None.
 
-    Sets ``n_features_in_`` and ``feature_names_in_`` of the estimator.
+    Set ``n_features_in_`` and ``feature_names_in_`` of the estimator.
     """
     need_labels(y, type(estimator).__name__)
     observed = check_observed(y)
@@ -427,16 +427,16 @@ def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, p
 
 
 def forget_fit(estimator: Any) -> None:
-    """Drop the results of an earlier fit: one with other parameters need not overwrite them all."""
+    """Delete the results of an earlier fit, because a new fit with other parameters need not overwrite all of them."""
     for name in [name for name in vars(estimator) if name.endswith("_")]:
         delattr(estimator, name)
 
 
-# --- names of rows, and whether values per row come in their order
+# --- row names, and the order of values per row
 
 
 def index_of(X: Any) -> Any:
-    """Return the names of a pandas data frame's rows, a range if they are just 0, 1, 2, ...; None for other tables."""
+    """Return the index of a pandas data frame, as a range if it is 0, 1, 2, ...; None for other tables."""
     if not hasattr(X, "iloc") or has_own_engine(X):
         return None
     counted = getattr(X.index, "start", None) == 0 and getattr(X.index, "step", None) == 1
@@ -444,34 +444,34 @@ def index_of(X: Any) -> Any:
 
 
 def check_row_order(values: Any, name: str, index: Index) -> Any:
-    """Return values per row as they are, unless a pandas index says that they are in another order than the rows."""
+    """Return values per row unchanged; raise if their pandas index has the rows in another order."""
     displaced = _displaced(values, name, index)
     if displaced:
-        reorder = f" Reorder it with {name}.loc[X.index]." if _differ(index) else ""
+        reorder = f" Reorder it with {name}.loc[X.index]." if _all_unique(index) else ""
         raise ValueError(
-            f"{name} must be in the order of the rows; {displaced}. If its order is right and its index is not, as "
-            f"with a new Series that counts 0, 1, 2, ..., pass {name}.to_numpy().{reorder}"
+            f"{name} must be in the order of the rows; {displaced}. If its order is right and its index is wrong, for "
+            f"example in a new Series with the index 0, 1, 2, ..., pass {name}.to_numpy().{reorder}"
         )
     return values
 
 
 def warn_about_row_order(X: Any, **vectors: Any) -> None:
-    """Warn of values per row whose pandas index has the table's row names in another order: positions count."""
+    """Warn if the pandas index of values per row has the rows in another order, because only positions count."""
     if not hasattr(X, "iloc") or has_own_engine(X):
         return
     for name, values in vectors.items():
         displaced = _displaced(values, name, X.index)
         if displaced:
-            reorder = f"if its index is right pass {name}.loc[X.index], and " if _differ(X.index) else ""
+            reorder = f"if its index is right pass {name}.loc[X.index], and " if _all_unique(X.index) else ""
             warn_user(
-                f"{name} is taken by position, as scikit-learn does; {displaced}. To say what is meant: {reorder}if "
-                f"its order is right pass {name}.to_numpy().",
+                f"{name} is matched to the rows by position, as in scikit-learn; {displaced}. To make it unambiguous: "
+                f"{reorder}if its order is right pass {name}.to_numpy().",
                 UserWarning,
             )
 
 
 def _displaced(values: Any, name: str, index: Index) -> str:
-    """Return how the index of values per row differs from the rows', if only in its order; else nothing."""
+    """Return a description of the difference if an index has the names of the rows in another order; else ""."""
     if index is None or not hasattr(values, "iloc") or len(values.index) != len(index) or values.index.equals(index):
         return ""
     here, there = values.index.tolist(), list(index)
@@ -484,5 +484,5 @@ def _displaced(values: Any, name: str, index: Index) -> str:
     )
 
 
-def _differ(index: Any) -> bool:
+def _all_unique(index: Any) -> bool:
     return len(set(index)) == len(index)

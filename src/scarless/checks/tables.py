@@ -1,4 +1,4 @@
-"""Tables of attributes -> checked arrays: dense or CSR, finite, names kept; what NumPy would misread is refused."""
+"""Checks of tables of attributes: dense or CSR arrays with finite values. Input that NumPy would misread is refused."""
 
 from collections import Counter
 from typing import Any, NoReturn
@@ -14,12 +14,12 @@ from scarless.engines.base import on_device
 from scarless.numerics.arrays import in_numpy, namespace_of
 
 _CHUNK_ROWS = 8192
-# Squares of larger entries, summed over rows, leave the range of the type.
-LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
-_INTO_MEMORY = {  # what brings rows that live elsewhere into memory, by the name of their type
+# Largest absolute values whose squares can be summed over rows without overflow.
+MAX_SUMMABLE_VALUE = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e100}
+_INTO_MEMORY = {  # call that loads rows into memory, by the name of their type
     "LazyFrame": "X.collect()",
     "DuckDBPyRelation": "X.df()",
-    "DataFrame": "X.compute()",  # Dask's: those in memory have no engine of their own
+    "DataFrame": "X.compute()",  # a Dask frame; data frames in memory have no engine of their own
     "Array": "X.compute()",
     "FileSystemDataset": "X.to_table().to_pandas()",
     "InMemoryDataset": "X.to_table().to_pandas()",
@@ -29,10 +29,10 @@ _INTO_MEMORY = {  # what brings rows that live elsewhere into memory, by the nam
 
 
 def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool, values: bool = True) -> Any:
-    """Return `X` (and `y`, where given) as arrays that the numerics can use, or a clear error.
+    """Return `X` (and `y` if given) as numeric arrays, or raise a clear error.
 
-    Sets or checks ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32 stays float32, CSR
-    stays CSR, a memory map stays one. Without `values` only the kind of table is checked, and no number looked at.
+    Set or check ``n_features_in_`` and ``feature_names_in_`` of the estimator. Float32, CSR and memory maps are kept.
+    With ``values=False``, only the type of the table is checked, not its values.
     """
     refuse_own_engine(X, type(estimator).__name__)
     _refuse_odd(X)
@@ -53,9 +53,9 @@ def check_table(estimator: Any, X: Any, y: Any = None, *, reset: bool, values: b
 
 
 def check_numeric(X: Any) -> Any:
-    """Return a table that some other check has passed, or columns of it, as an array that the numerics can use."""
+    """Return a table that was checked before, or some of its columns, as a numeric array."""
     _refuse_odd(X)
-    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in LARGEST:
+    if (isinstance(X, np.ndarray) or (sparse.issparse(X) and X.format == "csr")) and X.dtype in MAX_SUMMABLE_VALUE:
         return X
     _refuse_text(X)
     names = getattr(X, "columns", None)
@@ -65,10 +65,10 @@ def check_numeric(X: Any) -> Any:
 
 
 def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, reset: bool) -> Any:
-    """Check a table that another estimator will read: as little as that estimator leaves to us.
+    """Check a table for the estimator `inner`, except for what that estimator checks itself.
 
-    A data frame is handed on untouched, since a pipeline may select its columns by name and encode text. An array
-    may hold NaN where the inner estimator says that it copes.
+    Data frames are returned unchanged, because a pipeline may select columns by name and encode text. Arrays may have
+    NaN if the estimator supports it.
     """
     refuse_own_engine(X, type(estimator).__name__)
     _refuse_odd(X)
@@ -94,19 +94,19 @@ def _refuse_odd(X: Any) -> None:
 
 
 def _refuse_equal_names(X: Any) -> None:
-    """Name the columns of a data frame that another one shares its name with, or that have none."""
+    """Raise if several columns of a data frame have the same name."""
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return
     name, count = next(iter(Counter(X.columns).most_common(1)), (None, 0))
     if count > 1:
         raise ValueError(
-            f"{count} columns of X are called {name!r}; each needs a name of its own. Rename them, or pass "
-            "X.to_numpy() and name columns by their numbers."
+            f"{count} columns of X have the name {name!r}, and names must be unique. Rename them, or pass X.to_numpy() "
+            "and select columns by number."
         )
 
 
 def _refuse_text(X: Any) -> None:
-    """Name the columns of a data frame that hold no numbers."""
+    """Raise if columns of a data frame are not numeric, with their names."""
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
         return
@@ -117,33 +117,33 @@ def _refuse_text(X: Any) -> None:
         shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
             f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode "
-            "them first: dates as days since some day, the others e.g. with sklearn: make_column_transformer(("
+            "them first: dates as days since a reference date, others for example with make_column_transformer(("
             f"OneHotEncoder(drop='first', sparse_output=False), [{shown}]), remainder='passthrough', "
-            "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop the new columns of each add "
-            "up to 1, and only a penalty tells their coefficients apart."
+            "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop, the columns of each "
+            "attribute are collinear."
         )
 
 
 def _refuse_lists(X: Any, dtypes: Any) -> None:
-    """Name the columns that hold several values in each row."""
+    """Raise if columns have several values in each row, with the name of the first."""
     several = ("list", "array", "struct")
     odd = [(name, kind) for name, kind in zip(X.columns, dtypes, strict=True) if not _is_plain(kind)]
     lists = [name for name, kind in odd if str(kind).lower().startswith(several)]
     if lists:
         raise ValueError(
             f"{len(lists)} of {len(X.columns)} columns of X hold lists, not one number in each row (first: "
-            f"{lists[0]!r}). Give each value of a list a column of its own, or leave such columns out."
+            f"{lists[0]!r}). Split the lists into separate columns, or remove these columns."
         )
 
 
 def _is_plain(kind: Any) -> bool:
-    """Whether a column of that type holds numbers for sure."""
+    """Return whether a column of this type is certainly numeric."""
     return isinstance(kind, np.dtype) and kind.kind in "fiub"
 
 
 def _is_text(column: Any, kind: str) -> bool:
     kind = kind.lower().split("(")[0]
-    if kind == "object":  # may hold numbers; whether it does shows only in the trying
+    if kind == "object":  # may be numeric, which only a conversion shows
         try:
             np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -157,9 +157,9 @@ def _is_text(column: Any, kind: str) -> bool:
 
 
 def _check_finite(X: Any, names: Any) -> None:
-    """Raise with row and column of the first value that is missing, infinite or beyond use."""
-    largest = LARGEST[np.dtype(X.dtype)]
-    whole = sparse.issparse(X)  # few entries to look at, and slices of it are copies
+    """Raise with row and column of the first value that is missing, infinite or too large."""
+    largest = MAX_SUMMABLE_VALUE[np.dtype(X.dtype)]
+    whole = sparse.issparse(X)  # sparse tables have few entries, and slices of them are copies
     for start in range(0, X.shape[0], max(1, X.shape[0]) if whole else _CHUNK_ROWS):
         chunk = X if whole else X[start : start + _CHUNK_ROWS]
         if has_bad_value(chunk, largest):
@@ -168,7 +168,7 @@ def _check_finite(X: Any, names: Any) -> None:
 
 
 def has_bad_value(X: Any, largest: float) -> bool:
-    """Whether a block holds a value that is missing, infinite or beyond use: quick, and says not where."""
+    """Return whether a block has a value that is missing, infinite or too large; faster than `find_bad_value`."""
     if (xp := namespace_of(X)) is not np:
         return X.shape[0] > 0 and X.shape[1] > 0 and not float(xp.max(xp.abs(X))) <= largest
     values = X.data if sparse.issparse(X) else X
@@ -176,7 +176,7 @@ def has_bad_value(X: Any, largest: float) -> bool:
 
 
 def find_bad_value(X: Any, largest: float) -> tuple[int, int, float]:
-    """Return row, column and value of the first bad one of a block that has some."""
+    """Return row, column and value of the first bad value of a block that has one."""
     if not sparse.issparse(X):
         X = in_numpy(X)
         row, column = (int(place) for place in np.argwhere(~(np.abs(X) <= largest))[0])
@@ -188,23 +188,23 @@ def find_bad_value(X: Any, largest: float) -> tuple[int, int, float]:
 def refuse_value(
     value: float, row: int, column: int, names: Any, largest: float, dtype: Any, place: str = ""
 ) -> NoReturn:
-    """Raise for a number that no model can use, and say where it is; `place` is the file, where there is one."""
+    """Raise for a missing, infinite or too large value, with its place; `place` names the file, if there is one."""
     where = f"row {row}, column {column}" + ("" if names is None else f" ({names[column]!r})") + place
     if np.isnan(value):
         raise ValueError(
-            f"Input X contains NaN at {where}. Missing values must be filled in first, e.g. with "
-            "sklearn.impute.SimpleImputer in a Pipeline, or the rows dropped."
+            f"Input X contains NaN at {where}. Fill missing values first, for example with "
+            "sklearn.impute.SimpleImputer in a Pipeline, or drop the rows."
         )
     if np.isinf(value):
         raise ValueError(f"Input X contains infinity at {where}. Replace it by a finite value.")
     raise ValueError(
-        f"Input X holds {value:g} at {where}, beyond {largest:g}: its square leaves the range of {dtype}. "
-        "Scale the columns, e.g. with sklearn.preprocessing.StandardScaler."
+        f"Input X has the value {value:g} at {where}, above the limit of {largest:g}: sums of its square overflow "
+        f"{dtype}. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
     )
 
 
 def take_columns(X: Any, columns: Any) -> Any:
-    """Return some columns of an array, a sparse matrix or a data frame, as the same kind of table."""
+    """Return some columns of an array, a sparse matrix or a data frame, as a table of the same type."""
     if hasattr(X, "iloc"):
         return X.iloc[:, columns]
     if hasattr(X, "columns"):  # polars
@@ -213,26 +213,26 @@ def take_columns(X: Any, columns: Any) -> Any:
 
 
 def take_rows(X: Any, rows: Any) -> Any:
-    """Return some rows of an array, a sparse matrix or a data frame, as the same kind of table."""
+    """Return some rows of an array, a sparse matrix or a data frame, as a table of the same type."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-# --- kinds of arrays that NumPy would take in another way than they are meant, without a word
+# --- input that NumPy would silently misread
 
 
 def refuse_unread(values: Any, name: str) -> None:
-    """Refuse a query that has not been run, such as a polars LazyFrame: it has no values yet.
+    """Raise for a query that has not been run, such as a polars LazyFrame.
 
     Examples
     --------
     >>> refuse_unread([1, 2], "y")
     """
     if hasattr(values, "collect") and hasattr(values, "collect_schema"):
-        raise TypeError(f"{name} is a {type(values).__name__}, which holds no values yet. Pass {name}.collect().")
+        raise TypeError(f"{name} is a {type(values).__name__}, which has no values yet. Pass {name}.collect().")
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Refuse a masked array in which anything is masked: the numbers under a mask are no data.
+    """Raise for a masked array with masked values, because values under a mask are not data.
 
     Examples
     --------
@@ -246,77 +246,79 @@ def refuse_masked(values: Any, name: str) -> None:
     masked = int(np.count_nonzero(np.ma.getmaskarray(values)))
     if masked:
         raise ValueError(
-            f"{name} is a masked array with {masked} of {values.size} values masked, and masks are not read here. Drop "
-            f"those rows, or fill in what a masked value stands for: {name}.filled(value)."
+            f"{name} is a masked array with {masked} of {values.size} values masked, and masks are not supported here. "
+            f"Drop these rows, or replace masked values: {name}.filled(value)."
         )
 
 
 def refuse_odd_vector(values: Any, name: str) -> None:
-    """Refuse what looks like one value per row and is not: masked, complex, sparse, or a query.
+    """Raise for vectors that are masked, complex, sparse, or a query.
 
     Examples
     --------
     >>> refuse_odd_vector(np.array([1.0 + 2.0j]), "propensity")
     Traceback (most recent call last):
     ...
-    ValueError: Complex data not supported: propensity must hold real numbers; ...
+    ValueError: Complex data not supported: propensity must hold real numbers. ...
     """
     refuse_unread(values, name)
     refuse_masked(values, name)
     if sparse.issparse(values):
-        raise TypeError(f"{name} is sparse, and one plain value per row is needed. Pass {name}.toarray().ravel().")
+        raise TypeError(
+            f"{name} must be a dense array with one value per row; got a sparse matrix. Pass {name}.toarray().ravel()."
+        )
     if hasattr(values, "__array__") and np.asarray(values).dtype.kind == "c":
         raise ValueError(
-            f"Complex data not supported: {name} must hold real numbers; take the part that is meant, e.g. {name}.real."
+            f"Complex data not supported: {name} must hold real numbers. To use only the real part, pass {name}.real."
         )
 
 
 def plain_array(values: Any, name: str) -> NDArray[Any]:
-    """Return one value per row as an array; a list of lists of unequal length is none.
+    """Return values as an array; raise for lists of unequal length.
 
     Examples
     --------
     >>> plain_array([[1], [0, 1]], "y")
     Traceback (most recent call last):
     ...
-    ValueError: y must hold one value per row, and NumPy can make no array of it: ...
+    ValueError: y must hold one value per row, but NumPy cannot convert it to an array: ...
     """
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must hold one value per row, and NumPy can make no array of it: {error}. Look for rows that "
-            "hold a list."
+            f"{name} must hold one value per row, but NumPy cannot convert it to an array: {error}. Check whether some "
+            "rows hold a list."
         ) from error
 
 
 def refuse_mixed_devices(X: Any, *others: Any) -> None:
-    """Raise, in scikit-learn's words, for arrays of one library that are on different devices."""
+    """Raise scikit-learn's error for arrays on different devices."""
     for other in others:
         if namespace_of(other) is not np and other.device != X.device:
             raise ValueError(f"Input arrays use different devices: {X.device}, {other.device}")
 
 
-def refuse_device(X: Any, what: str, instead: str = ", or fit SAREMClassifier to one label of each row") -> None:
-    """Raise for arrays that are to stay on their device, where something is not computed there yet."""
+def refuse_device(X: Any, what: str, instead: str = ", or fit SAREMClassifier to one label for each row") -> None:
+    """Raise for arrays on a device, for computations that are not supported there."""
     if on_device(X):
         raise ValueError(
-            f"{what} are not computed on arrays of {type(X).__module__.partition('.')[0]} so far; X is a "
-            f"{type(X).__name__}. Hand over numpy arrays{instead}."
+            f"{what} are not supported for arrays of {type(X).__module__.partition('.')[0]}; X is a "
+            f"{type(X).__name__}. Pass numpy arrays{instead}."
         )
 
 
 def refuse_own_engine(X: Any, what: str) -> None:
-    """Raise where rows that live elsewhere are given to what needs them in memory."""
+    """Raise for rows in files or on a device, for computations that need them in memory."""
     if has_own_engine(X):
         call = _INTO_MEMORY.get(type(X).__name__)
         raise ValueError(
-            f"{what} needs all rows in memory, and X is a {type(X).__name__}, whose rows are elsewhere. Take a sample "
-            f"of them as an array or data frame{f', or all if they fit: {call}' if call else ''}; two logistic models "
-            "(SAREMClassifier, SAREMClassifierCV) do without."
+            f"{what} needs all rows in memory, but X is a {type(X).__name__}. Pass a sample of the rows as an array or "
+            f"data frame{f', or all rows if they fit: {call}' if call else ''}. SAREMClassifierCV, and SAREMClassifier "
+            "without an estimator, do not need rows in memory."
         )
 
 
 def in_files(X: Any) -> bool:
-    """Whether a table stays in its files, and says in which pieces it is read."""
+    """Return whether a table is in files and is read in partitions."""
     return has_own_engine(X) and hasattr(X, "plan")

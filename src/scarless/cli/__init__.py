@@ -1,4 +1,4 @@
-"""The command line: from a file to a report (`inspect`, `fit`, `predict`, `export`), and experiments (`compare`)."""
+"""The command line: analyses of tables (`inspect`, `fit`, `predict`, `export`) and experiments (`compare`)."""
 
 import argparse
 import sys
@@ -15,37 +15,36 @@ from scarless.outside.plain_words import plain
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code: 0 done, 1 refused, 2 a package or an argument is missing, 130 stopped."""
+    """Run a command and return its exit code: 0 success, 1 error, 2 wrong argument or missing package, 130 stopped."""
     options = _parser().parse_args(arguments)
     missing = [name for name in options.packages if find_spec(name) is None]
     if missing:
-        return fail(f"this needs {', '.join(missing)}: {install(options.extra)}.", INCOMPLETE_INSTALLATION)
+        return fail(f"this command needs {', '.join(missing)}: {install(options.extra)}.", INCOMPLETE_INSTALLATION)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _tell
+            warnings.showwarning = _print_warning
             return int(options.command(options))
     except KeyboardInterrupt:
         return stopped("Stopped.")
     except ImportError as error:
         return fail(str(error), INCOMPLETE_INSTALLATION)
     except OSError as error:
-        told = error.filename and error.strerror
-        return fail(f"{error.filename}: {error.strerror}" if told else str(error), REFUSED)
+        complete = error.filename and error.strerror
+        return fail(f"{error.filename}: {error.strerror}" if complete else str(error), REFUSED)
     except (ValueError, TypeError, RuntimeError) as error:
         return fail(str(error), REFUSED)
 
 
-def _tell(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning as a note: what it says, without the line of Python that it points at."""
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as a note, without the line of Python that raised it."""
     print(f"Note: {plain(message)}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scarless",
-        description="Learning from labels that are biased.",
-        epilog="Exit codes: 0 done; 1 refused, with a sentence that says why; 2 a wrong argument or a missing package; "
-        "130 stopped.",
+        description="Learn from positive and unlabelled data with biased labels.",
+        epilog="Exit codes: 0 success; 1 error, with a message; 2 wrong argument or missing package; 130 stopped.",
     )
     parser.add_argument("--version", action="version", version=f"scarless {version('scarless')}")
     commands = parser.add_subparsers(required=True, metavar="command")

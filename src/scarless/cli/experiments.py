@@ -1,4 +1,4 @@
-"""`scarless compare` runs an experiment of one's own, `scarless reproduce` a paper's; `scarless report` shows it."""
+"""The commands `scarless compare`, `scarless reproduce` and `scarless report`, which run and report experiments."""
 
 import argparse
 import os
@@ -11,8 +11,8 @@ PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Run what is missing of an experiment, and write its page."""
-    # Imported here, as these modules import scikit-learn and SciPy, which `--help` can do without.
+    """Run the missing runs of an experiment and write its page."""
+    # These modules import scikit-learn and SciPy, which `--help` does not need.
     from scarless.experiments import read_spec, run_experiment  # noqa: PLC0415
     from scarless.experiments.own import check_datasets  # noqa: PLC0415
     from scarless.papers import METHODS, bekker2019  # noqa: PLC0415
@@ -37,14 +37,14 @@ def compare(options: argparse.Namespace) -> int:
         return fail(str(error), INCOMPLETE_INSTALLATION)
     except KeyboardInterrupt:
         return stopped(
-            f"Stopped. What was finished is stored in {folder}: the same command goes on from there, and "
-            f"`{shell('report', folder)}` shows what there is."
+            f"Stopped. All finished runs are stored in {folder}. The same command continues from there; "
+            f"`{shell('report', folder)}` writes a page of the finished runs."
         )
     return _write_page(folder)
 
 
 def report(options: argparse.Namespace) -> int:
-    """Write the page of results again."""
+    """Write the page of an experiment's results again."""
     return _write_page(options.folder)
 
 
@@ -52,10 +52,10 @@ def _write_page(folder: Path) -> int:
     from scarless.papers import render_results  # noqa: PLC0415 (imports scikit-learn and SciPy)
 
     try:
-        print(f"The report: {render_results(folder)}")
+        print(f"Report: {render_results(folder)}")
     except KeyboardInterrupt:
         return stopped(
-            f"Stopped while the page was being written. All results are stored in {folder}: "
+            f"Stopped while the page was being written. All results are stored in {folder}; "
             f"`{shell('report', folder)}` writes the page."
         )
     return DONE
@@ -65,32 +65,41 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `compare`, `reproduce` and `report` to the command line."""
     own = commands.add_parser(
         "compare",
-        help="compare methods on datasets, as a specification of your own says, and write a page with the results",
-        description="Run the experiment that a TOML file specifies, with datasets, methods and labelling mechanisms of "
-        "yours or of ours, and write report.html. A run that was stopped goes on where it was.",
+        help="compare methods on datasets, as specified in a TOML file, and write a page with the results",
+        description="Run the experiment specified in a TOML file, with built-in or your own datasets, methods and "
+        "labelling mechanisms, and write report.html. A stopped run continues where it ended.",
     )
-    own.add_argument("spec", type=Path, metavar="SPEC", help="the specification, a TOML file")
-    _add_running(own, quick="what the specification's [quick] says; without it, few runs")
+    own.add_argument("spec", type=Path, metavar="SPEC", help="specification of the experiment, a TOML file")
+    _add_running(own, quick="apply the [quick] table of the specification, or make only a few runs if it has none")
     run = commands.add_parser(
         "reproduce",
-        help="run the paper's experiment and write a page with its results",
-        description="Run the experiment of Bekker, Robberechts and Davis (2019) and write report.html. A run that was "
-        "stopped goes on where it was.",
+        help="run the experiment of Bekker, Robberechts and Davis (2019) and write a page with the results",
+        description="Run the experiment of Bekker, Robberechts and Davis (2019) and write report.html. A stopped run "
+        "continues where it ended.",
     )
-    _add_running(run, quick="small datasets, few runs: minutes, nothing to download")
-    run.set_defaults(spec=None)  # the paper's
-    again = commands.add_parser("report", help="write the page again, without running anything")
-    again.add_argument("folder", type=Path, metavar="DIR", help="where the results are")
+    _add_running(run, quick="use small datasets and few runs, which takes minutes and downloads nothing")
+    run.set_defaults(spec=None)  # None selects the specification of the paper.
+    again = commands.add_parser(
+        "report",
+        help="write the page of an experiment again from its stored results, without running anything",
+        description="Write the page of an experiment again from its stored results, without running anything.",
+    )
+    again.add_argument("folder", type=Path, metavar="DIR", help="folder with the results")
     again.set_defaults(command=report, packages=PACKAGES, extra=REPRODUCE)
 
 
 def _add_running(run: argparse.ArgumentParser, *, quick: str) -> None:
     run.add_argument("--quick", action="store_true", help=quick)
-    run.add_argument("--datasets", nargs="+", metavar="NAME", help="only these, with commas or spaces between them")
-    run.add_argument("--out", type=Path, metavar="DIR", help="where results go (default: a folder in results/)")
-    run.add_argument("--jobs", type=_jobs, default=_cores(), metavar="N", help="worker processes (default: one a core)")
-    run.add_argument("--data-home", type=Path, metavar="DIR", help="folder with the raw datasets, to read them from")
-    run.add_argument("--no-download", action="store_true", help="leave out datasets that are not there yet")
+    run.add_argument(
+        "--datasets", nargs="+", metavar="NAME", help="run these datasets only, separated by commas or spaces"
+    )
+    run.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: a folder in results/)")
+    jobs = "number of worker processes (default: one for each core)"
+    run.add_argument("--jobs", type=_jobs, default=_cores(), metavar="N", help=jobs)
+    run.add_argument("--data-home", type=Path, metavar="DIR", help="folder with the raw datasets")
+    run.add_argument(
+        "--no-download", action="store_true", help="leave out datasets that have not been downloaded before"
+    )
     run.set_defaults(command=compare, packages=PACKAGES, extra=REPRODUCE)
 
 
@@ -101,5 +110,5 @@ def _jobs(text: str) -> int:
 
 
 def _cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

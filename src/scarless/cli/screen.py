@@ -1,4 +1,4 @@
-"""What the command line says, and how it ends."""
+"""Progress bars, messages and exit codes of the command line."""
 
 import shlex
 import sys
@@ -7,12 +7,12 @@ from typing import Any
 from scarless.outside.extras import REPRODUCE, need
 from scarless.outside.progress import duration
 
-TAKEN = 64  # columns of the screen
+BAR_WIDTH = 64  # characters of a line that the progress bar and its times take
 DONE, REFUSED, INCOMPLETE_INSTALLATION, STOPPED = 0, 1, 2, 130
 
 
 class Bars:
-    """A bar on the screen with the time left, as a `scarless.experiments.run.Progress`."""
+    """A progress bar with the remaining time; implements `scarless.experiments.run.RunProgress`."""
 
     def __init__(self) -> None:
         progress = need("rich.progress", "The progress bar", REPRODUCE)
@@ -34,27 +34,27 @@ class Bars:
         self.bars.stop()
 
     def start(self, what: str, total: float) -> None:
-        """Begin a stage, in the place of the one before."""
+        """Begin a stage; its bar replaces the bar of the previous stage."""
         if self.stage is not None:
             self.bars.remove_task(self.stage)
         completed = 0.0 if total else 1.0
         self.stage = self.bars.add_task(what, total=total or 1.0, completed=completed, left="", what="")
 
     def advance(self, amount: float, what: str) -> None:
-        """Move on within the stage; the time left is reckoned from the whole stage, as results come in bursts."""
+        """Advance the bar; the remaining time is estimated from the whole stage, because results come in bursts."""
         self.bars.update(self.stage, advance=amount)
         task = next(task for task in self.bars.tasks if task.id == self.stage)
         left = f"{duration(task.elapsed * task.remaining / task.completed)} left"
-        room = max(self.bars.console.width - TAKEN, 0)  # beside the bar and the times, which must not be cut
+        room = max(self.bars.console.width - BAR_WIDTH, 0)  # The bar and the times must not be cut off.
         self.bars.update(self.stage, left=left, what=what[:room])
 
     def say(self, message: str) -> None:
-        """Tell something that stays on the screen."""
+        """Print a message above the bar."""
         self.bars.console.print(message, markup=False, highlight=False)
 
 
 def shell(command: str, *words: object) -> str:
-    """Return a command of ours that can be pasted into a shell, whatever its words hold.
+    """Return a `scarless` command, quoted for a shell.
 
     Examples
     --------
@@ -65,12 +65,12 @@ def shell(command: str, *words: object) -> str:
 
 
 def stopped(message: str) -> int:
-    """Say that the user stopped it; return the exit code."""
+    """Print that the user stopped the command, and return the exit code."""
     print(f"\n{message}", file=sys.stderr)
     return STOPPED
 
 
 def fail(message: str, code: int) -> int:
-    """Say what is wrong; return the exit code."""
+    """Print an error message, and return the exit code."""
     print(f"scarless: {message}", file=sys.stderr)
     return code

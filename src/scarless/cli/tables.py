@@ -1,4 +1,4 @@
-"""`scarless inspect`, `fit`, `predict` and `export`: a thin shell over `scarless.analysis`."""
+"""The commands `scarless inspect`, `fit`, `predict` and `export`, which call `scarless.analysis`."""
 
 import argparse
 import shlex
@@ -33,19 +33,21 @@ from scarless.outside.files import check_place
 from scarless.outside.plain_words import plain
 from scarless.outside.progress import duration
 
+INPUT_FILE = "CSV, TSV, Parquet, Arrow or Excel file, or a folder of Parquet files"
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
 EXTRA = "tool"
-INSPECTED = ("label", "audit", "pos_label", "exclude", "number", "text")  # settings that `inspect` takes
-_WAYS = {"propensity_attributes", "scar", "known_propensity"}
-_OF_LABELS = {"label_frequency", "label_frequency_se"}  # by the columns of labels
-_OF_LOOKS = {"visit_attributes", "shared"}
-SECONDS_OF_SILENCE = 2.0  # after which a stage is named
+INSPECT_SETTINGS = ("label", "audit", "pos_label", "exclude", "number", "text")
+# Settings of --config that a setting on the command line replaces.
+_LABELLING_SETTINGS = {"propensity_attributes", "scar", "known_propensity"}
+_FREQUENCY_SETTINGS = {"label_frequency", "label_frequency_se"}
+_LOOK_SETTINGS = {"visit_attributes", "shared"}
+SECONDS_BEFORE_NOTICE = 2.0  # A stage that takes longer is also announced while it runs.
 
 
 class Stages:
-    """Lines on the screen that say what is being done, and how long it took.
+    """Progress lines: each stage with the time that it took.
 
-    A stage that takes more than two seconds is named while it runs, so that nobody looks at an empty screen.
+    A stage that takes more than two seconds is also announced while it runs.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -54,16 +56,16 @@ class Stages:
         self._timer: Timer | None = None
 
     def __call__(self, what: str) -> None:
-        """Begin another stage."""
+        """End the current stage and begin another."""
         self.end()
         self.what, self.since = what[:1].upper() + what[1:], time.monotonic()
         if not self.quiet:
-            self._timer = Timer(SECONDS_OF_SILENCE, partial(print, f"{self.what} ...", file=sys.stderr, flush=True))
+            self._timer = Timer(SECONDS_BEFORE_NOTICE, partial(print, f"{self.what} ...", file=sys.stderr, flush=True))
             self._timer.daemon = True
             self._timer.start()
 
     def end(self) -> None:
-        """Say how long the stage took."""
+        """Print the stage with the time that it took."""
         if self._timer is not None:
             self._timer.cancel()
         if self.what and not self.quiet:
@@ -72,41 +74,43 @@ class Stages:
 
     @contextmanager
     def stage(self, what: str) -> Iterator[None]:
-        """Name a stage that ends with the block."""
+        """Run a block as one stage."""
         self(what)
         yield
         self.end()
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Show columns, gaps, leaks, and what labels depend on."""
+    """Print the columns of a file, columns that leak the label, and the columns that labels depend on."""
     from scarless.analysis.files import inspect_files, with_advice  # noqa: PLC0415 (imports the models)
 
-    said, file = _said(options, INSPECTED), options.file
-    roles = {name: said.pop(name) for name in ("exclude", "number", "text") if name in said}
-    if not said.get("label"):
+    given, file = _given_settings(options, INSPECT_SETTINGS), options.file
+    roles = {name: given.pop(name) for name in ("exclude", "number", "text") if name in given}
+    if not given.get("label"):
         raise ValueError(NO_LABEL)
     if file.is_dir():
         from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
 
-        print(inspect_files(ParquetRows(file), columns=analysis.ColumnRoles(**roles), **said))
+        print(inspect_files(ParquetRows(file), columns=analysis.ColumnRoles(**roles), **given))
     else:
-        table, told = _read(options)
-        found = analysis.inspect_table(table, columns=analysis.ColumnRoles(**roles), **said)
-        found = replace(found, notes=(*told, *found.notes))
+        table, notes = _read(options)
+        found = analysis.inspect_table(table, columns=analysis.ColumnRoles(**roles), **given)
+        found = replace(found, notes=(*notes, *found.notes))
         print(with_advice(found, [str(file)]) if file.suffix == ".parquet" else found)
     return DONE
 
 
 def fit(options: argparse.Namespace) -> int:
-    """Fit both models to a file, and write model, report and ranked rows."""
+    """Fit both models to a file, and write the model, the report and the ranked rows."""
     config = read_run(options.config) if options.config else {}
     values = _settings(options, config)
     source = config.pop("source", {}) if isinstance(config.get("source"), dict) else {}
     options.file = options.file or (Path(source["file"]) if "file" in source else None)
     options.sheet = options.sheet or source.get("sheet")
     if options.file is None:
-        raise ValueError("Which file? Name one: scarless fit patients.csv --label diagnosed --propensity visits.")
+        raise ValueError(
+            "No file is given. Name one, for example: scarless fit patients.csv --label diagnosed --propensity visits."
+        )
     folder = options.out or Path(_stem(options.file))
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
     values.pop("ranked", None)
@@ -118,42 +122,39 @@ def fit(options: argparse.Namespace) -> int:
         return _fit_files(options, settings, folder, screen)
     try:
         with screen.stage(f"reading {options.file.name}"):
-            table, told = _read(options)
-            facts = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
-            facts |= {"sheet": options.sheet} if options.sheet else {}
-        found = analysis.analyse_table(table, settings, source=facts, progress=screen)
-        found.notes[:0] = told
+            table, notes = _read(options)
+            source = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
+            source |= {"sheet": options.sheet} if options.sheet else {}
+        found = analysis.analyse_table(table, settings, source=source, progress=screen)
+        found.notes[:0] = notes
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
     except KeyboardInterrupt:
         return stopped("Stopped. Nothing was written.")
     screen.end()
-    _say(found, folder, ranked)
+    _print_answer(found, folder, ranked)
     return DONE
 
 
 def _fit_files(options: argparse.Namespace, settings: "analysis.Settings", folder: Path, screen: Stages) -> int:
-    """Fit both models to all rows of a folder of Parquet files; report on a sample, and write predictions."""
+    """Fit both models to a folder of Parquet files, report on a sample of the rows, and write predictions."""
     rows = _rows(options)
     try:
         plan = rows.plan(raw=True)
-        facts = {"file": str(options.file), "files": len(rows.files), "rows": plan.n_rows, "plan": plan.key}
-        found = analysis.analyse_files(rows, settings, source=facts, progress=screen)
+        source = {"file": str(options.file), "files": len(rows.files), "rows": plan.n_rows, "plan": plan.key}
+        found = analysis.analyse_files(rows, settings, source=source, progress=screen)
         found.save(folder, force=options.force, progress=screen)
-        screen("writing predictions of all rows")
+        screen("writing predictions for all rows")
         found.score(folder / SCORED)
     except KeyboardInterrupt:
-        return stopped(f"Stopped. Once {folder / MODEL} is there, the rest: {_to_go_on(options, folder)}")
+        command = shell("predict", folder, options.file, "--out", folder / SCORED)
+        return stopped(f"Stopped. If {folder / MODEL} exists, this command writes the predictions: {command}")
     screen.end()
-    _say(found, folder, SCORED)
+    _print_answer(found, folder, SCORED)
     return DONE
 
 
-def _to_go_on(options: argparse.Namespace, folder: Path) -> str:
-    return shell("predict", folder, options.file, "--out", folder / SCORED)
-
-
 def _is_many(options: argparse.Namespace) -> bool:
-    """Whether rows are to stay in their files: those of a folder, or those that a scheduler walks."""
+    """Whether the rows stay in files: a folder of Parquet files, or any file with --scheduler."""
     return options.scheduler is not None or (options.file.is_dir() and any(options.file.rglob("*.parquet")))
 
 
@@ -164,7 +165,7 @@ def _rows(options: argparse.Namespace) -> Any:
 
 
 def predict(options: argparse.Namespace) -> int:
-    """Rank the rows of another file by a stored model."""
+    """Rank the rows of another file with a stored model."""
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
     from scarless.saved import load  # noqa: PLC0415 (an optional package)
 
@@ -172,17 +173,17 @@ def predict(options: argparse.Namespace) -> int:
         check_place(options.out)
         model = load(_model_file(options.model))
         done = analysis.predict_files(model, _rows(options), options.out, force=options.force)
-        print(f"{done.n_rows:,} rows in {len(done.files):,} files, {done.n_new:,} of them new: {options.out}")
+        print(f"Predicted {done.n_rows:,} rows in {len(done.files):,} files ({done.n_new:,} new): {options.out}")
         return DONE
     _refuse_existing(options, "The ranked rows of one table are", "ranked.csv")
     _check_table(options.out)
-    table, told = _read(options)
+    table, read_notes = _read(options)
     ranked, notes = analysis.predict_table(load(_model_file(options.model)), table)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(ranked, options.out)
-    for note in (*told, *notes):
+    for note in (*read_notes, *notes):
         print(f"Note: {note}")
-    print(f"{len(ranked):,} rows, ranked: {options.out}")
+    print(f"Ranked {len(ranked):,} rows: {options.out}")
     return DONE
 
 
@@ -194,58 +195,56 @@ def export(options: argparse.Namespace) -> int:
     model = load(_model_file(options.model))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     save_onnx(model, options.out)
-    print(f"The graph: {options.out}. What to feed is said at each of its inputs, and in its metadata.")
+    print(f"ONNX graph: {options.out}. Its metadata, and the description of each input, explain the inputs.")
     return DONE
 
 
 def _check_table(path: Path) -> None:
-    """Raise where no table is written to a file of that name: before the work."""
-    from scarless.outside.table_columns import file_of  # noqa: PLC0415 (with the rest of reading and writing)
+    """Raise if the suffix of a file name is not that of a table; called before any work is done."""
+    from scarless.outside.table_columns import file_of  # noqa: PLC0415 (--help does not need it)
 
     file_of(path)
 
 
 def _refuse_existing(options: argparse.Namespace, what: str, name: str) -> None:
-    """Raise where something is in the way of a file, or no file can be written; its folder is made later."""
+    """Raise if the output file exists or cannot be written."""
     check_place(options.out)
     if options.out.is_dir():
         raise IsADirectoryError(
-            f"{options.out} is a folder. {what} written to a file: name one, as in --out "
+            f"{options.out} is a folder. {what} written to a file; name one, for example --out "
             f"{shlex.quote(str(options.out / name))}."
         )
     if options.out.exists() and not options.force:
-        raise FileExistsError(
-            f"{options.out} is there already. Choose another name (--out), or replace it with --force."
-        )
+        raise FileExistsError(f"{options.out} exists. Choose another name (--out), or replace it with --force.")
 
 
 def _model_file(path: Path) -> Path:
-    """Return the file of a model, which may be named by the folder it lies in."""
+    """Return the file of a model, given the file or its folder."""
     return path / MODEL if path.is_dir() else path
 
 
-def _said(options: argparse.Namespace, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return what the command line says, by the names of settings."""
-    asked = [name for name, _ in declarations()] if names is None else names
-    said = {name: getattr(options, name) for name in asked if getattr(options, name) is not None}
+def _given_settings(options: argparse.Namespace, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the settings that are given on the command line."""
+    wanted = [name for name, _ in declarations()] if names is None else names
+    given = {name: getattr(options, name) for name in wanted if getattr(options, name) is not None}
     if options.looks:
-        if "label" in said:
-            raise ValueError("--label and --looks contradict each other: name all columns of labels by --looks.")
-        said["label"] = tuple(options.looks)
-    return said
+        if "label" in given:
+            raise ValueError("--label and --looks cannot be combined. Name all label columns with --looks.")
+        given["label"] = tuple(options.looks)
+    return given
 
 
 def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
-    """Return what the command line says, and where it says nothing what the file of an earlier run does."""
-    said = _said(options)
+    """Return the settings of the command line, completed by those of --config."""
+    given = _given_settings(options)
     file = {key: value for key, value in config.items() if key not in ("source", "versions")}
     values = renamed(file, source=str(options.config))
-    instead = _WAYS if _WAYS & said.keys() else set()  # of the file, which the command line takes the place of
-    if "label" in said:
-        instead = instead | _OF_LABELS | (_OF_LOOKS if isinstance(said["label"], str) else set())
-    if "label_frequency" in said:
-        instead = instead | _OF_LABELS
-    values = {key: value for key, value in values.items() if key not in instead} | said
+    replaced = _LABELLING_SETTINGS if _LABELLING_SETTINGS & given.keys() else set()
+    if "label" in given:
+        replaced = replaced | _FREQUENCY_SETTINGS | (_LOOK_SETTINGS if isinstance(given["label"], str) else set())
+    if "label_frequency" in given:
+        replaced = replaced | _FREQUENCY_SETTINGS
+    values = {key: value for key, value in values.items() if key not in replaced} | given
     unknown = [key for key in values if key not in {*(name for name, _ in declarations()), "ranked"}]
     if unknown:
         raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}.")
@@ -255,7 +254,7 @@ def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, 
 
 
 def _read(options: argparse.Namespace) -> tuple[Any, list[str]]:
-    """Return the table of a file, and what reading it has to say."""
+    """Return the table of a file, and the warnings of reading it."""
     from scarless.outside.table_files import read_table  # noqa: PLC0415 (an optional package)
 
     with warnings.catch_warnings(record=True) as caught:
@@ -275,99 +274,125 @@ def _hash(path: Path) -> str:
 
 
 def _stem(path: Path) -> str:
-    """Return what a folder of results is called by default: after the file."""
+    """Return the default name of the folder of results."""
     return f"{path.name.split('.')[0]}-run"
 
 
-def _say(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
-    """Print the answer, what to know of it, and where it all is."""
-    from scarless.report.words import share  # noqa: PLC0415 (models; --help does not need them)
+def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
+    """Print the estimates, the notes and the paths of the results."""
+    from scarless.report.words import share  # noqa: PLC0415 (imports the models, which --help does not need)
 
-    facts = found.summary()
-    print(f"{facts['labelled']:,} of {facts['rows']:,} rows are labelled{_weighted(facts)}.")
-    if "looks" in facts:
-        took = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in facts["looks"])
-        print(f"Of the positives a look finds: {took}; all looks that took place {facts['label_frequency']:.0%}.")
+    summary = found.summary()
+    print(f"{summary['labelled']:,} of {summary['rows']:,} rows are labelled{_weighted(summary)}.")
+    if "looks" in summary:
+        shares = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in summary["looks"])
+        total = f"{summary['label_frequency']:.0%}"
+        print(f"Share of positives labelled by each look: {shares}; by at least one look: {total}.")
     if found.silent:
-        print(f"{facts['doubt'][:1].upper()}{facts['doubt'][1:]}. The chances of ranked rows do not tell it either.")
-    elif facts["class_prior"] is not None:
-        missing, doubt = facts["missing_positives"], f", {facts['doubt']}" if facts["doubt"] else ""
-        answer = f"Estimated positives: {facts['positives']:,.0f}, {share(facts['class_prior'])} of the rows"
-        rest = f"{missing:,.0f} of them {'has' if round(missing) == 1 else 'have'} no label"
-        print(f"{answer}{_between(facts)}{doubt}; {rest}.")
-    if "first_rows" in facts:
-        print(facts["first_rows"]["sentence"])
+        doubt = f"{summary['doubt'][:1].upper()}{summary['doubt'][1:]}"
+        print(f"{doubt}. The probabilities of the ranked rows do not show it either.")
+    elif summary["class_prior"] is not None:
+        missing, doubt = summary["missing_positives"], f", which is {summary['doubt']}" if summary["doubt"] else ""
+        answer = f"Estimated positives: {summary['positives']:,.0f}, {share(summary['class_prior'])} of the rows"
+        unlabelled = f"{missing:,.0f} of them {'has' if round(missing) == 1 else 'have'} no label"
+        print(f"{answer}{_interval(summary)}{doubt}; {unlabelled}.")
+    if "first_rows" in summary:
+        print(summary["first_rows"]["sentence"])
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)
     print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: {again}")
-    print(f"The report: {folder / REPORT}")
+    print(f"Report: {folder / REPORT}")
 
 
-def _weighted(facts: dict[str, Any]) -> str:
-    """Return what labelled rows and all rows weigh, and that positives are counted so; nothing without weights."""
-    if "weight" not in facts:
+def _weighted(summary: dict[str, Any]) -> str:
+    """Return the weights of labelled rows and of all rows as a clause, or "" without weights."""
+    if "weight" not in summary:
         return ""
-    sums = f"{facts['weight_labelled']:,.0f} of {facts['weight']:,.0f}"
-    column = facts["settings"]["sample_weight"]
-    return f"; with the weights of {column!r} they count as {sums}, and positives are counted so"
+    sums = f"{summary['weight_labelled']:,.0f} of {summary['weight']:,.0f}"
+    column = summary["settings"]["sample_weight"]
+    return f"; weighted by {column!r}, they count as {sums}. Positives are counted by weight too"
 
 
-def _between(facts: dict[str, Any]) -> str:
-    """Return the interval of the share of positives; nothing where there is none."""
-    from scarless.report.words import share_range  # noqa: PLC0415 (models; --help does not need them)
+def _interval(summary: dict[str, Any]) -> str:
+    """Return the interval of the share of positives, or "" if there is none."""
+    from scarless.report.words import share_range  # noqa: PLC0415 (imports the models, which --help does not need)
 
-    ends = facts["class_prior_interval"]
+    ends = summary["class_prior_interval"]
     return "" if not ends or None in ends else f" ({share_range(*ends)})"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `inspect`, `fit`, `predict` and `export` to the command line."""
-    look = commands.add_parser("inspect", help="look at a file: columns, gaps, leaks, what labels depend on")
-    look.add_argument(
-        "file", type=Path, metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet"
-    )
-    _add_settings(look, INSPECTED)
+    overview = "show the columns of a file, columns that leak the label, and what the labels depend on"
+    look = commands.add_parser("inspect", help=overview, description=f"{overview[0].upper()}{overview[1:]}.")
+    look.add_argument("file", type=Path, metavar="FILE", help=INPUT_FILE)
+    _add_settings(look, INSPECT_SETTINGS)
     _add_reading(look)
     look.set_defaults(command=inspect, packages=PACKAGES, extra=EXTRA)
-    _add_fit(commands.add_parser("fit", help="learn from a file who is positive and who gets labelled; write a report"))
-    again = commands.add_parser("predict", help="rank the rows of another file by a stored model")
-    again.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a fit, or the folder it lies in")
-    again.add_argument("file", type=Path, metavar="FILE", help="rows to rank; or a folder of Parquet files")
-    again.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="where they go: CSV or Parquet by suffix; or a folder"
+    _add_fit(
+        commands.add_parser(
+            "fit",
+            help="fit the class model and the labelling model to a file; write a report",
+            description="Fit the class model and the labelling model to a file. Write the model, a report and the "
+            "ranked rows into a folder.",
+        )
     )
-    again.add_argument("--scheduler", metavar="ADDRESS", help="who walks a folder's files: as for `fit`")
-    again.add_argument("--force", action="store_true", help="replace a file of that name")
+    again = commands.add_parser(
+        "predict",
+        help="rank the rows of another file with a stored model",
+        description="Rank the rows of another file with a stored model.",
+    )
+    again.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a fit, or its folder")
+    again.add_argument("file", type=Path, metavar="FILE", help="rows to rank: a file, or a folder of Parquet files")
+    again.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="output file, .csv or .parquet; a folder if the rows are in a folder",
+    )
+    again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for a folder of files, as for `fit`")
+    again.add_argument("--force", action="store_true", help="replace the output if it exists")
     _add_reading(again)
     again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
-    graph = commands.add_parser("export", help="write a stored model as an ONNX graph, preparation included")
+    graph = commands.add_parser(
+        "export",
+        help="write a stored model, with its preprocessing, as an ONNX graph",
+        description="Write a stored logistic model, with its preprocessing, as an ONNX graph.",
+    )
     graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a logistic fit, or its folder")
-    graph.add_argument("--out", type=Path, required=True, metavar="FILE", help="where it goes, a name in .onnx")
-    graph.add_argument("--force", action="store_true", help="replace a file of that name")
+    graph.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file, .onnx")
+    graph.add_argument("--force", action="store_true", help="replace the output if it exists")
     graph.set_defaults(command=export, packages=(*PACKAGES, "onnx"), extra=f"{EXTRA},onnx")
 
 
 def _add_fit(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("file", type=Path, nargs="?", metavar="FILE", help="CSV, TSV, Parquet, Arrow or Excel; or a folder of Parquet")
+    add("file", type=Path, nargs="?", metavar="FILE", help=INPUT_FILE)
     _add_settings(parser)
     add(
         "--scheduler",
         metavar="ADDRESS",
-        help="for a folder: `threads` (default), `ray`, or a Dask scheduler, tcp://...",
+        help="scheduler for a folder of files: `threads` (default), `ray`, or the address of a Dask scheduler "
+        "(tcp://...)",
     )
     add("--out", type=Path, metavar="DIR", help="folder for the results (default: FILE-run)")
-    add("--ranked", metavar="NAME", help="file of ranked rows in it, .csv or .parquet (default: ranked.csv)")
-    add("--config", type=Path, metavar="FILE", help="run.toml of an earlier fit, to repeat it; options go before it")
-    add("--force", action="store_true", help="replace results of an earlier fit in that folder")
-    add("--quiet", action="store_true", help="say nothing on the way")
+    add("--ranked", metavar="NAME", help="name of the file of ranked rows, .csv or .parquet (default: ranked.csv)")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="run.toml of an earlier fit, to repeat it; options on the command line take precedence",
+    )
+    add("--force", action="store_true", help="replace the results of an earlier fit in the folder")
+    add("--quiet", action="store_true", help="do not show progress")
     _add_reading(parser)
     parser.set_defaults(command=fit, packages=PACKAGES, extra=EXTRA)
 
 
 def _add_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
-    """Add the flags of settings, as they are declared; those of earlier versions say what they are called now."""
+    """Add the declared flags of settings, and the flags of earlier versions, which raise an error with the new name."""
     for name, declared in declarations():
         if names is None or name in names:
             parser.add_argument(*declared.flags, dest=name, help=declared.help, **declared.options)
@@ -376,14 +401,15 @@ def _add_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None =
                 "--looks",
                 nargs="+",
                 metavar="COLUMN",
-                help="in place of --label: columns of several looks, yes or no; an empty cell is no look at all",
+                help="instead of --label: one label column for each look, with yes or no; a cell is empty if the row "
+                "was not examined at that look",
             )
     for old, new in OLD_FLAGS.items():
         parser.add_argument(old, nargs="*", action=_Renamed, const=new, help=argparse.SUPPRESS)
 
 
 class _Renamed(argparse.Action):
-    """A flag of an earlier version: an error that says what it is called now."""
+    """A flag of an earlier version, which raises an error with the new name."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         parser.error(f"{self.option_strings[0]} is now called {self.const}")
@@ -391,6 +417,6 @@ class _Renamed(argparse.Action):
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--separator", metavar="CHARACTER", help="between the cells of a CSV file (default: found)")
-    add("--encoding", default="utf-8", metavar="NAME", help="of a CSV file (default: utf-8)")
-    add("--sheet", metavar="NAME", help="of an Excel workbook (default: the first)")
+    add("--separator", metavar="CHARACTER", help="separator of a CSV file (default: detected)")
+    add("--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV file (default: utf-8)")
+    add("--sheet", metavar="NAME", help="sheet of an Excel workbook (default: the first)")

@@ -1,4 +1,4 @@
-"""From tables to checked arrays, and datasets to try things on."""
+"""Example datasets with known true classes."""
 
 from scarless.datasets.fetch import DatasetFileError
 from scarless.datasets.loaders import (
@@ -38,5 +38,5 @@ __all__ = [
     "load_splice",
 ]
 
-# Names that moved to a room above this one; they are imported when somebody asks for them.
+# Names that moved to a package that imports this one. They are imported on first use.
 __getattr__, __dir__ = _late_names("scarless.datasets", {"Looks": "scarless.raw", "from_long": "scarless.raw"})

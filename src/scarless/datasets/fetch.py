@@ -1,7 +1,7 @@
-"""Raw files: from a directory of the user's, from the cache, or from their public home into the cache.
+"""Raw files of datasets, which are read from a directory of the user or from the cache, or downloaded into the cache.
 
-Whatever a file comes from, its unpacked content is checked before anybody reads it. Packed files are read in memory:
-nothing is extracted to disk, and no name inside an archive is trusted.
+The unpacked content of every file is checked before it is parsed. Compressed files are read in memory: nothing is
+extracted to disk, and no name inside an archive is trusted.
 """
 
 import gzip
@@ -26,32 +26,41 @@ from scarless.outside.notices import listed
 
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-_MAX_NESTING = 4  # a gz in a zip in a zip, and one to spare
-_BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError, NotImplementedError)
+_MAX_NESTING = 4  # A gz file in a zip archive in a zip archive needs 3.
+_UNPACKING_ERRORS = (
+    EOFError,
+    OSError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    RuntimeError,
+    NotImplementedError,
+)
 DATA_VARIABLE, CACHE_VARIABLE = "SCARLESS_DATA", "SCARLESS_CACHE"
 _SUFFIXES = ("", ".gz", ".xz")
 _MAX_DOWNLOAD_BYTES = 200_000_000
-_TIMEOUT_SECONDS = 30  # seconds without a byte
+_TIMEOUT_SECONDS = 30  # longest time without receiving a byte
 
 
 def unpack(packed: bytes, name: str, *, largest: int) -> bytes:
-    """Return the content of the file `name`, stored as it is, as gz or xz, or in a zip archive, even one in another.
+    """Return the content of the file `name`, which may be plain, gz, xz, or in a zip archive, even a nested one.
 
-    What it is shows in its first bytes, since a file may have been renamed on its way.
+    The first bytes determine the format, because a file may have been renamed.
 
     Parameters
     ----------
     packed : bytes
-        The file as it lies on disk.
+        Content of the file on disk.
     name : str
-        Name of the file wanted, without a suffix for compression and without folders; matters in zip archives only.
+        Name of the wanted file, without a suffix for compression and without folders. Used in zip archives only.
     largest : int
-        Number of bytes beyond which content is refused before it is unpacked any further.
+        Largest allowed number of bytes; larger files are not unpacked.
 
     Raises
     ------
     ValueError
-        With a text that goes on after the file's name: "is damaged ...", "holds no ...".
+        If the file cannot be unpacked. The message continues a sentence that begins with the name of the file: "is
+        damaged ...", "has no ...".
 
     Examples
     --------
@@ -70,15 +79,15 @@ def unpack(packed: bytes, name: str, *, largest: int) -> bytes:
                     packed = _read_up_to(largest, file)
             else:
                 return packed
-        except _BROKEN as error:
-            raise ValueError(f"is damaged or was cut short ({error})") from error
-    raise ValueError(f"is packed more than {_MAX_NESTING} times over")
+        except _UNPACKING_ERRORS as error:
+            raise ValueError(f"is damaged or truncated ({error})") from error
+    raise ValueError(f"is compressed more than {_MAX_NESTING} times")
 
 
 def _read_up_to(largest: int, file: Any) -> bytes:
     content: bytes = file.read(largest + 1)
     if len(content) > largest:
-        raise ValueError(f"unpacks to more than the {largest:,} bytes that it may have")
+        raise ValueError(f"unpacks to more than the allowed {largest:,} bytes")
     return content
 
 
@@ -89,10 +98,10 @@ def _read_member(packed: bytes, name: str, largest: int) -> bytes:
         inner = [info for info in files if info.filename.endswith(".zip")]
         if not wanted and not inner:
             listed = ", ".join(repr(info.filename) for info in archive.infolist()[:8]) or "nothing"
-            raise ValueError(f"holds no file {name!r}, but {listed}")
+            raise ValueError(f"has no file {name!r}; it contains {listed}")
         member = min(wanted or inner, key=lambda info: info.filename.count("/"))
         if member.file_size > largest:
-            raise ValueError(f"unpacks to {member.file_size:,} bytes, more than the {largest:,} that it may have")
+            raise ValueError(f"unpacks to {member.file_size:,} bytes, more than the allowed {largest:,}")
         with archive.open(member) as file:
             return _read_up_to(largest, file)
 
@@ -103,12 +112,12 @@ def _stays_inside(name: str) -> bool:
 
 
 class DatasetFileError(OSError):
-    """A raw file of a dataset is not there, cannot be fetched, or is not what it should be."""
+    """A raw file of a dataset does not exist, cannot be downloaded, or has wrong content."""
 
 
 @dataclass(frozen=True)
-class Content:
-    """The checked content of a raw file, and the path that it was read from."""
+class FileContent:
+    """Checked content of a raw file, and the path that it was read from."""
 
     data: bytes
     path: str
@@ -116,26 +125,26 @@ class Content:
 
 def read_files(
     folder: str, files: Sequence[RawFile], *, data_home: str | os.PathLike[str] | None = None, download: bool = True
-) -> list[Content]:
-    """Return the content of the files of a dataset, fetched where need be.
+) -> list[FileContent]:
+    """Return the content of the files of a dataset; download them if necessary.
 
     Parameters
     ----------
     folder : str
-        The dataset's folder under a data home and in the cache.
+        Folder of the dataset, in `data_home` and in the cache.
     files : sequence of RawFile
-        The files.
+        Files to read.
     data_home : path or None
-        Directory to look in first; None stands for the environment variable ``SCARLESS_DATA``, where it is set.
+        Directory that is searched first. Default: the environment variable ``SCARLESS_DATA``, if it is set.
     download : bool
-        Whether to fetch what is neither there nor in the cache.
+        Whether to download files that are neither in `data_home` nor in the cache.
     """
     return [_read_file(folder, file, files, data_home, download) for file in files]
 
 
 def _read_file(
     folder: str, file: RawFile, siblings: Sequence[RawFile], data_home: str | os.PathLike[str] | None, download: bool
-) -> Content:
+) -> FileContent:
     home = _given_home(data_home)
     found = None if home is None else _find(home / folder, file)
     if found is None:
@@ -146,11 +155,11 @@ def _read_file(
     if found is None:
         members = [other for other in siblings if other.archive == file.archive]
         found = _download(file.archive, members, cache / folder)
-    return Content(_checked_content(found, file), str(found))
+    return FileContent(_checked_content(found, file), str(found))
 
 
 def cache_home() -> Path:
-    """Return the directory that downloads are kept in: ``SCARLESS_CACHE``, else the system's place for caches."""
+    """Return the directory of downloads: ``SCARLESS_CACHE`` if it is set, else one in the system's cache directory."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -168,17 +177,17 @@ def _given_home(data_home: str | os.PathLike[str] | None) -> Path | None:
             f"{source} must be the path of a directory, as text or a pathlib.Path; got {shown(value)} of type "
             f"{type(value).__name__}."
         )
-    home = Path(os.path.expanduser(value))  # pathlib's raises where there is no such user
+    home = Path(os.path.expanduser(value))  # Path.expanduser raises if the user does not exist
     if not home.is_dir():
         raise DatasetFileError(
-            f"{source} must name a directory with one folder per dataset, such as adult/adult.data.gz; there is no "
-            f"directory {str(home)!r}."
+            f"{source} must name a directory that has one folder for each dataset, such as adult with the file "
+            f"adult.data.gz; there is no directory {str(home)!r}."
         )
     return home
 
 
 def _names(file: RawFile) -> list[str]:
-    """Names under which a file may lie in its folder: plain, compressed, or as the archive that was downloaded."""
+    """Return the names that a file may have in its folder: plain, compressed, or the downloaded archive."""
     plain = (file.name, *file.also_named)
     return [name + suffix for name in plain for suffix in _SUFFIXES] + [file.archive.name]
 
@@ -192,26 +201,26 @@ def _checked_content(path: Path, file: RawFile) -> bytes:
         return _content(path.read_bytes(), file)
     except ValueError as error:
         raise DatasetFileError(
-            f"{path} {error}. Delete it, so that it is downloaded again, or replace it by {_where_from(file.archive)}."
+            f"{path} {error}. Delete it, so that it is downloaded again, or replace it by {_addresses(file.archive)}."
         ) from error
 
 
 def _content(packed: bytes, file: RawFile) -> bytes:
-    """Return what a file must contain, or raise a ValueError whose text goes on after the file's name."""
+    """Return the content of a file; raise ValueError if it is wrong, with a message as in `unpack`."""
     content = unpack(packed, file.name, largest=file.largest)
     if file.normalise is not None:
         content = file.normalise(content)
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:
         raise ValueError(
-            f"is not the {file.name} expected: its content should have {file.n_bytes:,} bytes and SHA-256 "
+            f"is not the expected {file.name}: its content should have {file.n_bytes:,} bytes and SHA-256 "
             f"{file.sha256}, but has {len(content):,} bytes and SHA-256 {found} (it begins with {content[:40]!r})"
         )
     return content
 
 
 def _download(archive: Archive, members: Sequence[RawFile], folder: Path) -> Path:
-    """Fetch an archive from the first address that serves the right content; return its path in the cache."""
+    """Download an archive from the first address with the right content; return its path in the cache."""
     download = _downloader(archive)
     _make_folder(folder)
     target = folder / archive.name
@@ -222,13 +231,14 @@ def _download(archive: Archive, members: Sequence[RawFile], folder: Path) -> Pat
         except OSError as error:
             problems.append(f"{url}: {type(error).__name__}: {error}")
         except ValueError as error:
-            problems.append(f"{url}: what came {error}")
+            problems.append(f"{url}: the downloaded file {error}")
         else:
             return target
     raise DatasetFileError(
-        f"{archive.name} could not be fetched.\n  " + "\n  ".join(problems) + f"\nWhere the network is the trouble, "
-        f"fetch {_where_from(archive)} and save it as {target}; or name a directory that has it in the environment "
-        f"variable {DATA_VARIABLE}, as {folder.name}/{archive.name} or, unpacked, as {folder.name}/{members[0].name}."
+        f"{archive.name} could not be downloaded.\n  " + "\n  ".join(problems) + f"\nIf the network is the problem, "
+        f"download {_addresses(archive)} elsewhere and save it as {target}. Or set the environment variable "
+        f"{DATA_VARIABLE} to a directory with {folder.name}/{archive.name} or, unpacked, "
+        f"{folder.name}/{members[0].name}."
     )
 
 
@@ -239,29 +249,29 @@ def _make_folder(folder: Path) -> None:
             pass
     except OSError as error:
         raise DatasetFileError(
-            f"cannot write to the cache {folder} ({error}). Name a directory that can be written to in the "
-            f"environment variable {CACHE_VARIABLE}."
+            f"Cannot write to the cache {folder} ({error}). Set the environment variable {CACHE_VARIABLE} to a "
+            "directory that can be written to."
         ) from error
 
 
 def _fetch(url: str, target: Path, members: Sequence[RawFile], download: Callable[..., Any]) -> None:
-    """Write to a name of its own, check, then rename: nobody ever sees half a file under the final name."""
-    part = target.with_name(f".{target.name}.{uuid4().hex}.part")
+    """Download a file under a temporary name and rename it after checks, so that no partial file has the final name."""
+    unfinished = target.with_name(f".{target.name}.{uuid4().hex}.part")
     try:
-        with part.open("xb") as out:
-            download(url, _Capped(out, _MAX_DOWNLOAD_BYTES), None)
+        with unfinished.open("xb") as out:
+            download(url, _LimitedFile(out, _MAX_DOWNLOAD_BYTES), None)
             out.flush()
             os.fsync(out.fileno())
-        packed = part.read_bytes()
+        packed = unfinished.read_bytes()
         for member in members:
             _content(packed, member)
-        part.replace(target)
+        unfinished.replace(target)
     finally:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
-class _Capped:
-    """A file to write to that takes so many bytes and no more."""
+class _LimitedFile:
+    """File for writing that raises an error after a given number of bytes."""
 
     def __init__(self, file: IO[bytes], largest: int) -> None:
         self.file, self.room, self.largest = file, largest, largest
@@ -269,11 +279,11 @@ class _Capped:
     def write(self, chunk: bytes) -> None:
         self.room -= len(chunk)
         if self.room < 0:
-            raise ValueError(f"is larger than {self.largest:,} bytes, more than any dataset here")
+            raise ValueError(f"is larger than {self.largest:,} bytes, more than any dataset of this package")
         self.file.write(chunk)
 
     def flush(self) -> None:
-        """Leave it to the end: a flush per chunk is slow."""
+        """Do nothing: a flush for each chunk would be slow."""
 
 
 def _downloader(archive: Archive) -> Callable[..., Any]:
@@ -281,14 +291,13 @@ def _downloader(archive: Archive) -> Callable[..., Any]:
     return pooch.HTTPDownloader(progressbar=find_spec("tqdm") is not None, chunk_size=2**16, timeout=_TIMEOUT_SECONDS)
 
 
-def _where_from(archive: Archive) -> str:
+def _addresses(archive: Archive) -> str:
     return " or ".join(archive.urls)
 
 
 def _not_found(folder: str, file: RawFile, home: Path | None, cache: Path) -> str:
-    looked = [str(place / folder) for place in (home, cache) if place is not None]
+    searched = [str(place / folder) for place in (home, cache) if place is not None]
     return (
-        f"{file.name} is not on this machine (looked in {listed(looked)} for {', '.join(_names(file))}), and "
-        f"download=False forbids to fetch it. Allow that, or save {_where_from(file.archive)} there as "
-        f"{file.archive.name}."
+        f"{file.name} is not on this machine (searched {listed(searched)} for {', '.join(_names(file))}), and "
+        f"download=False. Use download=True, or save {_addresses(file.archive)} there as {file.archive.name}."
     )

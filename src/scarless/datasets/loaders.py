@@ -1,4 +1,4 @@
-"""Datasets by name: the paper's eight, one function each, and three that need no download."""
+"""Loaders of datasets: the eight datasets of Bekker, Robberechts and Davis (2019), and three that need no download."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ from scarless.datasets.pu_data import Provenance, PUData, scale_to_range
 from scarless.datasets.registry import DATASETS
 from scarless.numerics.arrays import Vector
 
-_SIMULATED_STREAM = 0x73696D75  # "simu": so that seed 0 here and default_rng(0) elsewhere share no random numbers
+_SIMULATED_STREAM = 0x73696D75  # "simu"; with it, a seed gives other random numbers than default_rng(seed) elsewhere
 PathLike = str | os.PathLike[str]
 
 
 def load_bundled_breast_cancer() -> PUData:
     """Load the breast cancer table that comes with scikit-learn: 569 rows, 30 attributes; positive: malignant.
 
-    This is Wisconsin *Diagnostic*, measured on images of cell nuclei: a different dataset from the paper's Wisconsin
-    *Original*, which `load_breast_cancer` loads. Every attribute is scaled to [-1, 1].
+    This is Wisconsin *Diagnostic*, measured on images of cell nuclei. It is not Wisconsin *Original*, the dataset of
+    Bekker, Robberechts and Davis (2019), which `load_breast_cancer` loads. Every attribute is scaled to [-1, 1].
 
     References
     ----------
@@ -79,13 +79,13 @@ def load_bundled_digits() -> PUData:
 
 
 def load_simulated(n_rows: int = 2000, n_attributes: int = 10, *, random_state: Any = 0) -> PUData:
-    r"""Draw a dataset whose true class is logistic in its attributes.
+    r"""Simulate a dataset whose class probability is logistic in its attributes.
 
     .. math:: \Pr(y=1 \mid x) = \frac{1}{1 + \exp\bigl(-\sum_{j=0}^{d-1} b_j x_j\bigr)}, \qquad
               b_j = \frac{6 (-1)^j}{1 + j}
 
-    Attributes are drawn uniformly and scaled to [-1, 1] before the class is drawn, so the formula holds for `X` as it
-    is returned.
+    Attributes are drawn from a uniform distribution and scaled to [-1, 1] before the class is drawn, so the formula
+    holds for the returned `X`.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def load_simulated(n_rows: int = 2000, n_attributes: int = 10, *, random_state: 
     n_attributes : int, default=10
         Number of attributes, at least 1.
     random_state : int, Generator, RandomState or None, default=0
-        Seed or stream of random numbers.
+        Seed of the random numbers. Pass an int for reproducible results.
 
     Returns
     -------
     PUData
-        Attributes named ``x0``, ``x1``, ..., and the class.
+        Attributes named ``x0``, ``x1``, ..., and true classes.
 
     Examples
     --------
@@ -141,7 +141,9 @@ BUNDLED: dict[str, Callable[[], PUData]] = {
 
 
 def dataset_names(*, bundled: bool = False) -> tuple[str, ...]:
-    """Return the names of the paper's eight datasets; with `bundled`, also of those that need no file.
+    """Return the names of the eight datasets of Bekker, Robberechts and Davis (2019).
+
+    With `bundled`, return also the names of the three datasets that need no download.
 
     Examples
     --------
@@ -156,27 +158,28 @@ def dataset_names(*, bundled: bool = False) -> tuple[str, ...]:
 def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load a dataset by name.
 
-    Raw files are looked for in `data_home`, then in the cache, and are fetched from their public home into the cache
-    if they are in neither. Their unpacked content must have the SHA-256 that is known for it.
+    Raw files are looked up in `data_home`, then in the cache. If they are in neither, they are downloaded into the
+    cache. Their unpacked content must have the expected SHA-256.
 
     Parameters
     ----------
     name : str
         One of ``dataset_names(bundled=True)``.
     data_home : path, default=None
-        Directory with one folder per dataset, such as ``adult/adult.data.gz``; files may be plain, gz or xz, or be the
-        archive as downloaded. None: the environment variable ``SCARLESS_DATA``, where it is set.
+        Directory with one folder for each dataset, such as ``adult/adult.data.gz``. Files may be plain, gz, xz or the
+        downloaded archive. Default: the environment variable ``SCARLESS_DATA``, if it is set.
     download : bool, default=True
-        Whether to fetch files that are neither there nor in the cache. The cache is the directory named by the
-        environment variable ``SCARLESS_CACHE``, else the system's place for caches.
+        Whether to download files that are neither in `data_home` nor in the cache. The cache is the directory in the
+        environment variable ``SCARLESS_CACHE`` or, if it is not set, one in the system's cache directory.
     scale : bool, default=True
-        Whether to scale every attribute to [-1, 1] by its minimum and maximum over the whole dataset, as in the
-        paper's protocol. Attributes without an order of values are columns of -1 and +1 in any case.
+        Whether to scale every attribute to [-1, 1] by its minimum and maximum over the whole dataset, as Bekker,
+        Robberechts and Davis (2019) do.
+        Categorical attributes are columns of -1 and +1 in any case. The bundled datasets are always scaled.
 
     Returns
     -------
     PUData
-        Attributes, true class, attribute names and provenance.
+        Attributes, true classes, attribute names and provenance.
 
     Examples
     --------
@@ -190,7 +193,7 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
     if name in BUNDLED:
         return BUNDLED[name]()
     if name not in DATASETS:
-        raise ValueError(f"there is no dataset {name!r}. {_choices(name)}")
+        raise ValueError(f"There is no dataset {name!r}. {_choices(name)}")
     X, y, names, provenance = _read(name, data_home, download)
     X = scale_to_range(X, names) if scale else np.ascontiguousarray(X)
     return PUData(X, y, tuple(names), name, provenance)
@@ -221,8 +224,8 @@ def _choices(name: Any) -> str:
 def load_newsgroups(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load 20 Newsgroups: 8,870 posts, 200 words, Pr(y=1) = 0.551; positive: the five ``comp`` groups.
 
-    The others are the four ``rec`` groups. Train and test parts of the version by date are taken together; headers,
-    footers and quotes are removed as scikit-learn does; an attribute is the presence of one of the 200 most frequent
+    Negatives are the four ``rec`` groups. Training and test parts of the version by date are concatenated. Headers,
+    footers and quotes are removed as in scikit-learn. Each attribute is the presence of one of the 200 most frequent
     words. Rows are in scikit-learn's order. See `load_dataset` for the parameters.
 
     References
@@ -238,9 +241,9 @@ def load_newsgroups(*, data_home: PathLike | None = None, download: bool = True,
 
 
 def load_adult(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
-    """Load Adult, from the US census of 1994: 48,842 rows, 107 attributes, Pr(y=1) = 0.239; positive: above 50K.
+    """Load Adult (US census of 1994): 48,842 rows, 107 attributes, Pr(y=1) = 0.239; positive: income above 50K.
 
-    Training and test file together; a missing value, ``?``, is a value of its own. See `load_dataset` for the
+    Training and test file are concatenated. A missing value, ``?``, is a category. See `load_dataset` for the
     parameters.
 
     References
@@ -258,8 +261,8 @@ def load_adult(*, data_home: PathLike | None = None, download: bool = True, scal
 def load_breast_cancer(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load Breast Cancer Wisconsin (Original): 683 rows, 9 attributes, Pr(y=1) = 0.350; positive: malignant.
 
-    The 16 rows with a missing value are dropped. Not to be confused with the Diagnostic table that scikit-learn comes
-    with, `load_bundled_breast_cancer`. See `load_dataset` for the parameters.
+    The 16 rows with a missing value are dropped. `load_bundled_breast_cancer` loads another dataset, the Diagnostic
+    table of scikit-learn. See `load_dataset` for the parameters.
 
     References
     ----------
@@ -291,12 +294,11 @@ def load_covtype(*, data_home: PathLike | None = None, download: bool = True, sc
 
 
 def load_diabetes(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
-    """Load Diabetes 130-US Hospitals: 99,492 rows, 127 attributes, Pr(y=1) = 0.112; positive: back within 30 days.
+    """Load Diabetes 130-US Hospitals: 99,492 rows, 127 attributes, Pr(y=1) = 0.112; positive: readmitted in 30 days.
 
-    Diagnoses, specialties, and the codes of discharge and admission keep their ten commonest values, the rest is
-    ``other``; attributes with one value in more than 95% of the rows are dropped, and then the rows with a missing
-    value. Not to be confused with the regression table of the same name in scikit-learn. See `load_dataset` for the
-    parameters.
+    Diagnoses, specialties, and the codes of discharge and admission keep their ten most frequent values; all others
+    become ``other``. Attributes with the same value in more than 95% of the rows are dropped, then rows with a missing
+    value. scikit-learn's dataset of the same name is a different one. See `load_dataset` for the parameters.
 
     References
     ----------
@@ -314,7 +316,7 @@ def load_diabetes(*, data_home: PathLike | None = None, download: bool = True, s
 def load_image_segmentation(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load Image Segmentation: 2,310 rows, 18 attributes, Pr(y=1) = 0.429; positive: sky, grass and foliage.
 
-    Training and test file together, without the constant ``region-pixel-count``. See `load_dataset` for the
+    Training and test file are concatenated, without the constant ``region-pixel-count``. See `load_dataset` for the
     parameters.
 
     References
@@ -332,8 +334,7 @@ def load_image_segmentation(*, data_home: PathLike | None = None, download: bool
 def load_mushroom(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load Mushroom: 8,124 rows, 111 attributes, Pr(y=1) = 0.482; positive: poisonous.
 
-    A missing value, ``?``, is a value of its own; the constant ``veil-type`` is dropped. See `load_dataset` for the
-    parameters.
+    A missing value, ``?``, is a category. The constant ``veil-type`` is dropped. See `load_dataset` for the parameters.
 
     References
     ----------
@@ -350,8 +351,8 @@ def load_mushroom(*, data_home: PathLike | None = None, download: bool = True, s
 def load_splice(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load LIBSVM's splice: 3,175 rows, 60 attributes, Pr(y=1) = 0.519; positive: a splice junction, +1.
 
-    Training and test file together; each attribute is one of four bases, coded 1 to 4. See `load_dataset` for the
-    parameters.
+    Training and test file are concatenated. Each attribute is one of four bases, coded 1 to 4. See `load_dataset` for
+    the parameters.
 
     References
     ----------

@@ -1,7 +1,8 @@
-"""Raw files -> attributes, class and attribute names.
+"""Parsers of raw files, which return attributes, classes and attribute names.
 
-Each parser takes the unpacked content of its dataset's files, in the order of the registry. Columns keep the order of
-the raw file; numbers are not scaled yet. 20 Newsgroups is an archive of posts, and becomes the presence of 200 words.
+Each parser takes the unpacked contents of the files of its dataset, in the order of the registry. Columns have the
+order of the raw file. Numbers are not scaled. 20 Newsgroups is an archive of posts; its attributes are the presence of
+200 words.
 """
 
 import io
@@ -106,11 +107,11 @@ _MUSHROOM_COLUMNS = [
     "habitat",
 ]
 Item = TypeVar("Item")
-#: Words of 20 Newsgroups that become attributes, the most frequent ones. Evidence: Bekker, Robberechts and Davis
-#: (2019).
+#: Number of attributes of 20 Newsgroups, its most frequent words. Evidence: Bekker, Robberechts and Davis (2019).
 N_WORDS = 200
 _POST = re.compile(r"(?:\./)?(20news-bydate-(?:train|test)/(?:comp|rec)\.[a-z.-]+/[0-9]+)")
-# Posts of the other eleven groups that come before comp.*, between comp.* and rec.*, and after rec.*
+# Numbers of posts in the eleven groups that are not used: those sorted before comp.*, between comp.* and rec.*, and
+# after rec.*.
 _OTHER_POSTS = {"train": (480, 585, 4924), "test": (319, 390, 3278)}
 _QUOTE_ANYWHERE = ("writes in", "writes:", "wrote:", "says:", "said:")
 _QUOTE_AT_START = ("In article", "Quoted from", "|", ">")
@@ -129,9 +130,9 @@ def _indicator(positive: Any) -> NDArray[np.int64]:
 
 
 def parse_adult(train: bytes, test: bytes) -> Parsed:
-    """UCI Adult, both files; ``?`` is a value like any other; positive: income above 50K.
+    """Parse UCI Adult, both files; ``?`` is a category; positive: income above 50K.
 
-    The test file begins with a line that is no row, and its classes end in a full stop.
+    The test file begins with a line that is not a row, and its classes end in a full stop.
     """
 
     def read(content: bytes, n_header_lines: int) -> Any:
@@ -150,25 +151,25 @@ def parse_adult(train: bytes, test: bytes) -> Parsed:
 
 
 def parse_breast_cancer(content: bytes) -> Parsed:
-    """Breast Cancer Wisconsin (Original); rows with a missing value dropped; positive: malignant, coded 4."""
+    """Parse Breast Cancer Wisconsin (Original), without rows with a missing value; positive: malignant, coded 4."""
     table = _read_csv(content, names=["id", *_BREAST_CANCER_COLUMNS, "class"], na_values="?").dropna()
     X = table[_BREAST_CANCER_COLUMNS].to_numpy(dtype=np.float64)
     return X, _indicator(table["class"] == 4), list(_BREAST_CANCER_COLUMNS)
 
 
 def parse_covtype(content: bytes) -> Parsed:
-    """UCI Cover Type; positive: class 2, Lodgepole Pine."""
+    """Parse UCI Cover Type; positive: class 2, Lodgepole Pine."""
     table = _read_csv(content, header=None, dtype=np.int32).to_numpy()
     return table[:, :-1].astype(np.float64, order="C"), _indicator(table[:, -1] == 2), list(_COVTYPE_COLUMNS)
 
 
 def parse_diabetes(content: bytes) -> Parsed:
-    """Diabetes 130 US hospitals; positive: readmitted within 30 days.
+    """Parse Diabetes 130 US hospitals; positive: readmitted within 30 days.
 
-    The order of the steps matters: rare values are pooled before rows with ``?`` are dropped, so a rare ``?`` (in the
-    diagnoses) becomes ``other`` and its row stays.
+    The order of the steps matters: rare values are pooled before rows with ``?`` are dropped. A rare ``?`` in the
+    diagnoses therefore becomes ``other``, and its row is kept.
     """
-    # "None" is a value of max_glu_serum and A1Cresult, not a gap.
+    # "None" is a category of max_glu_serum and A1Cresult, not a missing value.
     table = _read_csv(content, keep_default_na=False, dtype=str).drop(columns=_DIABETES_DROPPED)
     readmitted = table.pop("readmitted")
     table["medical_specialty"] = table["medical_specialty"].replace("?", "Missing")
@@ -184,13 +185,13 @@ def parse_diabetes(content: bytes) -> Parsed:
 
 
 def _pool_rare(values: Any, *, n_kept: int) -> Any:
-    """Replace all but the `n_kept` commonest values by ``other``; ties go to the earlier name."""
+    """Replace all but the `n_kept` most frequent values by ``other``; ties are broken alphabetically."""
     counts = values.value_counts().sort_index().sort_values(ascending=False, kind="stable")
     return values.where(values.isin(counts.index[:n_kept]), "other")
 
 
 def parse_image_segmentation(train: bytes, test: bytes) -> Parsed:
-    """UCI Image Segmentation, both files, five header lines each; positive: sky, grass and foliage."""
+    """Parse UCI Image Segmentation, both files, with five header lines each; positive: sky, grass and foliage."""
     columns = train.decode("ascii").splitlines()[3].lower().split(",")
     table = _stacked([_read_csv(content, names=["class", *columns], skiprows=5) for content in (train, test)])
     y = _indicator(table.pop("class").isin(["SKY", "GRASS", "FOLIAGE"]))
@@ -199,15 +200,15 @@ def parse_image_segmentation(train: bytes, test: bytes) -> Parsed:
 
 
 def parse_mushroom(content: bytes) -> Parsed:
-    """UCI Mushroom; ``?`` is a value like any other; positive: poisonous."""
+    """Parse UCI Mushroom; ``?`` is a category; positive: poisonous."""
     table = _read_csv(content, names=["class", *_MUSHROOM_COLUMNS], keep_default_na=False, dtype=str)
     y = _indicator(table.pop("class") == "p")
-    X, names = binarise(table.drop(columns="veil-type"))  # one value only
+    X, names = binarise(table.drop(columns="veil-type"))  # a constant column
     return X, y, names
 
 
 def parse_splice(train: bytes, test: bytes) -> Parsed:
-    """LIBSVM's splice, both files; bases are coded 1 to 4; positive: class +1."""
+    """Parse LIBSVM's splice, both files; bases are coded 1 to 4; positive: class +1."""
     from sklearn.datasets import load_svmlight_file  # noqa: PLC0415
 
     parts = [load_svmlight_file(io.BytesIO(content), n_features=60) for content in (train, test)]
@@ -216,10 +217,11 @@ def parse_splice(train: bytes, test: bytes) -> Parsed:
 
 
 def list_posts(archive: bytes) -> bytes:
-    """Return the posts of the ``comp`` and ``rec`` groups in a tar archive, in one form whatever the archive.
+    """Return the posts of the ``comp`` and ``rec`` groups in a tar archive, joined in one listing.
 
-    Sorted by name, each post is a line with its name and its length in bytes, followed by the post. Members with any
-    other name, links and sparse files are passed over, so that a name that climbs out of its folder means nothing.
+    Archives with the same posts give the same bytes, however they were packed. Posts are sorted by name. Each
+    post follows a line with its name and its length in bytes. Members with other names, links and sparse files are
+    ignored, so a name that leads out of the folder has no effect.
     """
     posts = {}
     try:
@@ -230,26 +232,27 @@ def list_posts(archive: bytes) -> bytes:
                     file = tar.extractfile(member)
                     posts[found[1]] = file.read() if file is not None else b""
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise ValueError(f"is not a whole tar archive ({error})") from error
+        raise ValueError(f"is not a complete tar archive ({error})") from error
     return b"".join(b"%s %d\n%s" % (name.encode(), len(posts[name]), posts[name]) for name in sorted(posts))
 
 
 def read_posts(listing: bytes) -> dict[str, bytes]:
-    """Return name and content of each post that `list_posts` listed."""
-    posts, at = {}, 0
-    while at < len(listing):
-        end = listing.index(b"\n", at)
-        name, length = listing[at:end].decode().split(" ")
-        at = end + 1 + int(length)
-        posts[name] = listing[end + 1 : at]
+    """Return the name and content of each post in the output of `list_posts`."""
+    posts, start = {}, 0
+    while start < len(listing):
+        end = listing.index(b"\n", start)
+        name, length = listing[start:end].decode().split(" ")
+        start = end + 1 + int(length)
+        posts[name] = listing[end + 1 : start]
     return posts
 
 
 def parse_newsgroups(listing: bytes) -> tuple[Vector, NDArray[np.int64], list[str]]:
-    """20 Newsgroups by date, both parts: presence of the 200 most frequent words; positive: ``comp`` groups.
+    """Parse 20 Newsgroups, both parts of the version "by date"; positive: ``comp`` groups.
 
-    Words that occur in equally many posts are ranked by the alphabet, which settles the tie at the 200th place
-    (``add``, ``board``, ``write``) for ``add``, as in the authors' table.
+    The attributes are the presence of the 200 most frequent words. Words that occur in equally many posts are
+    ranked alphabetically. Of the three words at rank 200 (``add``, ``board``, ``write``) this selects ``add``, as in
+    the table of Bekker, Robberechts and Davis (2019).
     """
     from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415
 
@@ -271,10 +274,11 @@ def parse_newsgroups(listing: bytes) -> tuple[Vector, NDArray[np.int64], list[st
 
 
 def sklearn_order(names: Sequence[str] | dict[str, bytes]) -> list[str]:
-    """Return the posts in the authors' order, that of scikit-learn's ``fetch_20newsgroups(subset="all")``.
+    """Return the posts in the order of scikit-learn's ``fetch_20newsgroups(subset="all")``.
 
-    There, each part is sorted, shuffled with seed 0 while all twenty groups are in it, then cut down to the groups
-    wanted; train and test are joined and shuffled with seed 42.
+    The table of Bekker, Robberechts and Davis (2019) has the same order. scikit-learn's function sorts each part with
+    all twenty groups, shuffles it with seed 0, and then selects the groups. It concatenates training and test parts,
+    and shuffles them with seed 42.
     """
     order: list[str] = []
     for part, (before, between, after) in _OTHER_POSTS.items():
@@ -289,17 +293,17 @@ def sklearn_order(names: Sequence[str] | dict[str, bytes]) -> list[str]:
 
 def _shuffled(items: list[Item], *, seed: int) -> list[Item]:
     positions = np.arange(len(items))
-    np.random.RandomState(seed).shuffle(positions)  # frozen by NumPy: the same in every version
+    np.random.RandomState(seed).shuffle(positions)  # NumPy guarantees the same result in every version
     return [items[position] for position in positions]
 
 
 def strip_header(post: str) -> str:
-    """Return everything after the first blank line."""
+    """Return the text after the first blank line."""
     return post.partition("\n\n")[2]
 
 
 def strip_footer(post: str) -> str:
-    """Return the post without the block after its last separator, a line that is blank or made of hyphens."""
+    """Return the post without the block after its last separator, a line that is blank or consists of hyphens."""
     lines = post.strip().split("\n")
     separators = [i for i, line in enumerate(lines) if not line.strip().strip("-")]
     return "\n".join(lines[: separators[-1]]) if separators and separators[-1] > 0 else post

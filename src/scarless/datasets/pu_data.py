@@ -1,4 +1,4 @@
-"""A dataset in memory: attributes in the coding of the paper, true class, and where they came from."""
+"""A dataset in memory: attributes, true classes, and provenance, and the functions that encode attributes."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from scarless.outside.extras import need
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a dataset came from.
+    """Origin of a dataset.
 
     Parameters
     ----------
     title : str
-        The name that its makers gave it.
+        Original name of the dataset.
     source : str
-        Address of the page that describes it, or how it was made.
+        Address of its description, or how it was generated.
     licence : str
-        Terms of use, as far as they are stated there.
+        Terms of use, if stated at the source.
     citation : str
-        What to cite.
+        Reference to cite.
     sha256 : mapping of str to str
-        SHA-256 of the content of each raw file, unpacked. For 20 Newsgroups it is taken over the posts that are used,
-        in sorted order, since archives of them differ.
+        SHA-256 of the unpacked content of each raw file. For 20 Newsgroups it is computed over the posts that are used,
+        in sorted order, because archives of the same posts differ.
     files : tuple of str
-        The files that were read. Empty where there were none.
+        Files that were read; may be empty.
     """
 
     title: str
@@ -42,20 +42,20 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PUData:
-    """A table of attributes with, where it is known, the true class.
+    """A table of attributes and, if they are known, true classes.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_attributes)
-        Attributes, floats.
+        Attributes of the rows, as floats.
     y : ndarray of shape (n_rows,) or None
-        True class, 0 or 1; None where nobody knows it.
+        True classes, 0 or 1; None if unknown.
     attribute_names : tuple of str
-        One name per column of `X`.
+        One name for each column of `X`.
     name : str
         Short name of the dataset.
     provenance : Provenance
-        Where it came from.
+        Origin of the dataset.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class PUData:
             raise ValueError(f"X must be a two-dimensional array of floats; got {_described(X)}.")
         if len(names) != X.shape[1] or len(set(names)) != len(names):
             raise ValueError(
-                f"attribute_names must be one name per column, all different; X has {X.shape[1]} columns, and there "
+                f"attribute_names must hold one name for each of the {X.shape[1]} columns of X, all different; there "
                 f"are {len(names)} names, {len(set(names))} of them different."
             )
         if y is not None and (not isinstance(y, np.ndarray) or y.shape != X.shape[:1] or not np.isin(y, (0, 1)).all()):
@@ -100,12 +100,12 @@ class PUData:
     def class_prior(self) -> float:
         """Share of positive rows, Pr(y=1)."""
         if self.y is None:
-            raise ValueError(f"The true class of {self.name!r} is not known, so neither is its class prior.")
+            raise ValueError(f"The true classes of {self.name!r} are not known, so its class prior is not known.")
         return float(self.y.mean())
 
     @property
     def frame(self) -> Any:
-        """The attributes as a pandas DataFrame, a copy, with their names; the class is not in it."""
+        """The attributes with their names, as a new pandas DataFrame without the class."""
         pandas = need("pandas", "PUData.frame")
         return pandas.DataFrame(self.X, columns=list(self.attribute_names), copy=True)
 
@@ -122,9 +122,10 @@ def _strange_values(y: Any) -> str:
 
 
 def binarise(table: Any, numbers: Container[str] = ()) -> tuple[Vector, list[str]]:
-    """Turn each column of a data frame that is not in `numbers` into -1/+1 columns, in sorted order of its values.
+    """Encode each column of a data frame that is not in `numbers` as -1/+1 columns, in sorted order of its categories.
 
-    More than two values give one column per value; two give one column, +1 for the later value; one value gives none.
+    A column with more than two categories becomes one column for each. A column with two categories becomes one column,
+    which is +1 for the second category. A column with a single category is dropped.
 
     Examples
     --------
@@ -143,15 +144,15 @@ def binarise(table: Any, numbers: Container[str] = ()) -> tuple[Vector, list[str
             columns.append(table[column].to_numpy(dtype=np.float64))
             names.append(column)
             continue
-        codes, levels = pandas.factorize(table[column], sort=True)
-        for level in range(len(levels)) if len(levels) > 2 else range(1, len(levels)):
-            columns.append(np.where(codes == level, 1.0, -1.0))
-            names.append(f"{column}={levels[level]}")
+        codes, categories = pandas.factorize(table[column], sort=True)
+        for code in range(len(categories)) if len(categories) > 2 else range(1, len(categories)):
+            columns.append(np.where(codes == code, 1.0, -1.0))
+            names.append(f"{column}={categories[code]}")
     return np.column_stack(columns), names
 
 
 def scale_to_range(X: Vector, names: Sequence[str]) -> Vector:
-    """Scale every column to [-1, 1] by its minimum and maximum over all rows; the result is a new array.
+    """Return a new array with every column scaled to [-1, 1] by its minimum and maximum over all rows.
 
     Examples
     --------
@@ -162,11 +163,11 @@ def scale_to_range(X: Vector, names: Sequence[str]) -> Vector:
     constant = np.flatnonzero(low == high)
     if constant.size:
         raise ValueError(
-            f"every attribute must take at least two values to be scaled; {constant.size} of {X.shape[1]} are "
-            f"constant (first: {names[constant[0]]!r}). Drop them first."
+            f"Every attribute must have at least two different values to be scaled; {constant.size} of {X.shape[1]} "
+            f"are constant (first: {names[constant[0]]!r}). Drop them first."
         )
     scaled = np.array(X, dtype=np.float64, order="C")
-    scaled -= low  # in place: Cover Type is 250 MB
+    scaled -= low  # The steps are in place, because the table of Cover Type has 250 MB.
     scaled *= 2.0
     scaled /= high - low
     scaled -= 1.0

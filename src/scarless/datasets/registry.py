@@ -1,7 +1,7 @@
-"""The paper's eight datasets: where their raw files live, what they must contain, and who reads them.
+"""The eight datasets of Bekker, Robberechts and Davis (2019): addresses, sizes, hashes and parsers of their raw files.
 
-This table is what to correct when a dataset moves. Hashes are of the unpacked content, so that it does not matter who
-packed it.
+If a dataset moves, correct its address here. Hashes are those of the unpacked content, so the compression does not
+matter.
 """
 
 from collections.abc import Callable
@@ -27,40 +27,39 @@ _CC_BY = "CC BY 4.0"
 
 @dataclass(frozen=True)
 class Archive:
-    """What is downloaded: its name on disk, and the addresses to try, in this order."""
+    """A file to download."""
 
-    name: str
-    urls: tuple[str, ...]
+    name: str  # name on disk
+    urls: tuple[str, ...]  # addresses, in the order in which they are tried
 
 
 @dataclass(frozen=True)
 class RawFile:
-    """One raw file: its name without a suffix for compression, what it must contain, and the archive that holds it.
+    """One raw file of a dataset.
 
-    Where archives of the same content differ, `normalise` brings the unpacked file into one form, and the hash and
-    size are those of that form; `largest` then says how large the unpacked file may be. `also_named` are other names
-    of files that will do.
+    If archives of the same content differ, `normalise` converts the unpacked file into a common form. `n_bytes` and
+    `sha256` are then those of this form.
     """
 
-    name: str
+    name: str  # without a suffix for compression
     n_bytes: int
     sha256: str
     archive: Archive
     normalise: Callable[[bytes], bytes] | None = None
-    largest_unpacked: int = 0
-    also_named: tuple[str, ...] = ()
+    largest_unpacked: int = 0  # largest size before `normalise`
+    also_named: tuple[str, ...] = ()  # other accepted names of the file
 
     @property
     def largest(self) -> int:
-        """Size beyond which content is not unpacked any further."""
+        """Size above which content is not unpacked."""
         return self.largest_unpacked or 2 * self.n_bytes
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset of the registry; `folder` is where its files lie under a data home and in the cache."""
+    """A dataset of the registry."""
 
-    folder: str
+    folder: str  # in a data home and in the cache
     title: str
     page: str
     citation: str

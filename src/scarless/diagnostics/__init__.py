@@ -1,4 +1,4 @@
-"""How far a fit can be believed: uncertainty, identifiability, tests of SCAR, sensitivity, calibration, audits."""
+"""Diagnostics of a fit: uncertainty, identifiability, tests of SCAR, sensitivity, calibration and audits."""
 
 from scarless.diagnostics._drawing import Display
 from scarless.diagnostics.audits.difference import AuditedClassPrior, audited_class_prior

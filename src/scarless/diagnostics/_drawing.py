@@ -1,31 +1,31 @@
-"""What every picture here shares: where it is drawn, and in which colours."""
+"""Axes, colours and legends of all displays."""
 
 from typing import Any, Self
 
 from scarless.outside.extras import need
 
-# Told apart by eyes that see few colours, and in print.
+# These colours are distinguishable in print and by people with colour blindness.
 BLUE, ORANGE, GREY, GREEN = "#1f6fb4", "#d9730d", "#8a8a8a", "#2a9d72"
-_LABEL_ROOM = 3.6  # sizes of the font, for ticks and their label under the Axes
-_MARGIN = 4.0  # pixels under a legend
-_WIDEST = 1.5  # legend, in widths of the Axes
+_LABEL_HEIGHT = 3.6  # height of ticks and axis label below the Axes, in font sizes
+_MARGIN = 4.0  # pixels below a legend
+_MAX_LEGEND_WIDTH = 1.5  # in widths of the Axes
 
 
 def axes_for(ax: Any, user: str) -> Any:
-    """Return the matplotlib Axes to draw in: the caller's, or those of a new figure."""
+    """Return the matplotlib Axes to draw on: those passed by the user, or those of a new figure."""
     pyplot = need("matplotlib.pyplot", user, extra="plot")
     if ax is None:
         return pyplot.subplots(layout="constrained")[1]
     if not hasattr(ax, "plot") or not hasattr(ax, "figure"):
         raise TypeError(
             f"ax must be a matplotlib Axes, for example plt.subplots()[1]; got {type(ax).__name__}. "
-            "Of an array of Axes, pass one."
+            "If it is an array of Axes, pass one of them."
         )
     return ax
 
 
 def as_text(name: Any) -> str:
-    r"""Return a user's name of a row or column as text to draw; matplotlib takes what is between two $ for maths.
+    r"""Return a name with escaped dollar signs, because matplotlib reads text between two $ as mathematics.
 
     Examples
     --------
@@ -36,14 +36,14 @@ def as_text(name: Any) -> str:
 
 
 def legend_below(ax: Any) -> Any:
-    """Put the legend under the Axes, where it covers nothing; in two columns where the figure is wide enough.
+    """Put the legend below the Axes, in two columns if the figure is wide enough.
 
-    A figure that lays itself out, as `axes_for` makes it, finds the room. In any other the Axes are made lower by what
-    would stick out of the figure.
+    If the figure has a layout engine, as figures of `axes_for` have, the engine makes room for the legend. Otherwise
+    the height of the Axes is reduced by the part of the legend that would lie outside of the figure.
     """
     shift = need("matplotlib.transforms", "The legend", extra="plot").ScaledTranslation
     figure, size = ax.figure, ax.xaxis.label.get_size()
-    below = ax.transAxes + shift(0.0, -_LABEL_ROOM * size / 72.0, figure.dpi_scale_trans)
+    below = ax.transAxes + shift(0.0, -_LABEL_HEIGHT * size / 72.0, figure.dpi_scale_trans)
     for columns in (2, 1):
         legend = ax.legend(
             fontsize="small",
@@ -54,7 +54,7 @@ def legend_below(ax: Any) -> Any:
             borderaxespad=0.0,
         )
         extent = legend.get_window_extent()
-        if extent.width <= _WIDEST * ax.bbox.width:
+        if extent.width <= _MAX_LEGEND_WIDTH * ax.bbox.width:
             break
     if figure.get_layout_engine() is None and extent.y0 < 0:
         box, missing = ax.get_position(), (_MARGIN - extent.y0) / figure.bbox.height
@@ -63,15 +63,15 @@ def legend_below(ax: Any) -> Any:
 
 
 class Display:
-    """Base class of pictures: a display holds data, and `plot` draws them into matplotlib Axes.
+    """Base class of plots: a display holds data, and `plot` draws them on matplotlib Axes.
 
-    For a display of your own write `draw`, which gets the Axes; `plot` finds them, keeps them and returns the display.
-    The page "Extend it" has a complete example.
+    To write your own display, define `draw`, which gets the Axes. `plot` creates the Axes, stores them and returns the
+    display. The page "Extend it" has a complete example.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        After `plot`.
+        Axes and figure of the last plot.
 
     Examples
     --------
@@ -87,16 +87,16 @@ class Display:
     figure_: Any
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Draw the data.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
-        The display itself; ``ax_`` has the Axes and ``figure_`` the figure.
+        The display itself; ``ax_`` is the Axes and ``figure_`` the figure.
         """
         self.ax_ = axes_for(ax, type(self).__name__)
         self.figure_ = self.ax_.figure
@@ -104,5 +104,5 @@ class Display:
         return self
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes; every display says how."""
+        """Draw on the Axes; each display defines this method."""
         raise NotImplementedError(f"{type(self).__name__} must define draw(ax).")

@@ -1,7 +1,7 @@
-"""Columns that give the label away, graded: without fail, filled only where there is a label, or nearly.
+"""Search for columns that leak the label.
 
-A column that is recorded because of the label (a treatment, a code of the diagnosis, a date of it) ranks labelled
-before unlabelled rows almost without fail. A model that sees it repeats the labels and finds that nothing is missing.
+A column that is recorded because of the label (a treatment, a code or date of the diagnosis) separates labelled from
+unlabelled rows almost perfectly. A model that uses it repeats the labels and finds no missing positives.
 """
 
 import shlex
@@ -18,26 +18,28 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 
 from scarless.numerics.arrays import Vector
-from scarless.scale.raw_columns import MOST_LEVELS
+from scarless.scale.raw_columns import MAX_CATEGORIES
 
-CERTAIN = "certain"  # the label can be read off the column
-ELSEWHERE = "elsewhere"  # one value, or none, in rows without a label: the column says nothing of them
-STRONG = "strong"  # ranks labels nearly without fail; may be a leak, or a very good attribute
+CERTAIN = "certain"  # the column determines the label
+ONLY_LABELLED = "only labelled"  # nearly all rows with a value, or with an unusual value, are labelled
+STRONG = "strong"  # the column ranks labels almost perfectly: a leak, or a very good attribute
 
-FEWEST = 10  # labelled rows, and unlabelled ones, below which chance might tell them apart
+# By judgement. With fewer labelled or unlabelled rows a column can separate them by chance.
+MIN_ROWS_PER_LABEL = 10
 STRONG_AUC = 0.95
-PURE = 0.95  # share of labelled among the rows whose value is not the usual one of unlabelled rows
-# The same as a test: chance of so pure a group, where the true share is this (or that of all rows, if larger). A value
-# is held against a larger share than a filled cell: rows of a very likely kind do exist.
-GAP_PURITY, VALUE_PURITY, CHANCE = 0.5, 0.8, 0.001
-N_BINS = 50  # of numbers, for effects that are no straight line
+MIN_LABELLED_SHARE = 0.95  # among the rows whose value is not the usual value of unlabelled rows
+# The share of labelled rows must also be significantly above a null share: one of these two values, or the share among
+# all rows if that is larger. The null share is higher for values than for filled cells, because some values of real
+# attributes belong almost only to positives.
+FILLED_NULL_SHARE, VALUE_NULL_SHARE, MAX_P_VALUE = 0.5, 0.8, 0.001
+N_BINS = 50  # bins of a numeric column, which find effects that are not monotone
 N_FOLDS = 5
-TEXT_ROWS = 2_000  # labelled, and unlabelled, that words are looked at with
+MAX_TEXT_ROWS = 2_000  # labelled rows, and unlabelled rows, that the words of a text column are compared on
 
 
 @dataclass(frozen=True)
 class Leak:
-    """A column that gives the label away: how surely (`grade`), and how, in words."""
+    """A column that leaks the label, how certain the leak is (`grade`), and a description of the leak (`how`)."""
 
     column: str
     grade: str
@@ -45,22 +47,22 @@ class Leak:
 
     @property
     def remark(self) -> str:
-        """What there is to say in one line."""
-        surely = {CERTAIN: "gives", ELSEWHERE: "all but gives", STRONG: "nearly gives"}[self.grade]
-        return f"{surely} the label away: {self.how}"
+        """One line that describes the leak."""
+        verb = {CERTAIN: "leaks", ONLY_LABELLED: "almost certainly leaks", STRONG: "may leak"}[self.grade]
+        return f"{verb} the label: {self.how}"
 
 
 def find_leaks(X: Any, s: Any) -> list[Leak]:
-    """Return the columns of a pandas data frame that give the label away."""
+    """Return the columns of a pandas data frame that leak the label."""
     graded = (grade_leak(X.iloc[:, j], s) for j in range(X.shape[1]))
     return [leak for leak in graded if leak is not None]
 
 
 def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the columns to leave out, and what to say of all of them; raise where the label can be read off one.
+    """Return the columns to leave out, and a note on each leak. Raise an error if a column determines the label.
 
-    A column that is filled only where there is a label says nothing of the others, so leaving it out costs nothing.
-    One that is `named` by the user stays. What is only strong stays as well, since it may be a very good attribute.
+    A column that is filled only in labelled rows has no information on the other rows, so it is left out, unless the
+    user named it in `named`. A column that is only strong is kept, because it may be a very good attribute.
     """
     out, notes, kept = [], [], set(named)
     for leak in leaks:
@@ -68,13 +70,13 @@ def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], li
         exclude = f"--exclude {shlex.quote(name)} (exclude=[{name!r}])"
         if leak.grade == CERTAIN:
             raise ValueError(
-                f"Column {name!r} gives the label away: {leak.how}. A model would only repeat it. Leave it out: "
-                f"{exclude}."
+                f"Column {name!r} leaks the label: {leak.how}. A model would only repeat the labels. Leave the column "
+                f"out: {exclude}."
             )
-        if leak.grade == ELSEWHERE and name not in kept:
+        if leak.grade == ONLY_LABELLED and name not in kept:
             out.append(name)
             notes.append(
-                f"Column {name!r} {leak.remark}. It says nothing of rows without a label, and was left out. To keep "
+                f"Column {name!r} {leak.remark}. It has no information on unlabelled rows and was left out. To keep "
                 "it, name it in --propensity or --classification-attributes."
             )
         else:
@@ -83,15 +85,15 @@ def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], li
 
 
 def advice(how: str = "") -> str:
-    """Return how to settle whether a column is a leak; `how` says how to leave it out."""
+    """Return a sentence on what to do with a column that may leak the label; `how` describes how to leave it out."""
     return (
-        "If it is recorded because of the label, as a treatment is, the model only repeats the labels, and finds too "
-        f"few missing positives: leave it out{how}. If it is known before anybody looks, keep it."
+        "If it is recorded because of the label, like a treatment, the model repeats the labels and finds too few "
+        f"missing positives: leave it out{how}. If it is known before labelling, keep it."
     )
 
 
 def grade_leak(values: Any, s: Any) -> Leak | None:
-    """Return how a column of pandas gives the label away; None where it does not.
+    """Return how a pandas column leaks the label; None if it does not.
 
     Examples
     --------
@@ -99,45 +101,45 @@ def grade_leak(values: Any, s: Any) -> Leak | None:
     >>> s = np.repeat([1, 0], [40, 400])
     >>> treated = pd.Series(np.where(np.arange(440) < 38, "insulin", None), name="treatment")
     >>> print(grade_leak(treated, s).remark)
-    all but gives the label away: it is filled in in 38 of 40 labelled rows and in no others
+    almost certainly leaks the label: it is filled in 38 of 40 labelled rows and in no unlabelled row
     """
     labelled = np.asarray(s) == 1
-    if min(labelled.sum(), (~labelled).sum()) < FEWEST:
+    if min(labelled.sum(), (~labelled).sum()) < MIN_ROWS_PER_LABEL:
         return None
     name, missing = str(values.name), values.isna().to_numpy()
     numbers = _numbers(values, missing)
-    if how := _certainly(values, missing, labelled, numbers):
+    if how := _determines_label(values, missing, labelled, numbers):
         return Leak(name, CERTAIN, how)
-    if how := _only_elsewhere(values, missing, labelled, numbers):
-        return Leak(name, ELSEWHERE, how)
+    if how := _filled_if_labelled(values, missing, labelled, numbers):
+        return Leak(name, ONLY_LABELLED, how)
     auc = _auc_of(values, missing, labelled, numbers)
     if auc > STRONG_AUC:
-        return Leak(name, STRONG, f"alone, it ranks labelled before unlabelled rows with an AUC of {auc:.3f}")
+        return Leak(name, STRONG, f"this column alone ranks labelled before unlabelled rows with an AUC of {auc:.3f}")
     return None
 
 
-def _certainly(values: Any, missing: Any, labelled: Any, numbers: Vector | None) -> str:
-    """Return how a column tells labelled from unlabelled rows without fail, in words; nothing where it does not."""
-    for gone, words in ((missing, "empty"), (~missing, "filled in")):
-        if not (gone != labelled).any():
-            return f"it is {words} in all labelled rows and in no others"
+def _determines_label(values: Any, missing: Any, labelled: Any, numbers: Vector | None) -> str:
+    """Describe how a column separates labelled from unlabelled rows perfectly; empty if it does not."""
+    for matches, words in ((missing, "empty"), (~missing, "filled")):
+        if not (matches != labelled).any():
+            return f"it is {words} in all labelled rows and in no unlabelled row"
     if missing.any():
         return ""
     if numbers is not None:
         inside, outside = numbers[labelled], numbers[~labelled]
         apart = inside.min() > outside.max() or inside.max() < outside.min()
-        return "its values in labelled rows lie all on one side of those in the others" if apart else ""
+        return "its values do not overlap between labelled and unlabelled rows" if apart else ""
     text = values.astype(str)
-    if text.nunique() > MOST_LEVELS:
+    if text.nunique() > MAX_CATEGORIES:
         return ""
     both = set(text[labelled]) & set(text[~labelled])
-    return "" if both else "no value of it occurs in labelled and unlabelled rows alike"
+    return "" if both else "labelled and unlabelled rows have no value in common"
 
 
-def _only_elsewhere(values: Any, missing: Any, labelled: Any, numbers: Vector | None) -> str:
-    """Return how unlabelled rows all have one value, or none, while nearly all rows with another are labelled."""
-    if _is_pure(~missing, labelled, GAP_PURITY):
-        return f"it is filled in in {_among(~missing, labelled)}"
+def _filled_if_labelled(values: Any, missing: Any, labelled: Any, numbers: Vector | None) -> str:
+    """Describe a column that is filled, or has unusual values, almost only in labelled rows; empty if it is not."""
+    if _mostly_labelled(~missing, labelled, FILLED_NULL_SHARE):
+        return f"it is filled in {_counts(~missing, labelled)}"
     left = ~labelled & ~missing
     if not left.any():
         return ""
@@ -149,34 +151,35 @@ def _only_elsewhere(values: Any, missing: Any, labelled: Any, numbers: Vector | 
         most = found[counts.argmax()]
         others = ~missing & (numbers != most)
         usual = values.iloc[int(np.flatnonzero(numbers == most)[0])]
-    if not _is_pure(others, labelled, VALUE_PURITY):
+    if not _mostly_labelled(others, labelled, VALUE_NULL_SHARE):
         return ""
-    return f"its value is not {_shown(usual)} in {_among(others, labelled)}"
+    return f"its value is not {_shown(usual)} in {_counts(others, labelled)}"
 
 
 def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)[:40]
 
 
-def _among(rows: Any, labelled: Any) -> str:
+def _counts(rows: Any, labelled: Any) -> str:
     inside, outside = int((rows & labelled).sum()), int((rows & ~labelled).sum())
-    others = f"in {outside:,} of the {int((~labelled).sum()):,} others" if outside else "in no others"
+    others = f"in {outside:,} of {int((~labelled).sum()):,} unlabelled rows" if outside else "in no unlabelled row"
     return f"{inside:,} of {int(labelled.sum()):,} labelled rows and {others}"
 
 
-def _is_pure(rows: Any, labelled: Any, purity: float) -> bool:
-    """Whether nearly all of some rows are labelled, and more than chance could make of a share `purity`."""
+def _mostly_labelled(rows: Any, labelled: Any, null_share: float) -> bool:
+    """Return whether nearly all of some rows are labelled, and significantly more than `null_share`."""
     n, k = int(rows.sum()), int((rows & labelled).sum())
-    if k < FEWEST or k < PURE * n:
+    if k < MIN_ROWS_PER_LABEL or k < MIN_LABELLED_SHARE * n:
         return False
-    return bool(binom.sf(k - 1, n, max(purity, float(labelled.mean()))) < CHANCE)
+    return bool(binom.sf(k - 1, n, max(null_share, float(labelled.mean()))) < MAX_P_VALUE)
 
 
 def label_auc(values: Any, labelled: Any) -> float:
-    """Return the area under the ROC curve with which a single column ranks the labels, either way round.
+    """Return the area under the ROC curve if rows are ranked by a single column, in the better direction.
 
-    Numbers and dates rank as they are, and out of fold by the share of labels in ranges of them; categories by the
-    share of labels of each, out of fold; other text by its words, out of fold. A gap is a value of its own.
+    Numbers and dates are ranked by their value and by the out-of-fold share of labels in their bin, categories by their
+    out-of-fold share of labels, and other text by an out-of-fold model of its words. Missing values are a bin or
+    category of their own.
     """
     missing = values.isna().to_numpy()
     return _auc_of(values, missing, labelled, _numbers(values, missing))
@@ -187,7 +190,9 @@ def _auc_of(values: Any, missing: Any, labelled: Any, numbers: Vector | None) ->
         text = values.astype(str).where(~missing, "")
         codes = np.unique(text.to_numpy(dtype=str), return_inverse=True)[1]
         return (
-            _auc(_out_of_fold(codes, labelled), labelled) if codes.max() <= MOST_LEVELS else _by_words(text, labelled)
+            _auc(_out_of_fold(codes, labelled), labelled)
+            if codes.max() <= MAX_CATEGORIES
+            else _by_words(text, labelled)
         )
     found = _auc(_out_of_fold(_bins(numbers, missing), labelled), labelled)
     if missing.any():
@@ -197,7 +202,7 @@ def _auc_of(values: Any, missing: Any, labelled: Any, numbers: Vector | None) ->
 
 
 def _numbers(values: Any, missing: Any) -> Vector | None:
-    """Return numbers and dates as numbers, gaps as NaN; None for what is neither."""
+    """Return numbers and dates as floats, missing values as NaN; None for other columns."""
     if values.dtype.kind in "fiub":
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     if values.dtype.kind not in "mM":
@@ -208,7 +213,7 @@ def _numbers(values: Any, missing: Any) -> Vector | None:
 
 
 def _bins(numbers: Vector, missing: Any) -> Any:
-    """Return the range that each number is in, gaps in one of their own."""
+    """Return the bin of each number. Missing values have their own bin."""
     filled = numbers[~missing]
     edges = np.unique(filled)
     if edges.size > N_BINS:
@@ -221,7 +226,7 @@ def _folds() -> StratifiedKFold:
 
 
 def _out_of_fold(codes: Any, labelled: Any) -> Vector:
-    """Return the share of labels of each row's code, as the other folds have it."""
+    """Return the share of labels among rows of the same code in the other folds."""
     fold, share, n = _fold_of_rows(labelled.tobytes()), float(labelled.mean()), int(codes.max()) + 1
     cells = codes * N_FOLDS + fold
     rows = np.bincount(cells, minlength=n * N_FOLDS).reshape(n, N_FOLDS)
@@ -232,7 +237,7 @@ def _out_of_fold(codes: Any, labelled: Any) -> Vector:
 
 @lru_cache(maxsize=1)
 def _fold_of_rows(labelled: bytes) -> NDArray[np.intp]:
-    """Return the fold of each row; one that all columns of a table share, so it is remembered."""
+    """Return the fold of each row. The result is cached, because all columns of a table share it."""
     labels = np.frombuffer(labelled, dtype=bool)
     found = np.empty(labels.size, dtype=np.intp)
     for number, (_, rows) in enumerate(_folds().split(labels, labels)):
@@ -241,18 +246,18 @@ def _fold_of_rows(labelled: bytes) -> NDArray[np.intp]:
 
 
 def _by_words(text: Any, labelled: Any) -> float:
-    """Return the AUC of naive Bayes by words and whole cells, out of fold, on some rows of each kind."""
+    """Return the out-of-fold AUC of naive Bayes on words and whole cells, on a sample of rows."""
     rng = np.random.default_rng(0)
     kinds = (np.flatnonzero(labelled), np.flatnonzero(~labelled))
-    drawn = (each if each.size <= TEXT_ROWS else rng.choice(each, TEXT_ROWS, replace=False) for each in kinds)
+    drawn = (each if each.size <= MAX_TEXT_ROWS else rng.choice(each, MAX_TEXT_ROWS, replace=False) for each in kinds)
     rows = np.concatenate(list(drawn))
     words = CountVectorizer(analyzer=_words, binary=True, min_df=2)
     try:
         counts = words.fit_transform(text.iloc[rows])
-    except ValueError:  # no word occurs twice
+    except ValueError:  # no word occurs in two cells
         return 0.5
-    chance = cross_val_predict(BernoulliNB(), counts, labelled[rows], cv=_folds(), method="predict_log_proba")
-    return _auc(chance[:, 1] - chance[:, 0], labelled[rows])
+    log_proba = cross_val_predict(BernoulliNB(), counts, labelled[rows], cv=_folds(), method="predict_log_proba")
+    return _auc(log_proba[:, 1] - log_proba[:, 0], labelled[rows])
 
 
 def _words(cell: str) -> list[str]:
@@ -262,5 +267,5 @@ def _words(cell: str) -> list[str]:
 
 def _auc(scores: Any, labelled: Any) -> float:
     _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks, n = (np.cumsum(counts) - (counts - 1) / 2)[place], int(labelled.sum())  # equal scores share their mean rank
+    ranks, n = (np.cumsum(counts) - (counts - 1) / 2)[place], int(labelled.sum())  # equal scores get their mean rank
     return float((ranks[labelled].sum() - n * (n + 1) / 2) / (n * (labelled.size - n)))

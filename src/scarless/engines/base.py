@@ -1,9 +1,9 @@
-"""The seam between models and machines: where rows live, and who sums them up.
+"""The interface between models and the storage of rows.
 
-A model hands over a *block function*; an engine applies it to every block of rows it holds and adds up what comes back,
-in a fixed order. Values per row (labels, weights, targets, held-out logits) are the engine's too: a model says how they
-follow from others, and they are computed inside the block. An engine may hold its rows in memory, in files or on other
-machines. Nothing else of it is visible to a model.
+A model passes a *block function* to an engine. The engine applies it to every block of its rows and adds up the results
+in a fixed order. The engine also holds values per row: labels, weights, targets, out-of-fold logits. A model can define
+further values per row by a function of a block, which the engine calls inside the block. An engine can hold its rows in
+memory, in files or on other machines. Models use only this interface.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,9 +19,9 @@ from scarless.engines.blocks import Reading, Units
 from scarless.numerics.arrays import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
-# Tables of other libraries whose rows stay where they are, by the library and the name of the type: the module that
-# knows them, and the function there that returns a table of ours. Neither is imported before such a table comes.
-_ELSEWHERE = {
+# For table types of other libraries, the module and the function that convert them to a registered table without
+# reading the rows. The modules are imported only when such a table is used.
+_LIBRARY_TABLES = {
     ("dask", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
     ("dask_expr", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
     ("dask", "Array"): ("scarless.scale.sources", "dask_rows"),
@@ -33,7 +33,7 @@ _ELSEWHERE = {
 
 
 class Rows(dict[str, Any]):
-    """Values per row of one block, by name; `where` says which rows of the table these are.
+    """Values per row of one block, by name; the slice `where` has the positions of the rows in the table.
 
     Examples
     --------
@@ -50,36 +50,36 @@ class Rows(dict[str, Any]):
 
     @property
     def number(self) -> NDArray[np.intp]:
-        """The rows' numbers in the table."""
+        """The positions of the rows in the table."""
         return np.arange(self.where.start, self.where.stop, self.where.step)
 
     @property
     def size(self) -> int:
-        """How many rows the block has."""
+        """Number of rows of the block."""
         return len(range(self.where.start, self.where.stop, self.where.step))
 
     def take(self, here: slice) -> "Rows":
-        """Return the values of some of these rows; `here` counts within the block."""
+        """Return the values of some of these rows; `here` is a slice of positions within the block."""
         inside = range(self.where.start, self.where.stop, self.where.step)[here]
         where = slice(inside.start, inside.stop, inside.step)
         return Rows({name: values[here] for name, values in self.items()}, where)
 
 
 class Engine(Protocol):
-    """Rows, and the sums over them.
+    """Interface of objects that hold rows and compute sums over them.
 
-    For a table of another kind write a class with these members and register the table's type with `open_rows`; the
-    page "Extend it" has a complete example. `Preparation` and `add_up` do what every engine does with a block.
+    To support another kind of table, write a class with these members and register the type of the table with
+    `open_rows`. The page "Extend it" has a complete example. `Preparation` and `add_up` do the common work on blocks.
     """
 
     @property
     def names(self) -> list[str] | None:
-        """Names of the columns of X; None where they have none. A fit keeps them as ``feature_names_in_``."""
+        """Names of the columns of X, or None. A fit stores them as ``feature_names_in_``."""
         ...
 
     @property
     def n_rows(self) -> int:
-        """Number of rows held."""
+        """Number of rows."""
         ...
 
     @property
@@ -89,51 +89,51 @@ class Engine(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of X, and so of the products inside a block."""
+        """Precision of X, and of products inside a block."""
         ...
 
     @property
     def units(self) -> Units | None:
-        """How a solver should see the columns; None where they are fit for products as they are."""
+        """Shift and scale of the columns for the solver; None if the columns need none."""
         ...
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field.
 
-        Arrays and numbers are added in float64; any other field by its own ``+``.
+        Arrays and numbers are added in float64; other fields by their own ``+``.
         """
         ...
 
     def derive(self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False) -> "Engine":
         """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name.
 
-        They are computed inside the block, in every pass. `keep` says that they are dear: an engine with room for them
-        computes them once.
+        The values are computed inside the block in every pass. With `keep`, an engine with enough memory computes them
+        once.
         """
         ...
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
-        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order: for predictions.
+        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order, for predictions.
 
-        `into` is an array, or a memory map, to write them to.
+        `into` is an array or a memory map to write the values to.
         """
         ...
 
     def every(self, step: int, first: int = 0) -> "Engine":
-        """Return an engine over every `step`-th row from the `first` on, with the values of these rows."""
+        """Return an engine over every `step`-th row, starting at row `first`, with the values of these rows."""
         ...
 
     def read_as(self, reading: Reading) -> "Engine":
-        """Return an engine over the same rows that reads its blocks in some precision, and knows the columns' units."""
+        """Return an engine over the same rows with another precision of its blocks and other units of its columns."""
         ...
 
     def in_units(self) -> "Engine":
-        """Return an engine over the same rows whose columns are in their units."""
+        """Return an engine over the same rows whose columns are shifted and scaled by their units."""
         ...
 
 
 def on_device(X: Any) -> bool:
-    """Whether a table is an array of another namespace, and scikit-learn was told to leave such arrays where they are.
+    """Return whether a table is an array of another library and scikit-learn's array API dispatch is switched on.
 
     Examples
     --------
@@ -147,27 +147,27 @@ def on_device(X: Any) -> bool:
 
 @singledispatch
 def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
-    """Return the engine that holds the rows of a table: an open dispatch by the type of `X`.
+    """Return the engine that holds the rows of a table, by single dispatch on the type of `X`.
 
-    A library with tables of its own registers its type::
+    A library registers the type of its tables::
 
         @open_rows.register
         def _(X: ShardedTable, y=None, sample_weight=None) -> Engine: ...
 
-    The engine's rows have ``y`` and ``w`` where labels and weights are given, just as they came: whoever opens rows
-    checks them. Tables in memory are registered by `scarless.engines.memory`; those of Dask, pyarrow, polars and DuckDB
-    that are not in memory are known by name (`known_rows`).
+    If labels and weights are given, the rows of the engine have them as ``y`` and ``w``. They are not checked here; the
+    caller checks them. Tables in memory are registered by `scarless.engines.memory`. Tables of Dask, pyarrow, polars
+    and DuckDB that are not in memory are recognised by the names of their types (`known_rows`).
     """
     if (known := known_rows(X)) is not X:
         return open_rows(known, y, sample_weight)
     raise TypeError(
-        f"X is a {type(X).__name__}, whose rows no engine knows how to read. Pass an array, a sparse matrix or a data "
+        f"X is a {type(X).__name__}, and no engine can read its rows. Pass an array, a sparse matrix or a data "
         "frame, or register the type with scarless.engines.open_rows."
     )
 
 
 def has_own_engine(X: Any) -> bool:
-    """Whether a table's type was registered with an engine of its own, so that its rows need not be in memory.
+    """Return whether the type of a table has its own engine, so that its rows need not be in memory.
 
     Examples
     --------
@@ -178,15 +178,15 @@ def has_own_engine(X: Any) -> bool:
         return True
     opener: Any = open_rows.dispatch(type(X))
     if opener is open_rows.dispatch(object):
-        return _found_elsewhere(type(X)) is not None
+        return _opener_of_library(type(X)) is not None
     return not getattr(opener, "in_memory", False)
 
 
 def known_rows(X: Any) -> Any:
-    """Return a table that is registered with `open_rows`: `X` as it is, or rows of ours over another library's table.
+    """Return a table whose type is registered with `open_rows`: `X` itself, or a wrapper of another library's table.
 
-    Whoever reads a table several times calls this first: a query is then run once. Tables of ours have
-    ``select(names)``, the same rows with some columns.
+    If a table is read several times, call this function once and use its result; a query then runs only once. The
+    wrappers have the method ``select(names)``, which returns the same rows with some columns.
 
     Examples
     --------
@@ -197,32 +197,32 @@ def known_rows(X: Any) -> Any:
     if on_device(X):
         return import_module("scarless.engines.device").device_rows(X)
     registered = open_rows.dispatch(type(X)) is not open_rows.dispatch(object)
-    found = None if registered else _found_elsewhere(type(X))
+    found = None if registered else _opener_of_library(type(X))
     return X if found is None else getattr(import_module(found[0]), found[1])(X)
 
 
-def _found_elsewhere(kind: type) -> tuple[str, str] | None:
+def _opener_of_library(kind: type) -> tuple[str, str] | None:
     names = [(base.__module__.split(".")[0], base.__name__) for base in kind.__mro__]
-    return next((_ELSEWHERE[name] for name in names if name in _ELSEWHERE), None)
+    return next((_LIBRARY_TABLES[name] for name in names if name in _LIBRARY_TABLES), None)
 
 
 class MayMiss(str):
-    """The name of a column whose gaps mean something: a look that did not take place, a row that nobody checked."""
+    """The name of a column in which missing values have a meaning: no look took place, or the row was not audited."""
 
     __slots__ = ()
 
 
 class Several(tuple[str, ...]):
-    """Names of columns that are read as labels side by side, gaps and all: those of looks, and of an audit.
+    """Names of several label columns: the columns of the looks, and of an audit. They may have missing values.
 
-    Blocks have them as ``y0``, ``y1`` and so on. So they are read where the rows are, and never travel.
+    The engine reads these columns together with the rows. Blocks have them as ``y0``, ``y1`` and so on.
     """
 
     __slots__ = ()
 
 
 def column_names(*given: str | Several | None) -> list[str]:
-    """Return the names of columns that are labels or weights, one by one.
+    """Return the names of label and weight columns as a flat list.
 
     Examples
     --------
@@ -233,10 +233,10 @@ def column_names(*given: str | Several | None) -> list[str]:
 
 
 def attach(engine: Engine, **values: NDArray[Any]) -> Engine:
-    """Return the engine with values per row that someone else has: one for each row of the table, in its order.
+    """Return the engine with additional values per row, given as arrays with one value for each row of the table.
 
-    For what users hand over, such as known propensities, and for models that live in memory. To a cluster they are sent
-    whole with every pass: what can be read where the rows are should be.
+    Use it for values that users pass, such as known propensities, and for models in memory. A cluster gets the whole
+    arrays in every pass; values that the engine can read itself should not be attached.
     """
     return engine.derive(_taken, values)
 

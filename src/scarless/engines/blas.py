@@ -1,4 +1,4 @@
-"""The threads of libraries, for work that has better use of the cores or is too small for them."""
+"""Limits on the threads of BLAS and OpenMP, for work that is too small for threads or has threads of its own."""
 
 import os
 import sys
@@ -11,38 +11,39 @@ from typing import Any
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-FEW_ROWS = 10_000  # to which trees are fitted on one thread
-_LATE = ("lightgbm", "xgboost", "torch")  # libraries with threads of their own, imported when they are needed
-MIN_ROWS_FOR_A_TREES_THREADS = 200_000  # from which on the threads of a single tree have enough to do
+MAX_ROWS_FOR_ONE_THREAD = 10_000  # up to this number of rows, trees are fitted on one thread
+_THREADED_LIBRARIES = ("lightgbm", "xgboost", "torch")  # libraries with their own threads that may be imported later
+MIN_ROWS_FOR_TREE_THREADS = 200_000  # number of rows from which a single tree keeps all threads busy
 
 
 class BlasThreads:
-    """The process's BLAS threads, which users in several threads at once hold down to one together.
+    """A limit of one BLAS thread that several threads of the process can request at the same time.
 
-    The limit is one for the whole process: the first to come sets it, the last to leave takes it back. A process may
-    fork while other threads hold it: the child has the one thread that forked, and forgets what the others held.
+    The limit holds for the whole process: the first request sets it, and the end of the last request removes it. If the
+    process forks, only the forking thread exists in the child, so the child forgets the requests of other threads.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._holders: dict[object, int] = {}  # who holds BLAS down, and in which thread
-        self._limit: Any = None  # takes the limit back; kept by a child for those who are no longer there
-        self._before = 1
+        self._holders: dict[object, int] = {}  # current requests, and the threads that made them
+        self._limit: Any = None  # object that removes the limit
+        self._before = 1  # number of BLAS threads before the limit
         if hasattr(os, "register_at_fork"):
-            # Held over the fork, so that the child finds it in a known state and not in a thread that it does not have.
+            # The lock is held during the fork. Otherwise another thread could hold it, and in the child, where that
+            # thread does not exist, the lock would never be released.
             os.register_at_fork(
                 before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forget_threads
             )
 
     def threads(self) -> int:
-        """Return how many threads BLAS may use when nobody holds it down."""
+        """Return the number of threads that BLAS uses without this limit."""
         with self._lock:
             self._release_if_unused()
             return self._before if self._holders else self._now()
 
     @contextmanager
     def on_one_thread(self) -> Iterator[None]:
-        """Hold BLAS down to one thread."""
+        """Limit BLAS to one thread inside a ``with`` block."""
         holder = object()
         with self._lock:
             self._release_if_unused()
@@ -63,7 +64,7 @@ class BlasThreads:
             self._limit = None
 
     def _forget_threads(self) -> None:
-        """Keep only what the thread that forked holds itself; BLAS is not called in here, where little is safe."""
+        """Keep only requests of the forking thread. BLAS is not called, because that is not safe during a fork."""
         self._holders = {holder: thread for holder, thread in self._holders.items() if thread == get_ident()}
         self._lock.release()
 
@@ -73,8 +74,11 @@ class BlasThreads:
 
 
 def _controller() -> ThreadpoolController:
-    """Return the handle on the libraries' pools; finding them takes milliseconds, so once, and after a new library."""
-    return _controller_with(tuple(name for name in _LATE if name in sys.modules))
+    """Return the controller of the thread pools.
+
+    It takes milliseconds to create, so it is cached until another library with threads is imported.
+    """
+    return _controller_with(tuple(name for name in _THREADED_LIBRARIES if name in sys.modules))
 
 
 @cache
@@ -82,24 +86,25 @@ def _controller_with(late: tuple[str, ...]) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def trees_alone(n_rows: int, n_at_once: int = 1) -> AbstractContextManager[Any]:
-    """Hold the trees that this thread fits down to one thread of OpenMP where rows are few, or other threads fit too.
+def trees_on_one_thread(n_rows: int, n_at_once: int = 1) -> AbstractContextManager[Any]:
+    """Limit OpenMP to one thread for trees of this thread if there are few rows, or if other threads fit trees too.
 
-    Threads that share so little work wait for each other, on a busy machine for long (seen: 46 seconds in place of
-    0.6). The limit is this thread's own, so each thread must ask for it. It begins with this call, not with the `with`.
+    With little work, threads mostly wait for each other. On a busy machine they can wait long: a fit was measured that
+    took 46 seconds instead of 0.6. The limit holds for the calling thread, from this call on, not only from the
+    ``with`` statement.
     """
-    alone = n_rows <= FEW_ROWS or n_at_once > 1
+    alone = n_rows <= MAX_ROWS_FOR_ONE_THREAD or n_at_once > 1
     return _controller().limit(limits=1, user_api="openmp") if alone else nullcontext()
 
 
 def threads_for_folds(n_rows: int, n_folds: int, n_jobs: int | None) -> int:
-    """Return how many threads boost folds at once: the user's `n_jobs`, or a number that suits the rows.
+    """Return the number of threads that fit folds of boosted trees in parallel: `n_jobs`, if it is given.
 
-    With few rows it is one: such small trees spend most of their time in Python, where threads wait for each other.
-    With many rows it is one too: a single tree keeps all threads of OpenMP busy. In between, each thread of OpenMP
-    takes a fold.
+    Otherwise the number depends on the rows. With few rows it is one, because small trees spend most of their time in
+    Python, where threads wait for each other. With many rows it is one too, because a single tree keeps all OpenMP
+    threads busy. In between, it is the number of OpenMP threads, but at most one for each fold.
     """
-    if n_jobs is not None or not FEW_ROWS < n_rows <= MIN_ROWS_FOR_A_TREES_THREADS:
+    if n_jobs is not None or not MAX_ROWS_FOR_ONE_THREAD < n_rows <= MIN_ROWS_FOR_TREE_THREADS:
         return int(effective_n_jobs(n_jobs))
     allowed = [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "openmp"]
     return min(n_folds, max(allowed, default=1))

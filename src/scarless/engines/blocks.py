@@ -1,10 +1,11 @@
-"""Blocks of rows: how their columns are read, what is derived in them, and how what they return is put together.
+"""Blocks of rows: precision and units of their columns, derived values, and how results of blocks are combined.
 
-Block functions return sums, or what is joined by ``+`` in another way: the largest, the first, all that differ.
+Block functions return sums, or objects with their own ``+``, such as a maximum, a first row or distinct values.
 
-A column is out of proportion where it is far from zero for its spread, or so small that squares vanish: a product with
-it loses the digits that tell its rows apart. Tables that hold one are read in float64, block by block, and a solver
-sees the column centred and scaled; its answer is turned back, so nobody else notices.
+A column is badly scaled if its mean is large compared with its standard deviation, or if its values are so small that
+squares underflow. Products with such a column lose the digits that distinguish its rows. Tables with badly scaled
+columns are read in float64, and the solver gets these columns centred and scaled. The fitted parameters are converted
+back.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,19 +19,20 @@ from scipy import sparse
 
 from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
 
-# Mean over standard deviation up to which a column's products keep enough digits, and the least size of its entries.
+# Largest ratio of mean to standard deviation, and smallest absolute value of entries, at which products keep enough
+# digits.
 MAX_MEAN_PER_DEVIATION = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}
 MIN_SIZE_OF_ENTRIES = {np.dtype(np.float32): 1e-10, np.dtype(np.float64): 1e-100}
-SAMPLED_ROWS = 2048  # rows
+_SAMPLED_ROWS = 2048  # size of the sample in which all columns are measured first
 
 Values = TypeVar("Values", bound=dict[str, Any])
 
-# --- what blocks return that is not a plain sum
+# --- results of blocks that are not plain sums
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest of numbers, entry by entry.
+    """Elementwise maximum over blocks.
 
     Examples
     --------
@@ -46,7 +48,7 @@ class Largest:
 
 @dataclass(frozen=True)
 class First:
-    """The lowest row number, with what was found there; None where nothing was.
+    """The first row in which something was found, and what was found; None if nothing was found.
 
     Examples
     --------
@@ -64,7 +66,7 @@ class First:
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct values of a column, sorted: a union. Of very many only some are kept, more than anyone asked for.
+    """The sorted distinct values of a column over blocks; only the `most` smallest values are kept.
 
     Examples
     --------
@@ -83,7 +85,7 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Wrapped:
-    """Sums of integers that wrap around, so that no order of adding matters.
+    """Sums of integers modulo 2**64, which do not depend on the order of addition.
 
     Examples
     --------
@@ -97,11 +99,11 @@ class Wrapped:
         return Wrapped(self.values + other.values)
 
 
-# --- columns out of proportion
+# --- badly scaled columns
 
 
 class Units(NamedTuple):
-    """How a solver sees each column: ``(x - shift) * scale``.
+    """Shift and scale of each column for the solver, which uses ``(x - shift) * scale``.
 
     Examples
     --------
@@ -114,10 +116,10 @@ class Units(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """In which precision a table is to be read, and the units of its columns where some need any.
+    """Precision in which a table is read, and the units of its columns, or None.
 
-    An engine starts with the precision of its table and no units. A fit measures the columns, and calls `read_as` with
-    another reading where some columns are far from zero for their spread.
+    An engine starts with the precision of its table and no units. A fit measures the columns and calls `read_as` with
+    another reading if some columns are badly scaled.
 
     Examples
     --------
@@ -129,20 +131,20 @@ class Reading(NamedTuple):
     units: Units | None
 
 
-class _Columns(NamedTuple):
+class _ColumnStatistics(NamedTuple):
     mean: Vector
     deviation: Vector
-    largest: Vector  # absolute value
+    largest: Vector  # largest absolute value
 
-    def out_of_proportion(self, dtype: np.dtype[Any]) -> NDArray[np.bool_]:
+    def badly_scaled(self, dtype: np.dtype[Any]) -> NDArray[np.bool_]:
         far = np.abs(self.mean) > MAX_MEAN_PER_DEVIATION[dtype] * self.deviation
-        # A constant column tells nothing, and is left alone unless it only looks constant.
+        # A constant column has no information and is left as it is.
         far &= self.deviation > 1e-14 * np.abs(self.mean)
         return far | ((self.largest > 0) & (self.largest < MIN_SIZE_OF_ENTRIES[dtype]))
 
 
 def how_to_read(engine: Any) -> Reading:
-    """Return the precision and the units that a table needs: its own and none, but for columns out of proportion."""
+    """Return precision and units for a table: its own precision and no units unless columns are badly scaled."""
     dtype, double = np.dtype(engine.dtype), np.dtype(np.float64)
     if engine.n_rows == 0 or engine.n_columns == 0:
         return Reading(dtype, None)
@@ -150,41 +152,46 @@ def how_to_read(engine: Any) -> Reading:
     if not suspects.size:
         return Reading(dtype, None)
     columns = _measure(engine, suspects)
-    if not columns.out_of_proportion(dtype).any():
+    if not columns.badly_scaled(dtype).any():
         return Reading(dtype, None)
-    bad = columns.out_of_proportion(double)
+    bad = columns.badly_scaled(double)
     if not bad.any():
         return Reading(double, None)
     shift, scale = np.zeros(engine.n_columns), np.ones(engine.n_columns)
     spread = np.where(columns.deviation > 0, columns.deviation, columns.largest)
-    shift[suspects[bad]] = 0.0 if is_sparse else columns.mean[bad]  # centred, a sparse column would be dense
+    shift[suspects[bad]] = 0.0 if is_sparse else columns.mean[bad]  # A centred sparse column would be dense.
     scale[suspects[bad]] = 2.0 ** -np.round(np.log2((columns.largest if is_sparse else spread)[bad]))
     return Reading(double, Units(shift, scale))
 
 
 def _suspects(engine: Any, dtype: np.dtype[Any]) -> tuple[bool, NDArray[np.intp]]:
-    """Return whether the table is sparse, and the columns that are worth a look at all rows: from some of them, or from
-    the sparse entries together.
+    """Return whether the table is sparse, and the columns that have to be measured in all rows.
+
+    In a dense table, these columns are found in a sample of rows. In a sparse table with very small entries, they are
+    all columns.
     """
     is_sparse, small = engine.total(_block_small, MIN_SIZE_OF_ENTRIES[dtype])
     if is_sparse > 0:
         return True, np.arange(engine.n_columns if small > 0 else 0)
-    sample = _measure(engine.every(max(1, engine.n_rows // SAMPLED_ROWS)), np.arange(engine.n_columns))
-    constant = sample.deviation <= 1e-14 * np.abs(sample.mean)  # here; other values may hide among the other rows
-    return False, np.flatnonzero(constant | sample.out_of_proportion(dtype))
+    sample = _measure(engine.every(max(1, engine.n_rows // _SAMPLED_ROWS)), np.arange(engine.n_columns))
+    constant = sample.deviation <= 1e-14 * np.abs(sample.mean)  # in the sample; other rows may have other values
+    return False, np.flatnonzero(constant | sample.badly_scaled(dtype))
 
 
-def _measure(engine: Any, columns: NDArray[np.intp]) -> _Columns:
-    """Return each column's mean, standard deviation and largest entry, in float64; of sparse ones the latter only."""
+def _measure(engine: Any, columns: NDArray[np.intp]) -> _ColumnStatistics:
+    """Return mean, standard deviation and largest entry of each column in float64.
+
+    For a sparse table, the mean is 0, and the largest entry stands for the standard deviation.
+    """
     is_sparse, found = engine.total(_block_largest, columns)
     largest = found.values
     if is_sparse > 0:
-        return _Columns(np.zeros(largest.size), largest, largest)
-    unit = np.where(largest > 0, largest, 1.0)  # entries of 1e-170 have no squares
+        return _ColumnStatistics(np.zeros(largest.size), largest, largest)
+    unit = np.where(largest > 0, largest, 1.0)  # Squares of entries such as 1e-170 would underflow.
     (total,) = engine.total(_block_sums, columns, unit)
     mean = total / engine.n_rows
     (squares,) = engine.total(_block_squares, columns, unit, mean)
-    return _Columns(mean * unit, np.sqrt(squares / engine.n_rows) * unit, largest)
+    return _ColumnStatistics(mean * unit, np.sqrt(squares / engine.n_rows) * unit, largest)
 
 
 def _block_small(X: Any, rows: Any, tiny: float) -> tuple[float, float]:
@@ -204,16 +211,16 @@ def _block_largest(X: Any, rows: Any, columns: NDArray[np.intp]) -> tuple[float,
 
 def _block_sums(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector) -> tuple[Vector]:
     xp = namespace_of(X)
-    return (xp.sum(_taken(X, columns) / like_rows(X, unit), axis=0),)
+    return (xp.sum(_taken(X, columns) / float64_like(X, unit), axis=0),)
 
 
 def _block_squares(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector, mean: Vector) -> tuple[Vector]:
     xp = namespace_of(X)
-    return (xp.sum((_taken(X, columns) / like_rows(X, unit) - like_rows(X, mean)) ** 2, axis=0),)
+    return (xp.sum((_taken(X, columns) / float64_like(X, unit) - float64_like(X, mean)) ** 2, axis=0),)
 
 
-def like_rows(X: Any, values: Vector) -> Any:
-    """Return numbers in float64, where a block is."""
+def float64_like(X: Any, values: Vector) -> Any:
+    """Return a float64 vector on the device of a block."""
     xp = namespace_of(X)
     return values if xp is np else xp.asarray(values, device=X.device)
 
@@ -225,24 +232,24 @@ def _taken(X: Any, columns: NDArray[np.intp]) -> Vector:
     return np.asarray(X if columns.size == X.shape[1] else X[:, columns], dtype=np.float64)
 
 
-# --- what every engine does with a block
+# --- work of every engine on a block
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """The precision and the units of a block's columns, and the values per row that are derived in it.
+    """Preparation of blocks: precision and units of columns, and derived values per row.
 
-    An engine keeps one, calls it with every block before a block function sees it, and replaces it in `derive`,
-    `read_as` and `in_units`.
+    An engine calls its preparation with every block before it calls a block function. It replaces the preparation in
+    `derive`, `read_as` and `in_units`.
 
     Parameters
     ----------
     reading : Reading
-        The precision of the blocks, and the units that a solver may ask for.
+        Precision of the blocks, and units for the solver.
     converted : Units, optional
-        The units that every block is brought to: `in_units` sets them.
+        Units to which every block is converted; `in_units` sets them.
     derived : tuple of pairs, optional
-        Functions of a block that add values per row, with their parameters: `and_derive` appends one.
+        Functions of a block that return additional values per row, with their parameters; `and_derive` appends one.
 
     Examples
     --------
@@ -254,23 +261,23 @@ class Preparation:
     """
 
     reading: Reading
-    converted: Units | None = None  # what every block is brought to
+    converted: Units | None = None
     derived: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
 
     def and_derive(self, row_function: Callable[..., dict[str, Any]], parameters: tuple[Any, ...]) -> "Preparation":
-        """Return the preparation with one more step."""
+        """Return a preparation with one more function of derived values."""
         return replace(self, derived=(*self.derived, (row_function, parameters)))
 
     def in_units(self) -> "Preparation":
-        """Return the preparation that brings columns to their units."""
+        """Return a preparation that converts the columns to their units."""
         return replace(self, reading=self.reading._replace(units=None), converted=self.reading.units)
 
     def read_as(self, reading: Reading) -> "Preparation":
-        """Return the preparation with another precision and other units, and the same derived values."""
+        """Return a preparation with another precision and other units, and the same derived values."""
         return Preparation(reading, derived=self.derived)
 
     def __call__(self, X: Any, rows: Values) -> tuple[Any, Values]:
-        """Return the block as block functions see it; `rows` stays as it was."""
+        """Return the prepared block; `rows` itself does not change."""
         rows = copy(rows)
         if X.dtype != self.reading.dtype:
             X = X.astype(self.reading.dtype)
@@ -282,17 +289,17 @@ class Preparation:
 
 
 def add_up(parts: Iterable[Any]) -> Any:
-    """Add tuples field by field, in order: numbers and arrays in float64, anything else by its own ``+``.
+    """Add tuples field by field, in order: numbers and arrays in float64, other objects by their own ``+``.
 
     Parameters
     ----------
     parts : iterable of tuples
-        What a block function returned for each block; named tuples stay named tuples.
+        Results of a block function, one for each block. For named tuples, the result is a named tuple.
 
     Returns
     -------
     tuple
-        The sums.
+        Sums of the fields.
 
     Examples
     --------

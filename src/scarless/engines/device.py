@@ -1,8 +1,8 @@
-"""Rows that are an array of another library, on its own device: a GPU, as a rule.
+"""Rows in an array of another library on its device, usually a GPU.
 
-Blocks are large, since a device is quick with much at once; values per row are derived once, and stay on the device.
-Sums come home in float64. A table in float32 stays so, and takes half the room, but its blocks are walked in float64: a
-device has time for that, and half a million rows ask for more digits than seven.
+Blocks are large, because a device is efficient with large arrays. Values per row are derived once and stay on the
+device. Sums are copied to NumPy in float64. A float32 table is stored as float32, but its blocks are converted to
+float64 in each pass: the seven digits of float32 are too few for sums over half a million rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,43 +14,43 @@ from numpy.typing import NDArray
 
 from scarless.engines.base import Engine, Rows, Sums, open_rows
 from scarless.engines.blocks import Reading, Units, add_up
-from scarless.engines.fused import has_kernels, quicker
+from scarless.engines.fused import fused_version, has_kernels
 from scarless.engines.memory import InMemoryEngine
 from scarless.numerics.arrays import in_float64, in_numpy, namespace_of
 
-_BLOCK_NUMBERS = 1 << 30  # of a block of X: beyond, what is derived of it takes too much of a device's memory
-_FLAT_ROWS = 2_000_000
-_FEW_NUMBERS = 1 << 17  # a part of the rows that small is taken home: here a call takes longer than a pass
+_BLOCK_NUMBERS = 1 << 30  # numbers in a block of X; values derived from larger blocks take too much device memory
+_CONSTANT_TIME_ROWS = 2_000_000  # up to this number of rows, launching kernels takes longer than the computation
+_MAX_NUMBERS_ON_CPU = 1 << 17  # samples of rows up to this size are copied to the CPU, which is faster for them
 
 
 @dataclass(frozen=True)
 class DeviceRows:
-    """A table that is an array of some array API namespace other than numpy's."""
+    """A table in an array of a library other than NumPy that has an array API namespace."""
 
     X: Any
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
         return int(self.X.shape[0]), int(self.X.shape[1])
 
 
 def device_rows(X: Any) -> DeviceRows:
-    """Return an array of another library as rows of ours."""
+    """Return an array of another library as `DeviceRows`; raise an error if it is not a table of numbers."""
     if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead. Reshape your data.")
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead. Reshape X to (n_rows, n_columns).")
     kind = _kind(X)
     if kind not in ("float32", "float64"):
         xp = namespace_of(X)
         if not (kind.startswith(("int", "uint")) or kind == "bool"):
-            raise ValueError(f"X is an array of {kind}; float64 or float32 is needed.")
+            raise ValueError(f"X must be an array of float64 or float32; its type is {kind}. Convert it first.")
         X = xp.astype(X, xp.float64)
-    return DeviceRows(X.detach() if hasattr(X, "detach") else X)  # torch would remember how each sum came about
+    return DeviceRows(X.detach() if hasattr(X, "detach") else X)  # Without `detach`, PyTorch would record gradients.
 
 
 @dataclass(frozen=True)
 class DeviceEngine:
-    """Walks large blocks of an array that stays where it is."""
+    """Engine over large blocks of an array that stays on its device."""
 
     X: Any
     rows: dict[str, Any]
@@ -60,12 +60,12 @@ class DeviceEngine:
 
     @property
     def names(self) -> list[str] | None:
-        """Arrays have no names of columns."""
+        """None: arrays have no column names."""
         return None
 
     @property
     def n_rows(self) -> int:
-        """Number of rows held."""
+        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
@@ -75,23 +75,23 @@ class DeviceEngine:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of products: that of X does not matter."""
+        """Precision of products: always float64, whatever the precision of X."""
         return np.dtype(np.float64)
 
     @property
     def flat_rows(self) -> int:
-        """Up to so many rows a pass takes as long as one over a few of them: calls take longer than the device."""
-        return _FLAT_ROWS if has_kernels(self.X) else 0
+        """Number of rows up to which a pass always takes the same time, because launching kernels dominates."""
+        return _CONSTANT_TIME_ROWS if has_kernels(self.X) else 0
 
     @property
     def units(self) -> Units | None:
-        """How a solver should see the columns; None where they are fit for products as they are."""
+        """Shift and scale of the columns for the solver; None if the columns need none."""
         return None if self.reading is None else self.reading.units
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
-        function = quicker(block_function, self.X)
-        if function is not None and _kind(self.X) == "float64":  # keeps little of each row
+        function = fused_version(block_function, self.X)
+        if function is not None and _kind(self.X) == "float64":  # Kernels need little memory, so one block is enough.
             return function(self.X, self._whole(), *parameters)
         return add_up((function or block_function)(X, rows, *parameters) for X, rows in self._blocks())
 
@@ -104,7 +104,7 @@ class DeviceEngine:
         return replace(self, rows={**self.rows, **joined})
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
-        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order, in numpy's memory."""
+        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order, as a NumPy array."""
         values = [in_numpy(row_function(X, rows, *parameters)) for X, rows in self._blocks()]
         if into is None:
             return np.concatenate(values)
@@ -112,28 +112,28 @@ class DeviceEngine:
         return into
 
     def every(self, step: int, first: int = 0) -> Engine:
-        """Return an engine over every `step`-th row from the `first` on, with the values of these rows.
+        """Return an engine over every `step`-th row, starting at row `first`, with the values of these rows.
 
-        Few rows of many are taken home: each call on a device takes as long as a pass over them.
+        A small sample of rows is copied to the CPU, where a pass over it takes less time than a call on the device.
         """
         rows = {name: values[first::step] for name, values in self.rows.items()}
         start, apart, X = self.first + first * self.step, self.step * step, self.X[first::step, :]
-        if step > 1 and X.shape[0] * X.shape[1] <= _FEW_NUMBERS:
+        if step > 1 and X.shape[0] * X.shape[1] <= _MAX_NUMBERS_ON_CPU:
             home = {name: in_numpy(values) for name, values in rows.items()}
             reading = self.reading or Reading(self.dtype, None)
             return InMemoryEngine(in_numpy(X), home, reading=reading, first=start, step=apart)
         return replace(self, X=X, rows=rows, first=start, step=apart)
 
     def read_as(self, reading: Reading) -> "DeviceEngine":
-        """Return an engine over the same rows that knows the columns' units; its precision is the same."""
+        """Return an engine over the same rows with other units of its columns; its precision does not change."""
         return replace(self, reading=reading)
 
     def in_units(self) -> "DeviceEngine":
-        """Return an engine over the same rows whose columns are in their units."""
+        """Return an engine over the same rows whose columns are shifted and scaled by their units."""
         units = self.units
         if units is None:
             return self
-        X = (in_float64(self.X) - self._there(units.shift)) * self._there(units.scale)
+        X = (in_float64(self.X) - self._to_device(units.shift)) * self._to_device(units.scale)
         return replace(self, X=X, reading=Reading(self.dtype, None))
 
     def _whole(self) -> Rows:
@@ -150,13 +150,13 @@ class DeviceEngine:
             yield in_float64(self.X if whole else self.X[part, :]), Rows(rows, where)
 
     def _joined(self, parts: list[Any]) -> Any:
-        """Return values of all rows, on the device; text and other things that are no numbers stay with numpy."""
+        """Return the values of all rows on the device; values that are not numbers stay in NumPy arrays."""
         if not isinstance(parts[0], np.ndarray):
             return parts[0] if len(parts) == 1 else namespace_of(parts[0]).concat(parts)
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return self._there(whole) if whole.dtype.kind in "fiub" else whole
+        return self._to_device(whole) if whole.dtype.kind in "fiub" else whole
 
-    def _there(self, values: NDArray[Any]) -> Any:
+    def _to_device(self, values: NDArray[Any]) -> Any:
         xp = namespace_of(self.X)
         numbers = np.ascontiguousarray(values, dtype=np.float64 if values.dtype.kind == "f" else None)
         return xp.asarray(numbers, device=self.X.device)
@@ -168,11 +168,12 @@ def _open_device_rows(X: DeviceRows, y: Any = None, sample_weight: Any = None) -
     for name, value in values.items():
         if value.shape[:1] != X.shape[:1]:
             raise ValueError(
-                f"{'y' if name == 'y' else 'sample_weight'} has {len(value)} values for {X.shape[0]} rows."
+                f"{'y' if name == 'y' else 'sample_weight'} has {len(value)} values for {X.shape[0]} rows of X. "
+                "Pass one value for each row."
             )
     return DeviceEngine(X.X, values)
 
 
 def _kind(X: Any) -> str:
-    """Return the name of an array's type, as numpy has it."""
+    """Return NumPy's name of the type of an array."""
     return str(X.dtype).rpartition(".")[2]

@@ -1,7 +1,8 @@
-"""Terms of the likelihood on a CUDA device, by kernels of Triton's: nothing in between is kept.
+"""Triton kernels for the terms of the likelihood on a CUDA device, without intermediate arrays.
 
-The formulas are those of `scarless.numerics.likelihood` and `scarless.numerics.objectives`, where they are explained;
-`tests/torch/test_kernels.py` compares both. Only `scarless.engines.fused` imports this module, where Triton is.
+The formulas are those of `scarless.numerics.likelihood` and `scarless.numerics.objectives`;
+`tests/torch/test_kernels.py` compares the kernels with them. Only `scarless.engines.fused` imports this module, if
+Triton is installed.
 """
 
 from importlib import import_module
@@ -10,12 +11,12 @@ from typing import Any
 triton: Any = import_module("triton")
 tl: Any = import_module("triton.language")
 
-KINDS = {"observed": 0, "expected": 1, "none": 2, "diagonal": 3}  # of curvature, as kernels are told
+KINDS = {"observed": 0, "expected": 1, "none": 2, "diagonal": 3}  # codes of the kinds of curvature for kernels
 
 
 @triton.jit
 def _log1p(x):
-    """Logarithm of 1 + x without the rounding of 1 + x (Kahan)."""
+    """Return log(1 + x) without the rounding error of 1 + x (Kahan)."""
     y = 1.0 + x
     near = y == 1.0
     return tl.where(near, x, tl.log(y) * (x / tl.where(near, 1.0, y - 1.0)))
@@ -23,7 +24,7 @@ def _log1p(x):
 
 @triton.jit
 def _sigmoid_pair(z):
-    """The logistic function, its complement, and the logarithm of 1 + exp(-|z|)."""
+    """Return the logistic function, its complement, and log(1 + exp(-|z|))."""
     t = tl.exp(-tl.abs(z))
     larger = 1.0 / (1.0 + t)
     smaller = t * larger
@@ -32,7 +33,7 @@ def _sigmoid_pair(z):
 
 @triton.jit
 def pair_terms(u, v, s, w, kind: tl.constexpr):
-    """Return value, both derivatives and the information of both logits, each times the weight."""
+    """Return value, first derivatives and information of both logits, multiplied by the weight."""
     f, not_f, soft_u = _sigmoid_pair(u)
     e, not_e, soft_v = _sigmoid_pair(v)
     above_u, above_v = tl.maximum(u, 0.0) + soft_u, tl.maximum(v, 0.0) + soft_v  # log(1 + exp)
@@ -65,7 +66,7 @@ def pair_terms(u, v, s, w, kind: tl.constexpr):
 
 @triton.jit
 def target_terms(z, t, w):
-    """Return value, derivative and information of a logistic model for real-valued targets, times the weight."""
+    """Return value, derivative and information of a logistic model with real-valued targets, times the weight."""
     p, not_p, soft = _sigmoid_pair(z)
     value = soft + tl.where(z > 0, (1.0 - t) * z, -t * z)
     residual = tl.where(z > 0, (1.0 - t) - not_p, p - t)
@@ -78,11 +79,12 @@ def weighted_products(
     n_rows, stride, plane, n_steps,
     n_columns: tl.constexpr, width: tl.constexpr, beside: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Multiply ``[x, 1]`` with itself, weighted, and with some of its columns times some terms of the rows.
+    """Compute weighted products of ``[x, 1]`` with itself, and with some of its columns times terms of the rows.
 
-    ``TERMS`` are those of `many_problems`. ``COLUMN`` says which column of ``x`` stands on the right, -1 for the 1, and
-    ``TERM`` times which of the terms, -1 for none. Each program writes the sums of its own rows. (That the square is
-    symmetric is no help: three quarters of it took longer than all.)
+    ``TERMS`` is the output of `many_problems`. ``COLUMN`` has the columns of ``x`` on the right side, and -1 for the
+    column of ones. ``TERM`` has the terms that multiply these columns, and -1 for no term. Each program writes the sums
+    over its rows. The symmetry of the product of ``[x, 1]`` with itself is not used: computing three quarters of the
+    matrix took longer than computing all of it.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     columns, right = tl.arange(0, width), tl.arange(0, beside)
@@ -108,7 +110,7 @@ def weighted_products(
 
 @triton.jit
 def pair_answers(U, V, MORE_U, MORE_V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
-    """Sum up what a fitted pair says of rows, and write what the gradients of these sums need."""
+    """Compute the sums of `PairSums` for a block, and the derivatives by the logits that their gradients need."""
     block = tl.program_id(0)
     rows = block * tile + tl.arange(0, tile)
     there = rows < n_rows
@@ -139,9 +141,9 @@ def many_problems(
     U, V, MORE_U, MORE_V, S, W, TERMS, VALUE,
     n_rows, stride, plane, pair: tl.constexpr, kind: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Turn logits of several problems, a line each, into their terms: planes of derivatives and of information.
+    """Compute derivatives and information of several problems from their logits, one line for each problem.
 
-    ``MORE_U`` and ``MORE_V`` are numbers to be added to all logits: an intercept.
+    ``MORE_U`` and ``MORE_V`` are intercepts that are added to all logits.
     """
     block, problem = tl.program_id(0), tl.program_id(1)
     rows = block * tile + tl.arange(0, tile)

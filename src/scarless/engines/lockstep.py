@@ -1,9 +1,10 @@
-"""Several fits on the same rows of a device, step by step together: their passes become one.
+"""Several fits on the same rows of a device in lockstep: their passes over the rows are combined into one.
 
-Each fit has a thread of its own and knows nothing of the others. Where it asks for sums over its rows it waits until
-all the others have asked too; then the sums that can be taken in one walk are (`scarless.numerics.several`), and the
-others one after the other. So each fit keeps its own damping, line search and end, and whatever runs on an engine can
-run in lockstep: folds, penalties, starts, resamples. Only one thread runs at a time, so that nothing depends on chance.
+Each fit runs in its own thread. When a fit requests sums over its rows, it waits until all other fits have requested
+sums or ended. Requests of the same kind are then computed in one pass (`scarless.numerics.several`), and all others one
+by one.
+Each fit keeps its own damping, line search and stopping rule. Everything that uses an engine can therefore run in
+lockstep: folds, penalties, starts, resamples. Only one thread runs at a time, so the results are deterministic.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,41 +24,42 @@ from scarless.engines.device import DeviceEngine
 from scarless.engines.fused import terms_for
 from scarless.numerics.arrays import namespace_of
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.several import Together, with_ones
+from scarless.numerics.several import BatchObjective, with_ones
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-FITS_AT_ONCE = 256  # fits
-_KEPT_NUMBERS = 1 << 30  # of products of columns: beyond, they are formed anew in every walk
-_KEPT_AT_HOME = 1 << 25  # likewise, of tables in the memory of the machine itself
-_FORMED_NUMBERS = 1 << 26  # of products that are formed anew, in one piece
-_WALKED_NUMBERS = 1 << 26  # rows times problems, in one piece
+MAX_FITS_AT_ONCE = 256  # largest number of fits that run in lockstep; more fits are run in groups
+# Products of columns up to this size are cached; larger ones are recomputed in every pass.
+_MAX_CACHED_NUMBERS = 1 << 30
+_MAX_CACHED_NUMBERS_ON_CPU = 1 << 25  # the same for tables in main memory
+_MAX_PRODUCT_NUMBERS = 1 << 26  # largest size of the products of columns that are recomputed at a time
+_MAX_ROWS_TIMES_PROBLEMS = 1 << 26  # largest number of rows, times problems, that are processed at a time
 
 
-def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Answer]) -> list[Answer]:
-    """Return ``task(number, engine)`` for every engine; those on one device run in lockstep, others one by one.
+def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Result]) -> list[Result]:
+    """Return ``task(number, engine)`` for every engine; in lockstep if all are on a device, otherwise one by one.
 
-    An error in a task is raised once all have ended, that of the first task that had one.
+    If tasks fail, the error of the first failed task is raised after all tasks have ended.
     """
     if len(engines) < 2 or not all(isinstance(engine, DeviceEngine) for engine in engines):
         return [task(number, engine) for number, engine in enumerate(engines)]
-    answers: list[Answer] = []
-    walks = _Walks(engines)
-    for start in range(0, len(engines), FITS_AT_ONCE):
-        meeting = _Meeting(walks)
-        answers += meeting.hold(
-            [(start + i, engine) for i, engine in enumerate(engines[start : start + FITS_AT_ONCE])], task
+    results: list[Result] = []
+    passes = _BatchedPasses(engines)
+    for start in range(0, len(engines), MAX_FITS_AT_ONCE):
+        run = _LockstepRun(passes)
+        results += run.run_all(
+            [(start + i, engine) for i, engine in enumerate(engines[start : start + MAX_FITS_AT_ONCE])], task
         )
-    return answers
+    return results
 
 
 def go_in_lockstep(engines: Sequence[Engine]) -> bool:
-    """Whether fits on these rows run in lockstep, or are part of one that does: nothing for other processes."""
-    return all(isinstance(engine, DeviceEngine | _Attending) for engine in engines)
+    """Return whether fits on these engines run in lockstep, so that they must not be sent to other processes."""
+    return all(isinstance(engine, DeviceEngine | _LockstepEngine) for engine in engines)
 
 
-class _Question(NamedTuple):
-    """Sums that a fit waits for."""
+class _SumRequest(NamedTuple):
+    """A request of a fit for sums over its rows."""
 
     engine: DeviceEngine
     block_function: Callable[..., Any]
@@ -65,7 +67,7 @@ class _Question(NamedTuple):
 
     @property
     def kind(self) -> tuple[Any, ...] | None:
-        """What questions have in common that one walk can answer; None for those that it cannot."""
+        """Key that is equal for requests that one pass can compute; None for requests that cannot be combined."""
         objective, rows = getattr(self.block_function, "__self__", None), self.engine.rows
         if not isinstance(objective, LogisticPair | TargetLogistic) or self.block_function.__name__ != "sums":
             return None
@@ -75,54 +77,54 @@ class _Question(NamedTuple):
         return id(self.engine.X), type(objective), designs, id(targets), curvature
 
 
-class _Ended(BaseException):
-    """The meeting was broken off: whoever waits goes home. No error of a task's, which might go on after one."""
+class _RunCancelled(BaseException):
+    """Raised in waiting threads if the run was cancelled; a `BaseException`, so that tasks do not catch it."""
 
 
-class _Meeting:
-    """Tasks that take turns: each runs until it asks or ends, and only then the next one does.
+class _LockstepRun:
+    """Tasks that take turns: each runs until it requests sums or ends, and then the next one runs.
 
-    Threads that all ran at once would spend most of their time in handing Python's lock to each other.
+    If all threads ran at once, they would mostly wait for Python's global interpreter lock.
     """
 
-    def __init__(self, walks: "_Walks") -> None:
-        self.walks = walks
-        self.turn_over: SimpleQueue[None] = SimpleQueue()
-        self.questions: dict[int, _Question] = {}
-        self.mail: dict[int, SimpleQueue[Any]] = {}
-        self.members: dict[int, int] = {}  # in which thread each task runs
-        self.over = False  # whoever asks later, what a task left behind, is answered alone
-        self.broken = False
+    def __init__(self, passes: "_BatchedPasses") -> None:
+        self.passes = passes
+        self.turn_ended: SimpleQueue[None] = SimpleQueue()
+        self.requests: dict[int, _SumRequest] = {}
+        self.inboxes: dict[int, SimpleQueue[Any]] = {}
+        self.thread_ids: dict[int, int] = {}  # thread of each task
+        self.finished = False  # After the run, requests of objects that outlive their task are computed at once.
+        self.cancelled = False
 
-    def hold(self, engines: list[tuple[int, Engine]], task: Callable[[int, Engine], Answer]) -> list[Answer]:
-        """Run all tasks to their end, and return their answers in order."""
+    def run_all(self, engines: list[tuple[int, Engine]], task: Callable[[int, Engine], Result]) -> list[Result]:
+        """Run all tasks and return their results in order."""
         results: dict[int, Any] = {}
         config = get_config()
 
-        def attend(number: int, engine: Engine) -> None:
-            self.members[number] = get_ident()
+        def run_task(number: int, engine: Engine) -> None:
+            self.thread_ids[number] = get_ident()
             try:
-                with config_context(**config):  # scikit-learn's settings are those of a thread
-                    results[number] = (True, task(number, _Attending(engine, self, number)))  # type: ignore[arg-type]
-            except BaseException as error:  # raised again below
+                with config_context(**config):  # scikit-learn's configuration is local to a thread.
+                    results[number] = (True, task(number, _LockstepEngine(engine, self, number)))  # type: ignore[arg-type]
+            except BaseException as error:  # It is raised again below.
                 results[number] = (False, error)
             finally:
-                self.turn_over.put(None)
+                self.turn_ended.put(None)
 
-        self.mail = {number: SimpleQueue() for number, _ in engines}
-        threads = [Thread(target=copy_context().run, args=(attend, *each), daemon=True) for each in engines]
+        self.inboxes = {number: SimpleQueue() for number, _ in engines}
+        threads = [Thread(target=copy_context().run, args=(run_task, *each), daemon=True) for each in engines]
         with BLAS.on_one_thread():
             try:
                 for thread in threads:
                     thread.start()
-                    self.turn_over.get()
-                while self.questions:
-                    self._answer_all()
-                self.over = True
-            finally:  # nobody waits any more, unless a walk broke or the user did; one task may still run until it asks
-                self.broken = not self.over
-                for box in self.mail.values():
-                    box.put(_Ended())
+                    self.turn_ended.get()
+                while self.requests:
+                    self._serve_requests()
+                self.finished = True
+            finally:  # After an error or an interrupt, tasks may still wait, and one may run until its next request.
+                self.cancelled = not self.finished
+                for box in self.inboxes.values():
+                    box.put(_RunCancelled())
                 for thread in threads:
                     if thread.ident is not None:
                         thread.join()
@@ -131,112 +133,112 @@ class _Meeting:
                 raise results[number][1]
         return [results[number][1] for number, _ in engines]
 
-    def ask(self, number: int, question: _Question) -> Any:
-        """Wait for the sums that a question is for."""
-        if self.broken:
-            raise _Ended
-        if self.over or self.members[number] != get_ident():  # a thread of a task's own has no turn
-            return question.engine.total(question.block_function, *question.parameters)
-        self.questions[number] = question
-        self.turn_over.put(None)
-        return _given(self.mail[number].get())
+    def request(self, number: int, request: _SumRequest) -> Any:
+        """Return the requested sums; wait until all tasks have made a request or ended."""
+        if self.cancelled:
+            raise _RunCancelled
+        if self.finished or self.thread_ids[number] != get_ident():  # Threads started by a task do not take turns.
+            return request.engine.total(request.block_function, *request.parameters)
+        self.requests[number] = request
+        self.turn_ended.put(None)
+        return _value_or_raise(self.inboxes[number].get())
 
-    def _answer_all(self) -> None:
-        """Answer all questions, and let those who asked take their turns."""
-        asked, self.questions = dict(sorted(self.questions.items())), {}
-        for number, answer in sorted(self.walks.answers(asked).items()):
-            self.mail[number].put(answer)
-            self.turn_over.get()
-
-
-def _given(answer: Any) -> Any:
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+    def _serve_requests(self) -> None:
+        """Compute the sums of all requests, and let the waiting tasks continue one after the other."""
+        requests, self.requests = dict(sorted(self.requests.items())), {}
+        for number, result in sorted(self.passes.sums(requests).items()):
+            self.inboxes[number].put(result)
+            self.turn_ended.get()
 
 
-class _Walks:
-    """Walks over rows that answer several questions each; what questions share is kept from one to the next."""
+def _value_or_raise(result: Any) -> Any:
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+class _BatchedPasses:
+    """Passes over the rows that serve several requests each; arrays that requests share are cached."""
 
     def __init__(self, engines: Sequence[Any]) -> None:
-        self._kept: dict[Any, Any] = {}
-        self._tables = {id(engine.X): engine.X for engine in engines}  # that fits share
+        self._cache: dict[Any, Any] = {}
+        self._tables = {id(engine.X): engine.X for engine in engines}  # tables that the fits share
 
-    def answers(self, asked: dict[int, _Question]) -> dict[int, Any]:
-        """Return an answer to each question, or the error that it met."""
-        alike: dict[Any, list[int]] = {}
-        for number, question in asked.items():
-            kind = question.kind
-            alike.setdefault(("alone", number) if kind is None else kind, []).append(number)
+    def sums(self, requests: dict[int, _SumRequest]) -> dict[int, Any]:
+        """Return the sums of each request, or the error that it raised."""
+        by_kind: dict[Any, list[int]] = {}
+        for number, request in requests.items():
+            kind = request.kind
+            by_kind.setdefault(("alone", number) if kind is None else kind, []).append(number)
         found: dict[int, Any] = {}
-        for numbers in alike.values():
-            questions = [asked[number] for number in numbers]
-            found |= zip(numbers, self._answered(questions), strict=True)
+        for numbers in by_kind.values():
+            same_kind = [requests[number] for number in numbers]
+            found |= zip(numbers, self._sums_of(same_kind), strict=True)
         return found
 
-    def _answered(self, questions: list[_Question]) -> list[Any]:
-        if len(questions) > 1:
-            return self._together(questions)
-        engine, block_function, parameters = questions[0]
+    def _sums_of(self, requests: list[_SumRequest]) -> list[Any]:
+        if len(requests) > 1:
+            return self._batched(requests)
+        engine, block_function, parameters = requests[0]
         try:
             return [engine.total(block_function, *parameters)]
-        except Exception as error:  # belongs to the one who asked
+        except Exception as error:  # It is raised in the thread of the request.
             return [error]
 
-    def _together(self, questions: list[_Question]) -> list[Any]:
-        engine, block_function, (_, curvature) = questions[0]
+    def _batched(self, requests: list[_SumRequest]) -> list[Any]:
+        engine, block_function, (_, curvature) = requests[0]
         objective: Any = getattr(block_function, "__self__", None)
-        together = Together.of(objective, engine.n_columns)
-        X, xp = self._once(("rows", id(engine.X)), engine.X, with_ones, engine.X), namespace_of(engine.X)
+        batch = BatchObjective.of(objective, engine.n_columns)
+        X, xp = self._cached(("rows", id(engine.X)), engine.X, with_ones, engine.X), namespace_of(engine.X)
         with_products = curvature in (Curvature.EXPECTED, Curvature.OBSERVED)
-        products = tuple(self._products(engine.X, X, pairs) for pairs in together.pairs) if with_products else ()
-        weights = [question.engine.rows["w"] for question in questions]
-        lines = self._once(("weights", *map(id, weights)), weights, lambda: xp.stack(weights))
+        products = tuple(self._products(engine.X, X, pairs) for pairs in batch.pairs) if with_products else ()
+        weights = [request.engine.rows["w"] for request in requests]
+        lines = self._cached(("weights", *map(id, weights)), weights, lambda: xp.stack(weights))
         targets = engine.rows["s" if isinstance(objective, LogisticPair) else "t"]
-        betas, terms = np.stack([question.parameters[0] for question in questions]), terms_for(engine.X)
+        betas, terms = np.stack([request.parameters[0] for request in requests]), terms_for(engine.X)
         formed = sum(len(pairs.first) for pairs, own in products if own is None)
-        size = max(1, min(_WALKED_NUMBERS // len(questions), _FORMED_NUMBERS // max(1, formed)))
+        size = max(1, min(_MAX_ROWS_TIMES_PROBLEMS // len(requests), _MAX_PRODUCT_NUMBERS // max(1, formed)))
         totals = None
         for start in range(0, engine.n_rows, size):
             part = slice(start, min(start + size, engine.n_rows))
             given = tuple(each.columns(X[part, :]) if own is None else own[part, :] for each, own in products)
-            sums = together.sums(X[part, :], given, (targets[part], lines[:, part]), betas, curvature, terms)
+            sums = batch.sums(X[part, :], given, (targets[part], lines[:, part]), betas, curvature, terms)
             totals = sums if totals is None else tuple(a + b for a, b in zip(totals, sums, strict=True))
-        return together.apart(totals or (), curvature)
+        return batch.split_by_problem(totals or (), curvature)
 
     def in_units(self, engine: DeviceEngine) -> DeviceEngine:
-        """Return an engine whose columns are in their units: of one table once, however many fits want it so.
+        """Return an engine whose columns are converted to their units; a table that fits share is converted once.
 
-        A part of the rows is a table of one fit alone, and nothing of it is kept.
+        A sample of the rows belongs to one fit and is not cached.
         """
         if engine.units is None or id(engine.X) not in self._tables:
             return engine.in_units()
         key = ("units", id(engine.X), id(engine.units))
-        X = self._once(key, (engine.X, engine.units), lambda: engine.in_units().X)
+        X = self._cached(key, (engine.X, engine.units), lambda: engine.in_units().X)
         return replace(engine, X=X, reading=Reading(engine.dtype, None))
 
     def _products(self, table: Any, X: Any, pairs: Any) -> tuple[Any, Any]:
-        """Return pairs of columns with their products; without, where these are too many to be kept."""
-        at_home = "cpu" in str(X.device).lower()  # where memory is for everyone
-        if len(pairs.first) * X.shape[0] > (_KEPT_AT_HOME if at_home else _KEPT_NUMBERS):
+        """Return pairs of columns with their products; the products are None if they are too many to be cached."""
+        on_cpu = "cpu" in str(X.device).lower()
+        if len(pairs.first) * X.shape[0] > (_MAX_CACHED_NUMBERS_ON_CPU if on_cpu else _MAX_CACHED_NUMBERS):
             return pairs, None
-        return pairs, self._once(("products", id(table), id(pairs)), (table, pairs), pairs.columns, X)
+        return pairs, self._cached(("products", id(table), id(pairs)), (table, pairs), pairs.columns, X)
 
-    def _once(self, key: Any, of: Any, function: Callable[..., Any], *parameters: Any) -> Any:
-        """Return a function's value, computed once; `of` is kept too, so that its address stays its own."""
-        if key[0] == "weights" and key not in self._kept:  # those of the last walk are no longer needed
-            self._kept = {other: kept for other, kept in self._kept.items() if other[0] != "weights"}
-        if key not in self._kept:
-            self._kept[key] = (of, function(*parameters))
-        return self._kept[key][1]
+    def _cached(self, key: Any, of: Any, function: Callable[..., Any], *parameters: Any) -> Any:
+        """Return the cached value of a function; `of` is kept alive, because its `id` is a part of the key."""
+        if key[0] == "weights" and key not in self._cache:  # The weights of the last pass are no longer needed.
+            self._cache = {other: kept for other, kept in self._cache.items() if other[0] != "weights"}
+        if key not in self._cache:
+            self._cache[key] = (of, function(*parameters))
+        return self._cache[key][1]
 
 
 @dataclass(frozen=True)
-class _Attending:
-    """An engine on a device, whose sums are asked for in a meeting."""
+class _LockstepEngine:
+    """An engine on a device whose sums are requested from a lockstep run."""
 
     engine: DeviceEngine
-    meeting: _Meeting
+    run: _LockstepRun
     number: int
 
     @property
@@ -264,7 +266,7 @@ class _Attending:
         return self.engine.X
 
     def total(self, block_function: Callable[..., Any], *parameters: Any) -> Any:
-        return self.meeting.ask(self.number, _Question(self.engine, block_function, parameters))
+        return self.run.request(self.number, _SumRequest(self.engine, block_function, parameters))
 
     def derive(self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False) -> Any:
         return self._with(self.engine.derive(row_function, *parameters, keep=keep))
@@ -279,7 +281,7 @@ class _Attending:
         return self._with(self.engine.read_as(reading))
 
     def in_units(self) -> Any:
-        return self._with(self.meeting.walks.in_units(self.engine))
+        return self._with(self.run.passes.in_units(self.engine))
 
     def _with(self, engine: Engine) -> Any:
         return replace(self, engine=engine) if isinstance(engine, DeviceEngine) else engine

@@ -1,4 +1,4 @@
-"""Rows in memory (or memory-mapped), blocks walked by threads."""
+"""Engine for rows in memory or in memory maps, with blocks processed by threads."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,33 +12,36 @@ from scipy import sparse
 from scarless.engines.base import Rows, Sums, open_rows
 from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, Reading, Units, add_up
-from scarless.numerics.newton import WIDEST_MATRIX
+from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
 
-# A block of this many numbers is still near a core's cache; smaller ones have threads wait for the interpreter's lock.
+# Largest numbers of values and rows in a block. A block of this size almost fits a core's cache; with smaller blocks,
+# threads wait for Python's global interpreter lock.
 _BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384
-# A part of so few numbers (8 MB) is copied: rows far from each other make a pass take 1.3 to 1.8 times as long.
-_COPIED_NUMBERS = 1 << 20
-# Blocks are added up in this many runs, whatever the number of threads: the sums are the same on any machine.
-_LANES = 16
+# Samples of rows up to this size (8 MB) are copied, because a pass over rows that are far apart takes 1.3 to 1.8 times
+# as long.
+_MAX_COPIED_NUMBERS = 1 << 20
+# Blocks are added up in this number of groups, whatever the number of threads, so sums are the same on any machine.
+_N_LANES = 16
 
 
 class InMemoryEngine:
-    """Walks blocks of rows with a few threads, each BLAS call on one thread.
+    """Engine over blocks of rows in memory; blocks are processed by several threads, each BLAS call by one thread.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n_rows, n_columns)
-        Never copied, but for small parts; a memory map stays on disk but for the blocks in work.
+        Attributes of the rows. The array is not copied, except for small samples of rows. If it is a memory map, only
+        the current blocks are in memory.
     rows : dict of arrays
-        Values per row that block functions need: labels, weights, targets.
+        Values per row that block functions need, such as labels, weights and targets.
     block_rows : int, optional
-        Rows per block; by default what fits a core's cache.
+        Number of rows in a block; by default a number that fits a core's cache.
     n_threads : int, optional
-        By default as many as BLAS may use at this moment, so limits set by the caller are kept.
+        Number of threads; by default the current number of BLAS threads, so limits of the caller are respected.
     reading : Reading, optional
-        In which precision the blocks are read, and the columns' units; by default as they are.
+        Precision of the blocks and units of the columns; by default the precision of `X` and no units.
     first, step : int
-        Which rows of a larger table these are.
+        Position of the first row in a larger table, and distance between rows.
 
     Examples
     --------
@@ -50,7 +53,7 @@ class InMemoryEngine:
     array([2., 4., 6.])
     """
 
-    names: list[str] | None = None  # checks turn data frames into arrays before, and keep the names themselves
+    names: list[str] | None = None  # Data frames are converted to arrays beforehand, and the model stores their names.
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class InMemoryEngine:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows held."""
+        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
@@ -87,35 +90,35 @@ class InMemoryEngine:
 
     @property
     def units(self) -> Units | None:
-        """How a solver should see the columns; None where they are fit for products as they are."""
+        """Shift and scale of the columns for the solver; None if the columns need none."""
         return self.preparation.reading.units
 
     def read_as(self, reading: Reading) -> "InMemoryEngine":
-        """Return an engine over the same rows that reads its blocks in some precision, and knows the columns' units."""
-        return self._but(preparation=self.preparation.read_as(reading))
+        """Return an engine over the same rows with another precision of its blocks and other units of its columns."""
+        return self._with_changes(preparation=self.preparation.read_as(reading))
 
     def in_units(self) -> "InMemoryEngine":
-        """Return an engine over the same rows whose columns are in their units."""
-        return self._but(preparation=self.preparation.in_units())
+        """Return an engine over the same rows whose columns are shifted and scaled by their units."""
+        return self._with_changes(preparation=self.preparation.in_units())
 
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
     ) -> "InMemoryEngine":
         """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name.
 
-        `keep`: all derived values are computed now, once.
+        With `keep`, all derived values are computed now and stored.
         """
-        engine = self._but(preparation=self.preparation.and_derive(row_function, parameters))
-        return engine._kept() if keep else engine
+        engine = self._with_changes(preparation=self.preparation.and_derive(row_function, parameters))
+        return engine._with_derived_values() if keep else engine
 
     def every(self, step: int, first: int = 0) -> "InMemoryEngine":
-        """Return an engine over every `step`-th row from the `first` on, with the values of these rows."""
+        """Return an engine over every `step`-th row, starting at row `first`, with the values of these rows."""
         rows = {name: values[first::step] for name, values in self.rows.items()}
         X = self.X[first::step]
-        if not sparse.issparse(X) and X.size <= _COPIED_NUMBERS:
+        if not sparse.issparse(X) and X.size <= _MAX_COPIED_NUMBERS:
             X, rows = np.ascontiguousarray(X), {name: np.ascontiguousarray(values) for name, values in rows.items()}
         where = {"_first": self._first + first * self._step, "_step": self._step * step}
-        return self._but(X=X, rows=rows, block_rows=_default_block_rows(X), _sparse_blocks={}, **where)
+        return self._with_changes(X=X, rows=rows, block_rows=_default_block_rows(X), _sparse_blocks={}, **where)
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
@@ -144,14 +147,14 @@ class InMemoryEngine:
         lanes = list(self._map(lane_values, self._lanes()))
         return np.concatenate(lanes) if into is None else into
 
-    def _but(self, **changes: Any) -> "InMemoryEngine":
-        """Return an engine over the same table, with some of its parts changed."""
+    def _with_changes(self, **changes: Any) -> "InMemoryEngine":
+        """Return a copy of the engine with some attributes changed."""
         engine = object.__new__(InMemoryEngine)
         vars(engine).update({**vars(self), **changes})
         return engine
 
-    def _kept(self) -> "InMemoryEngine":
-        """Return an engine whose derived values are computed, and stay."""
+    def _with_derived_values(self) -> "InMemoryEngine":
+        """Return an engine in which the derived values are computed and stored."""
 
         def lane_values(blocks: list[slice]) -> list[dict[str, Any]]:
             return [self._derived(block) for block in blocks]
@@ -159,7 +162,7 @@ class InMemoryEngine:
         found = [values for lane in self._map(lane_values, self._lanes()) for values in lane]
         kept = {name: np.concatenate([values[name] for values in found]) for name in found[0]}
         preparation = Preparation(self.preparation.reading, self.preparation.converted)
-        return self._but(rows={**self.rows, **kept}, preparation=preparation)
+        return self._with_changes(rows={**self.rows, **kept}, preparation=preparation)
 
     def _derived(self, block: slice) -> dict[str, Any]:
         given = self._rows(block)
@@ -179,7 +182,7 @@ class InMemoryEngine:
         return Rows({name: values[block] for name, values in self.rows.items()}, where)
 
     def _sparse_rows(self, block: slice) -> Any:
-        """Return a run of rows that shares the table's entries, and keeps what few columns are taken of it."""
+        """Return consecutive rows of a sparse table without a copy, with a cache for selected columns."""
         if (rows := self._sparse_blocks.get(block.start)) is None:
             rows = _rows_of(self.X, block)
             rows.taken = {}
@@ -187,12 +190,12 @@ class InMemoryEngine:
         return rows
 
     def _lanes(self) -> list[list[slice]]:
-        """Return the blocks in runs of neighbours; depends on the number of rows only."""
+        """Return the blocks in groups of neighbours, which depend only on the number of rows."""
         if self.n_rows <= self.block_rows:
             return [[slice(0, self.block_rows)]]
         starts = range(0, self.n_rows, self.block_rows)
         blocks = [slice(start, start + self.block_rows) for start in starts]
-        cuts = np.unique(np.linspace(0, len(blocks), _LANES + 1).round().astype(int))
+        cuts = np.unique(np.linspace(0, len(blocks), _N_LANES + 1).round().astype(int))
         return [blocks[a:b] for a, b in pairwise(cuts)]
 
     def _map(self, function: Callable[[list[slice]], Any], lanes: list[list[slice]]) -> Iterator[Any]:
@@ -204,12 +207,12 @@ class InMemoryEngine:
                 yield from pool.map(function, lanes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the rows, not what was cut out of them."""
+        """Return the state without cached blocks."""
         return {**vars(self), "_sparse_blocks": {}}
 
 
 def _open_in_memory(X: Any, y: Any = None, sample_weight: Any = None) -> InMemoryEngine:
-    """Open a table in memory; data frames are turned into arrays by the checks before."""
+    """Return the engine of a table in memory; data frames must have been converted to arrays."""
     given = {"y": y, "w": sample_weight}
     rows = {name: np.asarray(values) for name, values in given.items() if values is not None}
     return InMemoryEngine(sparse.csr_array(X) if sparse.issparse(X) else X, rows)
@@ -221,26 +224,27 @@ for _type in (np.ndarray, sparse.sparray, sparse.spmatrix):
 
 
 def _rows_of(X: Any, block: slice) -> Any:
-    """Return a run of rows of a CSR matrix that shares its entries; its own slices are copies."""
+    """Return consecutive rows of a CSR matrix as a view; SciPy's slices would be copies."""
     stop = min(block.stop, X.shape[0])
     entries = slice(X.indptr[block.start], X.indptr[stop])
     rows = sparse.csr_array((stop - block.start, X.shape[1]), dtype=X.dtype)
-    # Set one by one: the constructor copies what is a small part of a larger array.
+    # The attributes are set directly, because the constructor copies small parts of larger arrays.
     rows.data, rows.indices = X.data[entries], X.indices[entries]
     rows.indptr = X.indptr[block.start : stop + 1] - X.indptr[block.start]
     return rows
 
 
 def _default_block_rows(X: Any) -> int:
-    """Return how many rows make a block: few enough to stay in cache, many enough to pay; blocks are of one size.
+    """Return the number of rows in a block: few enough for the cache, and many enough to amortise the overhead.
 
-    A block has at least as many rows as columns, where matrices over these are summed: they are no larger than blocks.
+    Blocks have equal sizes. If a square matrix over the columns is computed for each block, a block has at least as
+    many rows as columns, so the matrix is not larger than the block.
     """
     if sparse.issparse(X):
         return int(max(1024, 2 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))
-    n_rows, fewest = X.shape[0], max(256, X.shape[1]) if X.shape[1] <= WIDEST_MATRIX else 256
-    most = int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), fewest, _BLOCK_ROWS))
-    if n_rows <= most:
-        return most
-    n_blocks = 4 * -(-n_rows // (4 * most))  # for two or four threads alike
+    n_rows, min_rows = X.shape[0], max(256, X.shape[1]) if X.shape[1] <= MAX_MATRIX_PARAMETERS else 256
+    max_rows = int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), min_rows, _BLOCK_ROWS))
+    if n_rows <= max_rows:
+        return max_rows
+    n_blocks = 4 * -(-n_rows // (4 * max_rows))  # A multiple of 4 suits two and four threads.
     return -(-n_rows // n_blocks)

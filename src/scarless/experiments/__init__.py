@@ -1,4 +1,4 @@
-"""Experiments: a specification -> runs -> records on disk, resumable."""
+"""Experiments that compare methods: a specification, its runs, and their records on disk."""
 
 from scarless.experiments.run import run_experiment
 from scarless.experiments.spec import Cell, Spec, check_spec, read_spec

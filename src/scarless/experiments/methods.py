@@ -1,8 +1,7 @@
-"""Methods to compare, by name: a task in, predictions for the test rows out.
+"""The methods of an experiment: functions that fit a task and return predictions for its test rows.
 
-Only `supervised`, `known-e` and `known-c` look at the truth, and say so. Any estimator is a method too: ours by the
-name of their class, anybody's by import path. An experiment may have methods of its own beside these: functions of a
-module, since worker processes must find them.
+Only `supervised`, `known-e` and `known-c` use the truth. Any estimator is a method too: those of this package by class
+name, others by import path. Further methods must be functions of a module, so that worker processes can import them.
 """
 
 import warnings
@@ -31,25 +30,25 @@ from scarless.models import (
 from scarless.models.sar_stacking import default_boosting
 from scarless.numerics.arrays import Matrix, Vector
 
-ATTRIBUTES_PARAMETER = "propensity_attributes"  # the word in a signature that gets the columns that drive the labelling
-NESTED_KEYS = ("estimator", "parameters")  # keys of a parameter that is an estimator itself
+ATTRIBUTES_PARAMETER = "propensity_attributes"  # parameter of an estimator that receives the propensity attributes
+NESTED_KEYS = ("estimator", "parameters")  # keys of a parameter that describes an estimator
 Make = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What a method says of the test rows and of the population."""
+    """The predictions of a method for the test rows, and its estimates."""
 
     f: Vector
-    e: Vector | None  # None where a method has no propensity
+    e: Vector | None  # None if the method has no propensity
     class_prior: float
     label_frequency: float
     n_iter: int
-    is_probability: bool = True  # whether `f` are probabilities, or scores that only rank rows
+    is_probability: bool = True  # False if `f` are scores that only rank rows
 
 
 class Made(NamedTuple):
-    """A result, the seconds that it took and the warnings that came with it."""
+    """A result, its time in seconds and its warnings."""
 
     result: Any
     seconds: float
@@ -57,22 +56,22 @@ class Made(NamedTuple):
 
 
 @dataclass
-class Kept:
-    """Results that several methods, or several cells, need: made once."""
+class KeptFits:
+    """A cache of results that several methods, or several cells, share."""
 
     made: dict[str, Made] = field(default_factory=dict)
-    borrowed_seconds: float = 0.0  # of what was made before somebody else asked
+    borrowed_seconds: float = 0.0  # time of results that were taken from the cache
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the result of that name; make it if need be. Its time and its warnings count for all who ask."""
+        """Return a result from the cache, or compute it; its time and warnings count for every method that uses it."""
         if name in self.made:
             self.borrowed_seconds += self.made[name].seconds
         else:
             start = perf_counter()
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 result = make()
-            self.made[name] = Made(result, perf_counter() - start, told)
+            self.made[name] = Made(result, perf_counter() - start, caught)
         for warning in self.made[name].warnings:
             warnings.warn(warning.message, warning.category, stacklevel=2)
         return self.made[name].result
@@ -80,18 +79,19 @@ class Kept:
 
 @dataclass
 class Bench:
-    """A task, and what its methods share: the SAR-EM fit and KM2's estimate; with all cells of a split, the
-    supervised fit.
+    """A task, and caches of the results that methods share.
+
+    The methods of a cell share the SAR-EM fit and KM2's estimate; the cells of a split share the supervised fit.
     """
 
     spec: Spec
     task: Task
-    of_split: Kept
-    of_cell: Kept = field(default_factory=Kept)
+    of_split: KeptFits
+    of_cell: KeptFits = field(default_factory=KeptFits)
 
     @property
     def borrowed_seconds(self) -> float:
-        """Seconds of what methods used although it was there already."""
+        """The time of results that were taken from the caches."""
         return self.of_cell.borrowed_seconds + self.of_split.borrowed_seconds
 
 
@@ -107,13 +107,13 @@ def supervised(bench: Bench) -> Fit:
 
 
 def naive(bench: Bench) -> Fit:
-    """Unlabelled rows taken as negative."""
+    """Logistic regression that treats unlabelled rows as negative."""
     model = NaiveClassifier(C=bench.spec.C).fit(bench.task.seen_train, bench.task.s_train)
     return _constant(bench, model, 1.0)
 
 
 def known_e(bench: Bench) -> Fit:
-    """The propensity-weighted risk with the true propensities."""
+    """Propensity-weighted risk with the true propensities."""
     task = bench.task
     model = PropensityWeightedClassifier(C=bench.spec.C).fit(task.seen_train, task.s_train, propensity=task.e_train)
     return fit_of(bench, model, task.e_test, model.label_frequency_)
@@ -138,13 +138,13 @@ def scar_tice(bench: Bench) -> Fit:
 
 
 def sar_em(bench: Bench) -> Fit:
-    """Classifier and propensity model, learned together."""
+    """Classifier and propensity model, fitted together."""
     model = sar_em_of(bench)
     return fit_of(bench, model, model.predict_propensity(bench.task.split.X_test), model.label_frequency_, full=True)
 
 
 def sar_em_refit(bench: Bench) -> Fit:
-    """SAR-EM, then the classifier once more on the propensity-weighted risk."""
+    """SAR-EM, then the classifier refitted to the propensity-weighted risk."""
     task, pair = bench.task, sar_em_of(bench)
     e = pair.predict_propensity(task.split.X_train)
     model = PropensityWeightedClassifier(C=bench.spec.C).fit(task.seen_train, task.s_train, propensity=e)
@@ -166,7 +166,7 @@ METHODS: dict[str, Method] = {
 
 
 def sar_em_of(bench: Bench) -> SAREMClassifier:
-    """Return the fitted pair of models, made once for all methods that need it."""
+    """Return the fitted pair of models, which is shared by the methods of a cell."""
     task, C = bench.task, bench.spec.C
 
     def fit() -> SAREMClassifier:
@@ -182,7 +182,7 @@ def sar_em_of(bench: Bench) -> SAREMClassifier:
 
 
 def km2_of(bench: Bench) -> KernelMean:
-    """Return KM2's estimate, made once for all methods that need it."""
+    """Return KM2's estimate, which is shared by the methods of a cell."""
     task = bench.task
     estimator = KernelMean("km2", max_rows=bench.spec.km_max_rows, random_state=task.seed)
     return bench.of_cell.get("km2", lambda: estimator.fit(task.seen_train, task.s_train))
@@ -198,14 +198,14 @@ def _constant(bench: Bench, model: Any, c: float) -> Fit:
 
 
 def fit_of(bench: Bench, model: Any, e: Vector | None, c: float, *, full: bool = False) -> Fit:
-    """Return what a fitted classifier says; `full` where it takes all columns and picks its own."""
+    """Return the predictions of a fitted classifier; `full` is whether it takes all columns and selects its own."""
     X_test = bench.task.split.X_test if full else bench.task.seen_test
     f = model.predict_proba(X_test)[:, 1]
     return Fit(f, e, float(model.class_prior_), float(c), int(model.n_iter_))
 
 
 def _scar_by(kind: Make) -> Make:
-    """Return what makes SCAR's classifier with a label frequency by an estimator, whose parameters it takes."""
+    """Return a function that makes a `SCARClassifier` with a label frequency estimator of a class."""
 
     @wraps(kind)
     def make(**parameters: Any) -> SCARClassifier:
@@ -217,7 +217,7 @@ def _scar_by(kind: Make) -> Make:
 def boosted(
     *, propensity_attributes: Any = None, attribute_sets: Any = "auto", cv: Any = 5, random_state: Any = None
 ) -> SARStackingClassifier:
-    """Return gradient boosting of the class, with a propensity beside it."""
+    """Return gradient boosting for the class, with a propensity model."""
     return SARStackingClassifier(
         [("boosting", default_boosting())],
         propensity_attributes=propensity_attributes,
@@ -241,43 +241,44 @@ OUR_ESTIMATORS: dict[str, Make] = {
 
 @dataclass(frozen=True)
 class EstimatorMethod:
-    """A method that fits an estimator to rows and labels, and asks it for probabilities of the test rows.
+    """A method that fits an estimator to rows and labels, and predicts the test rows.
 
-    It is told nothing else: neither the true class, nor propensities.
+    The estimator gets neither the true classes nor the propensities.
     """
 
-    estimator: str  # one of ours, or an import path
+    estimator: str  # name of an estimator of this package, or an import path
     parameters: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __call__(self, bench: Bench) -> Fit:
-        """Fit it to a task."""
+        """Fit the estimator to a task."""
         task = bench.task
-        X_train, X_test, told = self._sees(task)
-        model = self.make({**told, **self._seeded(task.seed)}, task.seed)
+        X_train, X_test, options = self._sees(task)
+        model = self.make({**options, **self._seeded(task.seed)}, task.seed)
         s = task.s_train.astype(np.int64)
-        in_fit = ATTRIBUTES_PARAMETER in words_of(model.fit) and ATTRIBUTES_PARAMETER not in self._words
+        in_fit = ATTRIBUTES_PARAMETER in parameters_of(model.fit) and ATTRIBUTES_PARAMETER not in self._accepted
         extra = {ATTRIBUTES_PARAMETER: task.propensity_columns.tolist()} if in_fit else {}
         fitted = model.fit(X_train, s, **extra)
         return _found(model if fitted is None else fitted, X_train, X_test, s)
 
     def check(self) -> None:
-        """Refuse an estimator that cannot be had, be made or be asked for probabilities, before there are any rows."""
-        self.make({**({ATTRIBUTES_PARAMETER: [0]} if ATTRIBUTES_PARAMETER in self._words else {}), **self._seeded(0)})
+        """Raise if the estimator cannot be imported or made, or has no `predict_proba`; called before any run."""
+        attributes = {ATTRIBUTES_PARAMETER: [0]} if ATTRIBUTES_PARAMETER in self._accepted else {}
+        self.make({**attributes, **self._seeded(0)})
 
-    def make(self, told: dict[str, Any], seed: int = 0) -> Any:
-        """Return the estimator, with what it is told beside its parameters; refuse one without `predict_proba`.
+    def make(self, options: dict[str, Any], seed: int = 0) -> Any:
+        """Return the estimator with options and its parameters; raise if it has no `fit` or `predict_proba`.
 
-        A parameter that is a table with an `estimator` of its own becomes that estimator.
+        A parameter that is a table with an `estimator` entry becomes that estimator.
         """
         try:
-            model = self._maker(**{**told, **{name: _made(each, seed) for name, each in self.parameters.items()}})
+            model = self._maker(**{**options, **{name: _made(each, seed) for name, each in self.parameters.items()}})
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.estimator!r} cannot be made with {self.parameters}: {error}") from error
+            raise ValueError(f"{self.estimator!r} cannot be created with {self.parameters}: {error}") from error
         lacking = [name for name in ("fit", "predict_proba") if not callable(getattr(model, name, None))]
         if lacking:
             raise ValueError(
-                f"{self.estimator!r} has no {lacking[0]}: a method needs fit(X, s) and predict_proba(X), with the "
-                "parameters given."
+                f"{self.estimator!r} has no {lacking[0]}, with the given parameters. A method needs fit(X, s) and "
+                "predict_proba(X)."
             )
         return model
 
@@ -286,50 +287,51 @@ class EstimatorMethod:
         return maker_of(self.estimator)
 
     @property
-    def _words(self) -> set[str]:
-        return words_of(self._maker)
+    def _accepted(self) -> set[str]:
+        return parameters_of(self._maker)
 
     def _seeded(self, seed: int) -> dict[str, Any]:
         return _seeded(self._maker, seed)
 
     def _sees(self, task: Task) -> tuple[Matrix, Matrix, dict[str, Any]]:
-        """Return the rows that it may see, and what it is told of their columns."""
-        wants = ATTRIBUTES_PARAMETER in self._words and ATTRIBUTES_PARAMETER not in self.parameters
+        """Return the training and test rows for the estimator, and the options that name their columns."""
+        wants = ATTRIBUTES_PARAMETER in self._accepted and ATTRIBUTES_PARAMETER not in self.parameters
         columns, seen = task.propensity_columns.tolist(), task.class_columns.tolist()
         if not wants or set(columns) <= set(seen):
             return task.seen_train, task.seen_test, {ATTRIBUTES_PARAMETER: columns} if wants else {}
-        # The classifier may not see what drives the labelling; that is for the propensity model alone.
-        told: dict[str, Any] = {ATTRIBUTES_PARAMETER: columns}
-        if "classification_attributes" in self._words:
-            told["classification_attributes"] = seen
-        elif "attribute_sets" in self._words:
-            told["attribute_sets"] = {"seen": seen}
+        # In this setting, the propensity attributes are for the propensity model only.
+        options: dict[str, Any] = {ATTRIBUTES_PARAMETER: columns}
+        if "classification_attributes" in self._accepted:
+            options["classification_attributes"] = seen
+        elif "attribute_sets" in self._accepted:
+            options["attribute_sets"] = {"seen": seen}
         else:
             raise ValueError(
-                f"{self.estimator!r} takes {ATTRIBUTES_PARAMETER} and no classification_attributes, so that it cannot "
-                f"be kept from classifying by the former; leave the setting {task.cell.setting!r} out for it."
+                f"{self.estimator!r} has the parameter {ATTRIBUTES_PARAMETER} but not classification_attributes, so "
+                "its classifier would use the propensity attributes. Remove the setting "
+                f"{task.cell.setting!r} from the specification."
             )
-        return task.split.X_train, task.split.X_test, told
+        return task.split.X_train, task.split.X_test, options
 
 
 def maker_of(estimator: str) -> Make:
-    """Return what makes an estimator: one of ours by name, anybody's by import path."""
+    """Return the class or function that makes an estimator, given its name or import path."""
     if estimator in OUR_ESTIMATORS:
         return OUR_ESTIMATORS[estimator]
     if ":" not in estimator:
-        hint = did_you_mean(estimator, OUR_ESTIMATORS) or f"Ours are {', '.join(OUR_ESTIMATORS)}."
-        raise ValueError(f"There is no estimator {estimator!r}. {hint} For one of your own {IMPORT_PATH_FORM}.")
+        hint = did_you_mean(estimator, OUR_ESTIMATORS) or f"Built-in estimators are {', '.join(OUR_ESTIMATORS)}."
+        raise ValueError(f"There is no estimator {estimator!r}. {hint} For your own estimator, {IMPORT_PATH_FORM}.")
     made: Make = import_object(estimator)
     return made
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a parameter is a table that says how an estimator is made."""
+    """Whether a parameter is a table that describes an estimator."""
     return isinstance(value, dict) and isinstance(value.get("estimator"), str) and set(value) <= {*NESTED_KEYS}
 
 
 def nested_estimators(parameters: Any) -> list[str]:
-    """Return the names and import paths of estimators inside of parameters, however deep.
+    """Return the names and import paths of estimators that are nested in parameters.
 
     Examples
     --------
@@ -343,25 +345,25 @@ def nested_estimators(parameters: Any) -> list[str]:
 
 
 def _made(value: Any, seed: int) -> Any:
-    """Return a parameter with estimators in place of the tables that say how to make them."""
+    """Return a parameter in which tables that describe estimators are replaced by the estimators."""
     if is_nested(value):
         maker, given = maker_of(value["estimator"]), value.get("parameters", {})
         try:
             return maker(**{**_seeded(maker, seed), **{name: _made(each, seed) for name, each in given.items()}})
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{value['estimator']!r} cannot be made with {given}: {error}") from error
+            raise ValueError(f"{value['estimator']!r} cannot be created with {given}: {error}") from error
     if isinstance(value, list) and nested_estimators(value):
         made = [_made(each, seed) for each in value]
-        return tuple(made) if isinstance(value[0], str) else made  # a name and its estimator, as in a list of steps
+        return tuple(made) if isinstance(value[0], str) else made  # A pair of name and estimator must be a tuple.
     return {name: _made(each, seed) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _seeded(maker: Make, seed: int) -> dict[str, Any]:
-    return {"random_state": seed} if "random_state" in words_of(maker) else {}
+    return {"random_state": seed} if "random_state" in parameters_of(maker) else {}
 
 
-def words_of(function: Make) -> set[str]:
-    """Return the names of parameters that a function takes; none where nobody can say."""
+def parameters_of(function: Make) -> set[str]:
+    """Return the names of a function's parameters; empty if it has no signature."""
     try:
         return set(signature(function).parameters)
     except (TypeError, ValueError):
@@ -369,11 +371,11 @@ def words_of(function: Make) -> set[str]:
 
 
 def estimator_methods(spec: Spec, *, taken: Iterable[str] = ()) -> dict[str, Method]:
-    """Return all methods that are estimators: ours, and those that a specification adds under names not yet taken."""
+    """Return all methods that are estimators: built-in ones, and those of a specification."""
     ours: dict[str, Method] = {name: EstimatorMethod(name) for name in OUR_ESTIMATORS}
     for name in spec.own_methods:
         if name in {*ours, *taken}:
-            raise ValueError(f"[methods.{name}]: there is a method {name!r} already. Choose another name for yours.")
+            raise ValueError(f"[methods.{name}]: {name!r} is the name of a built-in method. Choose another name.")
     own = {
         name: EstimatorMethod(table["estimator"], table.get("parameters", {}))
         for name, table in spec.own_methods.items()
@@ -391,8 +393,8 @@ def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
         prior = trained.mean() if probable and _in_unit(trained) else np.nan
     if not probable:
         warnings.warn(
-            f"predict_proba of {type(model).__name__} gave values that are not between 0 and 1, so only its ranking is "
-            "measured, by AUC and average precision. There are no scores of probabilities.",
+            f"predict_proba of {type(model).__name__} returned values outside 0 to 1, so only AUC and average "
+            "precision are computed.",
             UserWarning,
             stacklevel=2,
         )
@@ -405,7 +407,7 @@ def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
 
 
 def _scores(model: Any, X: Matrix) -> Vector:
-    """Return the column of the positive class, or say what is wrong with it."""
+    """Return the probabilities of the positive class; raise if they are not valid."""
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
     if p.shape != (X.shape[0], 2):
         raise ValueError(f"predict_proba must return a column for each of two classes; its shape is {p.shape}.")

@@ -1,6 +1,7 @@
-"""What is the user's own: things by import path, datasets from a file or a function, labelling mechanisms.
+"""The user's own datasets, labelling mechanisms and estimators, given by files and import paths.
 
-Import paths are `module:name`, looked for in the folder of the specification, then in the current one.
+Import paths have the form `module:name`; modules are searched in the folder of the specification, then in the current
+folder.
 """
 
 import importlib
@@ -39,9 +40,9 @@ OUR_MECHANISMS: dict[str, type[LabellingMechanism]] = {
 
 @contextmanager
 def importable(folder: str, paths: Iterable[str]) -> Iterator[None]:
-    """Let import paths be found in a folder and in the current one; forget their modules afterwards.
+    """Add a folder and the current folder to the module search path; forget the imported modules afterwards.
 
-    Worker processes that are started within find them too: they get the search path of their parent.
+    Worker processes that are started inside inherit the search path.
     """
     before = sys.path[:]
     names = {path.partition(":")[0].partition(".")[0] for path in paths}
@@ -58,17 +59,17 @@ def importable(folder: str, paths: Iterable[str]) -> Iterator[None]:
 
 
 def import_object(path: str) -> Any:
-    """Return what an import path names, or say what was tried and why it failed."""
+    """Return the object of an import path; raise an error with the reason if it cannot be imported."""
     module, _, name = path.partition(":")
     if not module or not name:
-        raise ValueError(f"{path!r} is no import path: {IMPORT_PATH_FORM}.")
+        raise ValueError(f"{path!r} is not an import path: {IMPORT_PATH_FORM}.")
     try:
         found = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # whatever a user's module does
-        looked = ", ".join(dict.fromkeys(sys.path[:2]))
+    except (Exception, SystemExit) as error:  # A module of the user may raise anything.
+        searched = ", ".join(dict.fromkeys(sys.path[:2]))
         raise ValueError(
-            f"{path!r} cannot be imported: `import {module}` ended in {type(error).__name__}: {error} (looked in "
-            f"{looked} and among installed packages)."
+            f"{path!r} cannot be imported: `import {module}` raised {type(error).__name__}: {error} (searched "
+            f"{searched} and the installed packages)."
         ) from error
     for part in name.split("."):
         if not hasattr(found, part):
@@ -80,7 +81,7 @@ def import_object(path: str) -> Any:
 
 
 def source_of(path: str) -> dict[str, str]:
-    """Return the hash of the file that an import path leads to, where that is the user's own and not installed."""
+    """Return the hash of the file of an import path; empty for installed packages."""
     file = getattr(sys.modules.get(path.partition(":")[0]), "__file__", None)
     if file is None or not Path(file).is_file():
         return {}
@@ -92,10 +93,10 @@ def source_of(path: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class OwnData:
-    """A dataset of one's own.
+    """A dataset of the user.
 
-    `table` is as it came, without the class, `prepared` as methods get it, with names of columns where there are any;
-    `columns` are those that drive the labelling, `identity` is what its records depend on.
+    `table` is the raw table without the class, and `prepared` the encoded table for the methods. `columns` are the
+    propensity attributes. `identity` is everything that its records depend on.
     """
 
     table: Any
@@ -106,36 +107,36 @@ class OwnData:
 
     @property
     def X(self) -> Matrix:
-        """The numbers alone."""
+        """The encoded table as an array."""
         return np.ascontiguousarray(self.prepared, dtype=np.float64)
 
 
 def load_own(spec: Spec, name: str) -> OwnData:
-    """Load a dataset of the specification's own, and prepare it without a look at its class."""
-    said = spec.own_datasets[name]
+    """Load a dataset of the user, and encode it without using its class."""
+    entry = spec.own_datasets[name]
     try:
-        if "file" in said:
-            table, values, identity = _from_file(Path(spec.folder or ".", said["file"]), said["class"])
+        if "file" in entry:
+            table, values, identity = _from_file(Path(spec.folder or ".", entry["file"]), entry["class"])
         else:
-            table, values, identity = _from_callable(said["callable"], said.get("parameters", {}))
-        y = read_class(values, said.get("class", "y"), said.get("positive"))
+            table, values, identity = _from_callable(entry["callable"], entry.get("parameters", {}))
+        y = read_class(values, entry.get("class", "y"), entry.get("positive"))
         _check_size(y, len(table), spec.test_share)
-        prepared, columns = _prepared(table, said.get("propensity_attributes", []))
+        prepared, columns = _prepared(table, entry.get("propensity_attributes", []))
     except (ValueError, TypeError, OSError) as error:
         raise ValueError(f"The dataset {name!r}: {error}") from error
-    return OwnData(table, prepared, y, columns, {**said, **identity})
+    return OwnData(table, prepared, y, columns, {**entry, **identity})
 
 
 def check_datasets(spec: Spec) -> None:
-    """Refuse datasets that nobody knows, and own ones under a name of ours."""
+    """Raise if a dataset is unknown, or if a dataset of the user has the name of a built-in one."""
     ours = dataset_names(bundled=True)
     for name in spec.datasets:
         if name in spec.own_datasets and name in ours:
-            raise ValueError(f"[datasets.{name}]: there is a dataset {name!r} already. Choose another name for yours.")
+            raise ValueError(f"[datasets.{name}]: {name!r} is the name of a built-in dataset. Choose another name.")
         if name not in spec.own_datasets and name not in ours:
             known = [*ours, *spec.own_datasets]
-            hint = did_you_mean(name, known) or f"There are {', '.join(known)}."
-            raise ValueError(f"There is no dataset {name!r}. {hint} Yours are defined in [datasets.NAME].")
+            hint = did_you_mean(name, known) or f"The datasets are {', '.join(known)}."
+            raise ValueError(f"There is no dataset {name!r}. {hint} Define your own in [datasets.NAME].")
 
 
 def _from_file(path: Path, name: str) -> tuple[Any, Any, dict[str, str]]:
@@ -150,11 +151,11 @@ def _from_file(path: Path, name: str) -> tuple[Any, Any, dict[str, str]]:
 
 
 def _from_callable(path: str, parameters: Mapping[str, Any]) -> tuple[Any, Any, dict[str, str]]:
-    """Call a function that returns X and y, or a bunch of them; its identity is what it returned."""
+    """Call a function that returns X and y, or a Bunch; return its table, its classes and their hash."""
     load = import_object(path)
     try:
         found = load(**parameters)
-    except Exception as error:  # whatever a user's function does
+    except Exception as error:  # A function of the user may raise anything.
         raise ValueError(f"{path!r} failed with {type(error).__name__}: {error}") from error
     pair = found if isinstance(found, tuple) and len(found) == 2 else _of_bunch(found)
     if pair is None:
@@ -166,7 +167,7 @@ def _from_callable(path: str, parameters: Mapping[str, Any]) -> tuple[Any, Any, 
     if not hasattr(table, "columns"):
         table = np.asarray(table, dtype=np.float64)
         if table.ndim != 2 or not np.isfinite(table).all():
-            raise ValueError(f"{path!r}: X must be a table of finite numbers, or a data frame.")
+            raise ValueError(f"{path!r}: X must be a two-dimensional array of finite numbers, or a data frame.")
     values = pair[1].to_numpy() if hasattr(pair[1], "to_numpy") else np.asarray(pair[1])
     if values.shape != (len(table),):
         raise ValueError(f"{path!r}: y must have one value for each of {len(table)} rows; its shape is {values.shape}.")
@@ -192,17 +193,17 @@ def _content_hash(table: Any, values: Any) -> str:
 
 
 def read_class(values: Any, name: str, positive: Any = None) -> Vector:
-    """Return 1 for rows of the positive class, 0 for the others.
+    """Return 1 for rows of the positive class and 0 for the others.
 
     Parameters
     ----------
     values : array or Series
-        A class for each row; two different ones, or more if `positive` is given.
+        Class of each row, with two distinct values, or more if `positive` is given.
     name : str
-        What the column is called, for messages.
+        Name of the column, for messages.
     positive : object, optional
-        The value of the positive class. Not needed for 1 and 0, true and false, yes and no, in the languages that
-        `scarless fit` knows.
+        Value of the positive class. Not needed for 1/0, true/false, and yes/no in the languages that `scarless
+        fit` knows.
 
     Examples
     --------
@@ -211,27 +212,30 @@ def read_class(values: Any, name: str, positive: Any = None) -> Vector:
     """
     text = [_as_text(value) for value in values]
     if empty := text.count(""):
-        raise ValueError(f"the class {name!r} is missing in {empty} of {len(text)} rows: leave these rows out.")
+        raise ValueError(f"the class {name!r} is missing in {empty} of {len(text)} rows. Remove these rows.")
     known = sorted(set(text))
     shown = ", ".join(map(repr, known[:VALUES_SHOWN])) + (", ..." if len(known) > VALUES_SHOWN else "")
     if len(known) < 2:
-        raise ValueError(f"the class {name!r} has the one value {shown or 'of no row'}; it must have two.")
+        found = f"only the value {shown}" if shown else "no values"
+        raise ValueError(f"the class {name!r} has {found}; it must have two values.")
     if positive is None and len(known) > 2:
         raise ValueError(
-            f"the class {name!r} has {len(known)} values, {shown}; it must have two, or `positive` must say which of "
-            "them is the positive class, against all others."
+            f"the class {name!r} has {len(known)} values, {shown}; it must have two. Set `positive` to the value of "
+            "the positive class; all other values are then negative."
         )
     marks = _as_text(positive) if positive is not None else _clear(known)
     if marks is None:
-        raise ValueError(f"the class {name!r} has the values {shown}; say which is the positive one, with `positive`.")
+        raise ValueError(
+            f"the class {name!r} has the values {shown}. Set `positive` to the value of the positive class."
+        )
     marks = marks if marks in known else next((each for each in known if each.lower() == marks.lower()), marks)
     if marks not in known:
-        raise ValueError(f"no row has {marks!r} as its class {name!r}; it has {shown}.")
+        raise ValueError(f"no row has the class {marks!r} in {name!r}; it has {shown}.")
     return np.asarray([value == marks for value in text], dtype=np.float64)
 
 
 def _as_text(value: Any) -> str:
-    """Return a value as one would write it in a specification: whole numbers without a point, nothing for gaps."""
+    """Return a value as it is written in a specification: whole numbers without a point, missing values as ""."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return ""
     if isinstance(value, bool | np.bool_):
@@ -242,97 +246,96 @@ def _as_text(value: Any) -> str:
 
 
 def _clear(known: Sequence[str]) -> str | None:
-    """Return which of two values is the positive one, where nobody can doubt it."""
-    said = yes_or_no(known)
-    return known[said.index(True)] if said is not None and len(known) == 2 and sum(said) == 1 else None
+    """Return which of two values is the positive class, or None if it is not clear."""
+    meanings = yes_or_no(known)
+    return known[meanings.index(True)] if meanings is not None and len(known) == 2 and sum(meanings) == 1 else None
 
 
 def _check_size(y: Vector, n: int, test_share: float) -> None:
-    """Refuse a dataset of which a part would be without one of the classes."""
-    fewest = int(min(y.sum(), n - y.sum()))
+    """Raise if a class has too few rows for a training and a test part."""
+    smallest = int(min(y.sum(), n - y.sum()))
     needed = int(np.ceil(2 / min(test_share, 1 - test_share)))
-    if fewest < needed:
-        raise ValueError(f"one of its classes has {fewest} rows; to be split, each must have at least {needed}.")
+    if smallest < needed:
+        raise ValueError(f"one of its classes has {smallest} rows; for a split, each class needs at least {needed}.")
 
 
 def _prepared(table: Any, attributes: Sequence[Any]) -> tuple[Any, tuple[int, ...]]:
-    """Return a table as numbers, and which columns of these come from attributes of the raw one."""
+    """Return the encoded table, and the positions of the columns that encode the propensity attributes."""
     if not hasattr(table, "columns"):
         wrong = [each for each in attributes if not isinstance(each, int) or not 0 <= each < table.shape[1]]
         if wrong:
             raise ValueError(
-                f"propensity_attributes has {wrong[0]!r}; columns of an array are 0 to {table.shape[1] - 1}."
+                f"propensity_attributes has {wrong[0]!r}; the columns of an array are 0 to {table.shape[1] - 1}."
             )
         return table, tuple(attributes)
     names = [str(name) for name in table.columns]
     for each in attributes:
         if each not in names:
-            raise ValueError(f"propensity_attributes has {each!r}, which is no column. {nearest_name(each, names)}")
+            raise ValueError(f"propensity_attributes has {each!r}, which is not a column. {nearest_name(each, names)}")
     preparation = table_preparation()
     prepared = preparation.fit_transform(table)
     origins = trace_origins(preparation, names, prepared.shape[1])
     made = {each: [j for j, origin in enumerate(origins or ()) if origin.column == each] for each in attributes}
     for each, found in made.items():
         if not found:
-            raise ValueError(
-                f"propensity_attributes has {each!r}, a column that says nothing: it is constant or empty."
-            )
+            raise ValueError(f"propensity_attributes has the column {each!r}, which is constant or empty. Remove it.")
     return prepared, tuple(j for found in made.values() for j in found)
 
 
 def check_mechanisms(spec: Spec) -> None:
-    """Refuse names of mechanisms that stand for nothing."""
+    """Raise if a labelling mechanism is unknown or cannot be imported."""
     known = [ADDED, BY_ATTRIBUTES, *spec.own_mechanisms]
     for name in spec.mechanisms:
         if name not in known:
-            hint = did_you_mean(name, known) or f"There are {', '.join(known)}."
-            raise ValueError(f"There is no mechanism {name!r}. {hint} Define it in [mechanisms.NAME].")
-    for name, said in spec.own_mechanisms.items():
-        if "callable" in said:
-            import_object(said["callable"])
+            hint = did_you_mean(name, known) or f"The mechanisms are {', '.join(known)}."
+            raise ValueError(f"There is no mechanism {name!r}. {hint} Define your own in [mechanisms.NAME].")
+    for name, entry in spec.own_mechanisms.items():
+        if "callable" in entry:
+            import_object(entry["callable"])
         else:
-            _class_of(said["mechanism"], f"[mechanisms.{name}]: ")
+            _class_of(entry["mechanism"], f"[mechanisms.{name}]: ")
 
 
 def _class_of(mechanism: str, where: str = "") -> type[LabellingMechanism]:
-    """Return a class of mechanisms: one of ours by name, anybody's by import path."""
+    """Return the class of a mechanism, given its name or import path."""
     if mechanism in OUR_MECHANISMS:
         return OUR_MECHANISMS[mechanism]
     if ":" not in mechanism:
-        hint = did_you_mean(mechanism, OUR_MECHANISMS) or f"There are {', '.join(OUR_MECHANISMS)}."
-        raise ValueError(f"{where}there is no mechanism {mechanism!r}. {hint} For one of your own {IMPORT_PATH_FORM}.")
+        hint = did_you_mean(mechanism, OUR_MECHANISMS) or f"The mechanisms are {', '.join(OUR_MECHANISMS)}."
+        raise ValueError(f"{where}there is no mechanism {mechanism!r}. {hint} For your own, {IMPORT_PATH_FORM}.")
     kind = import_object(mechanism)
     if not isinstance(kind, type) or not issubclass(kind, LabellingMechanism):
         raise ValueError(
-            f"{where}{mechanism!r} must be a class that inherits from scarless.labelling.LabellingMechanism. For a "
-            "function that returns propensities say callable."
+            f"{where}{mechanism!r} must be a subclass of scarless.labelling.LabellingMechanism. For a function that "
+            "returns propensities, use the entry callable."
         )
     return kind
 
 
 def propensities_of(spec: Spec, dataset: str, table: Any, prepared: Any, columns: tuple[int, ...]) -> dict[str, Vector]:
-    """Return each row's propensity by each mechanism that needs no added attributes.
+    """Return the propensities of all rows for each mechanism that needs no added attributes.
 
     Parameters
     ----------
     spec : Spec
+        Specification of the experiment.
     dataset : str
-        Its name, for messages.
+        Name of the dataset, for messages.
     table : array or data frame
-        What functions of the user's get: attributes as they came, without the class.
+        Raw attributes without the class, for functions of the user.
     prepared : array or data frame
-        What our mechanisms get: the same in numbers.
+        Encoded attributes, for classes of mechanisms.
     columns : tuple of int
-        Columns of `prepared` that the dataset says drive its labelling.
+        Propensity attributes: columns of `prepared`.
     """
     found = {}
     for name in spec.other_mechanisms:
-        said = spec.own_mechanisms.get(name, {"mechanism": "GeometricMeanSAR"})
+        entry = spec.own_mechanisms.get(name, {"mechanism": "GeometricMeanSAR"})
         try:
-            if "callable" in said:
-                e = _by_callable(said["callable"], said.get("parameters", {}), table)
+            if "callable" in entry:
+                e = _by_callable(entry["callable"], entry.get("parameters", {}), table)
             else:
-                e = _by_class(spec, said, prepared, columns)
+                e = _by_class(spec, entry, prepared, columns)
         except (ValueError, TypeError) as error:
             raise ValueError(f"The mechanism {name!r} on the dataset {dataset!r}: {error}") from error
         found[name] = e
@@ -345,30 +348,30 @@ def _by_callable(path: str, parameters: dict[str, Any], table: Any) -> Vector:
 
 
 def _same_twice(path: str, compute: Callable[[], Any], n_rows: int) -> Vector:
-    """Return propensities that code of the user's computes; refuse code that fails, or draws other ones each time."""
+    """Return propensities computed by code of the user; raise if it fails or returns different values each time."""
     try:
         once, again = (np.array(compute(), dtype=np.float64) for _ in range(2))
-    except Exception as error:  # whatever a user's function does
+    except Exception as error:  # A function of the user may raise anything.
         raise ValueError(f"{path!r} failed with {type(error).__name__}: {error}") from error
     if not np.array_equal(once, again, equal_nan=True):
-        raise ValueError(f"{path!r} returns other propensities each time; give what it draws a fixed seed.")
+        raise ValueError(f"{path!r} returns different propensities each time. Use a fixed seed for its random numbers.")
     return check_propensity(once, n_rows=n_rows)
 
 
-def _by_class(spec: Spec, said: dict[str, Any], prepared: Any, columns: tuple[int, ...]) -> Vector:
-    kind = _class_of(said["mechanism"])
-    parameters = dict(said.get("parameters", {}))
+def _by_class(spec: Spec, entry: dict[str, Any], prepared: Any, columns: tuple[int, ...]) -> Vector:
+    kind = _class_of(entry["mechanism"])
+    parameters = dict(entry.get("parameters", {}))
     known = list(signature(kind).parameters)
     for key in parameters:
         if key not in known:
-            hint = did_you_mean(key, known) or f"There are {', '.join(known)}."
-            raise ValueError(f"{said['mechanism']} has no parameter {key!r}. {hint}")
+            hint = did_you_mean(key, known) or f"Its parameters are {', '.join(known)}."
+            raise ValueError(f"{entry['mechanism']} has no parameter {key!r}. {hint}")
     wanted = next((word for word in ("attributes", "attribute") if word in known), None)
     if wanted and wanted not in parameters:
         if not columns:
             raise ValueError(
-                f"it needs propensity_attributes of the dataset; name them, or say {wanted} in the mechanism's "
-                f'parameters, or take mechanisms = ["{ADDED}"].'
+                f"it needs propensity_attributes of the dataset. Name them, or set {wanted} in the parameters of the "
+                f'mechanism, or set mechanisms = ["{ADDED}"].'
             )
         parameters[wanted] = list(columns)
     if kind is GeometricMeanSAR:
@@ -376,4 +379,4 @@ def _by_class(spec: Spec, said: dict[str, Any], prepared: Any, columns: tuple[in
     mechanism = kind(**parameters)
     if kind in OUR_MECHANISMS.values():
         return mechanism.propensity(prepared)
-    return _same_twice(said["mechanism"], lambda: mechanism.propensity(prepared.copy()), len(prepared))
+    return _same_twice(entry["mechanism"], lambda: mechanism.propensity(prepared.copy()), len(prepared))

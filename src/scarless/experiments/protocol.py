@@ -1,4 +1,4 @@
-"""The protocol: propensity attributes made from clusters, stratified splits, labels drawn by propensity."""
+"""The protocol of an experiment: propensity attributes from clusters, stratified splits, and simulated labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,16 +13,16 @@ from scarless.experiments.spec import Cell, Spec
 from scarless.labelling import GeometricMeanSAR, simulate_labels
 from scarless.numerics.arrays import Matrix, Vector
 
-#: Rows that the clusters of an added propensity attribute are fitted on, where a dataset has more. By judgement.
+#: Maximum number of rows that the clusters of an added propensity attribute are fitted to. By judgement.
 ROWS_FOR_CLUSTERS = 20_000
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset's attributes, then the added ones (-1/+1), and its classes.
+    """The attributes of a dataset, followed by the added attributes (-1/+1), and its classes.
 
-    `columns` are those of its own that are said to drive the labelling, `propensities` the rows' by each mechanism
-    that needs no added attributes.
+    `columns` are the positions of the propensity attributes that the dataset names. `propensities` are the propensities
+    of the rows for each mechanism that needs no added attributes.
     """
 
     X: Matrix
@@ -34,7 +34,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to train and to test on."""
+    """The training and test rows of a split."""
 
     X_train: Matrix
     y_train: Vector
@@ -48,7 +48,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Task:
-    """What a method gets, and what it is measured by. A method reads `y_*` and `e_*` only if its name says so."""
+    """The data of one run: labels for the method, and the truth for the scores.
+
+    Only methods that are documented to know the truth may read `y_*` and `e_*`.
+    """
 
     cell: Cell
     split: Split
@@ -59,49 +62,49 @@ class Task:
 
     @property
     def class_columns(self) -> NDArray[np.intp]:
-        """Columns that the classifier may see."""
+        """The columns that the classifier may use."""
         n = self.split.X_train.shape[1] if self.cell.setting == "all" else self.split.n_original
         return np.arange(n)
 
     @property
     def propensity_columns(self) -> NDArray[np.intp]:
-        """Columns that are said to drive the labelling; all, where a dataset does not say."""
+        """The propensity attributes; all columns if the dataset does not name any."""
         if self.cell.k == 0:
             return np.asarray(self.split.columns or range(self.split.n_original), dtype=np.intp)
         return np.arange(self.split.n_original, self.split.n_original + self.cell.k)
 
     @property
     def seen_train(self) -> Matrix:
-        """The training rows as the classifier may see them."""
+        """The training rows with the columns that the classifier may use."""
         return self.split.X_train[:, : self.class_columns.size]
 
     @property
     def seen_test(self) -> Matrix:
-        """The test rows as the classifier may see them."""
+        """The test rows with the columns that the classifier may use."""
         return self.split.X_test[:, : self.class_columns.size]
 
 
 def prepare(spec: Spec, dataset: str, X: Any, y: Any) -> Prepared:
-    """Add the propensity attributes to a dataset."""
+    """Return a dataset with added propensity attributes."""
     rng = np.random.default_rng(spec.seed_of("attributes", dataset))
     added = [_attribute(X, spec.clusters, rng) for _ in range(spec.n_added)]
     return Prepared(np.column_stack([X, *added]), np.asarray(y, dtype=np.float64), X.shape[1])
 
 
 def _attribute(X: Matrix, n_clusters: int, rng: np.random.Generator) -> Vector:
-    """Return -1 or +1 for each row, at a chance that is random for each cluster of rows.
+    """Return -1 or +1 for each row, with a random probability for each cluster of rows.
 
-    The clusters are fitted on at most `ROWS_FOR_CLUSTERS` rows, drawn anew for each attribute.
+    The clusters are fitted to at most `ROWS_FOR_CLUSTERS` rows, drawn anew for each attribute.
     """
     n = X.shape[0]
     rows = rng.choice(n, size=ROWS_FOR_CLUSTERS, replace=False) if n > ROWS_FOR_CLUSTERS else slice(None)
     clusters = KMeans(n_clusters=n_clusters, n_init=1, random_state=int(rng.integers(2**31))).fit(X[rows])
-    chance = rng.random(n_clusters)[clusters.predict(X)]
-    return np.where(rng.random(n) < chance, 1.0, -1.0)
+    probability = rng.random(n_clusters)[clusters.predict(X)]
+    return np.where(rng.random(n) < probability, 1.0, -1.0)
 
 
 def split_rows(spec: Spec, dataset: str, split: int, data: Prepared) -> Split:
-    """Split the rows, with the same share of positives in both parts."""
+    """Split the rows into training and test rows with equal shares of positives."""
     seed = int(spec.seed_of("split", dataset, split).generate_state(1)[0])
     rows = np.arange(data.y.size)
     train, test = train_test_split(rows, test_size=spec.test_share, stratify=data.y, random_state=seed)
@@ -112,7 +115,7 @@ def split_rows(spec: Spec, dataset: str, split: int, data: Prepared) -> Split:
 
 
 def label(spec: Spec, cell: Cell, split: Split) -> Task:
-    """Draw the labels of a cell; both settings of a split get the same ones."""
+    """Draw the labels of a cell; both settings of a split get the same labels."""
     if cell.k == 0:
         e_train, e_test = split.e_train[cell.setting], split.e_test[cell.setting]
     else:

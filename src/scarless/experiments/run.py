@@ -1,4 +1,4 @@
-"""Run an experiment: cells in worker processes, scores of each method, records to disk as they come."""
+"""Run an experiment: run cells in worker processes, score each method, and store each record when it is finished."""
 
 import os
 import threading
@@ -25,7 +25,7 @@ from scarless.experiments.methods import (
     Bench,
     EstimatorMethod,
     Fit,
-    Kept,
+    KeptFits,
     Method,
     estimator_methods,
     nested_estimators,
@@ -39,16 +39,16 @@ from scarless.numerics.weighted_scores import BinnedRows, binned, calibration_er
 from scarless.outside.files import naming, peak_memory
 from scarless.outside.notices import warn_user
 
-#: Bins of equal width that the calibration error of a method is taken over. By judgement: the usual number.
+#: Number of bins of equal width for the calibration error of a method. By judgement: the usual number.
 CALIBRATION_BINS = 10
-STORED_DECIMALS = 10  # the last bits may differ between processors
+STORED_DECIMALS = 10  # The last bits may differ between processors.
 
 
 def scores_of(fit: Fit, task: Task) -> dict[str, float]:
-    """Return all scores of a fit, on the test rows; errors of class prior and label frequency on the training rows.
+    """Return all scores of a fit on the test rows.
 
-    Errors of the propensity are over the positives; a method without a propensity has none. Of scores that are no
-    probabilities only the ranking is measured.
+    Errors of the class prior and the label frequency are on the training rows. Errors of the propensity are on
+    positives; a method without a propensity has none. If `f` are not probabilities, only its ranking is scored.
     """
     y = task.split.y_test
     found = {
@@ -76,7 +76,7 @@ def scores_of(fit: Fit, task: Task) -> dict[str, float]:
 
 
 def in_ten_bins(p: Vector, y: Vector) -> BinnedRows:
-    """Return predicted and observed shares over ten bins of equal width between 0 and 1, without empty ones.
+    """Return predicted and observed shares in ten bins of equal width between 0 and 1, without empty bins.
 
     Examples
     --------
@@ -88,21 +88,21 @@ def in_ten_bins(p: Vector, y: Vector) -> BinnedRows:
     return binned(p, np.ones_like(p), y, np.unique(bins, return_inverse=True)[1].reshape(-1))
 
 
-class Progress(Protocol):
-    """Where the running experiment tells how far it is."""
+class RunProgress(Protocol):
+    """A display of the progress of a running experiment."""
 
     def start(self, what: str, total: float) -> None:
         """Begin a stage."""
 
     def advance(self, amount: float, what: str) -> None:
-        """Move on within the stage."""
+        """Advance within the stage."""
 
     def say(self, message: str) -> None:
-        """Tell something that stays on the screen."""
+        """Show a message."""
 
 
 class Silence:
-    """A progress that tells nothing."""
+    """A progress display that shows nothing."""
 
     def start(self, what: str, total: float) -> None:
         """Do nothing."""
@@ -116,7 +116,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Work:
-    """The methods still to run on a cell, and where the prepared data are."""
+    """The methods that are still to be run on a cell, and the path of the prepared data."""
 
     spec: Spec
     cell: Cell
@@ -132,26 +132,28 @@ def run_experiment(
     jobs: int = 1,
     data_home: str | Path | None = None,
     download: bool = True,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
 ) -> Store:
-    """Run what is missing of an experiment and return the store of its records.
+    """Run the missing runs of an experiment, and return the store of its records.
 
     Parameters
     ----------
     spec : Spec
+        Specification of the experiment.
     folder : path
-        Where the records go, or are already: a run that was stopped goes on there.
+        Folder for the records. If an earlier run was stopped, only its missing records are computed.
     methods : mapping of names to functions, optional
-        What the names in the specification stand for, if not what they stand for in `scarless.experiments.methods`;
-        estimators of ours, and those that the specification defines, are there in any case. With several jobs they
-        must be functions of a module, which worker processes can import.
+        Methods by name; by default, those of `scarless.experiments.methods`. Estimators of this package and those of
+        the specification are always available. With several jobs, methods must be functions of a module that worker
+        processes can import.
     jobs : int, default=1
-        Worker processes, each on one core.
+        Number of worker processes, each on one core.
     data_home : path, optional
         Folder with the raw datasets; see `scarless.datasets.load_dataset`.
     download : bool, default=True
-        Whether datasets that are not there may be fetched.
-    progress : Progress, optional
+        Whether missing datasets may be downloaded.
+    progress : RunProgress, optional
+        Display of the progress.
 
     Returns
     -------
@@ -159,7 +161,7 @@ def run_experiment(
     """
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1; got {jobs}.")
-    # Sums by several threads differ in their last bits: one thread here too, as in workers.
+    # Sums by several threads differ in their last bits, so this process uses one thread, as the workers do.
     with importable(spec.folder, _import_paths(spec)), threadpool_limits(1):
         known = {**(given := METHODS if methods is None else methods), **estimator_methods(spec, taken=given)}
         spec, own = _identified(spec, known)
@@ -174,7 +176,7 @@ def _run(
     own: Mapping[str, OwnData],
     load: Callable[[str], Any],
     jobs: int,
-    progress: Progress,
+    progress: RunProgress,
 ) -> Store:
     with store.locked(), store.scratch() as scratch:
         for sentence in store.open_for(spec.name, spec.digest, spec.entries()):
@@ -195,39 +197,40 @@ def _run(
 
 
 def _import_paths(spec: Spec) -> list[str]:
-    said = [*spec.own_methods.values(), *spec.own_datasets.values(), *spec.own_mechanisms.values()]
-    paths = [table.get(key, "") for table in said for key in ("estimator", "callable", "mechanism")]
-    paths += [path for table in said for path in nested_estimators(table.get("parameters", {}))]
+    tables = [*spec.own_methods.values(), *spec.own_datasets.values(), *spec.own_mechanisms.values()]
+    paths = [table.get(key, "") for table in tables for key in ("estimator", "callable", "mechanism")]
+    paths += [path for table in tables for path in nested_estimators(table.get("parameters", {}))]
     return [path for path in paths if ":" in path]
 
 
 def _identified(spec: Spec, methods: Mapping[str, Method]) -> tuple[Spec, dict[str, OwnData]]:
-    """Check what the specification names, and add what its records depend on: hashes of data and of modules."""
+    """Check the names of a specification, and add the hashes of data and modules that its records depend on."""
     for name in spec.methods:
         if name not in methods:
             known = ", ".join(methods)
-            raise ValueError(f"There is no method {name!r}; there are {known}. {did_you_mean(name, methods)}".rstrip())
+            hint = did_you_mean(name, methods)
+            raise ValueError(f"There is no method {name!r}. The methods are {known}. {hint}".rstrip())
         method = methods[name]
         if isinstance(method, EstimatorMethod):
             method.check()
     check_mechanisms(spec)
     own = {name: load_own(spec, name) for name in spec.datasets if name in spec.own_datasets}
     for name, data in own.items():
-        propensities_of(spec, name, data.table, data.prepared, data.columns)  # refused before anything is written
+        propensities_of(spec, name, data.table, data.prepared, data.columns)  # Raises before anything is written.
     identified = replace(
         spec,
         own_datasets={name: data.identity for name, data in own.items()},
-        own_methods={name: {**said, **_sources(said)} for name, said in spec.own_methods.items()},
+        own_methods={name: {**entry, **_sources(entry)} for name, entry in spec.own_methods.items()},
         own_mechanisms={
-            name: {**said, **source_of(said.get("callable", said.get("mechanism", "")))}
-            for name, said in spec.own_mechanisms.items()
+            name: {**entry, **source_of(entry.get("callable", entry.get("mechanism", "")))}
+            for name, entry in spec.own_mechanisms.items()
         },
     )
     return identified, own
 
 
 def _sources(method: dict[str, Any]) -> dict[str, Any]:
-    """Return hashes of the user's own modules that a method is made of."""
+    """Return the hashes of the user's modules that a method uses."""
     nested = {path: source_of(path) for path in nested_estimators(method.get("parameters", {}))}
     inside = {path: found["source"] for path, found in nested.items() if found}
     return {**source_of(method["estimator"]), **({"sources": inside} if inside else {})}
@@ -248,11 +251,11 @@ def _prepare_all(
     scratch: Path,
     own: Mapping[str, OwnData],
     load: Callable[[str], Any],
-    progress: Progress,
+    progress: RunProgress,
 ) -> dict[str, float]:
-    """Write every dataset, with its added attributes, for workers to map into memory; return its numbers of values.
+    """Write all datasets with their added attributes as files for the workers, and return the cost of a run on each.
 
-    A dataset that cannot be had is left out, with a message: it may be there the next time.
+    A dataset that is not available is left out, with a message.
     """
     names = list(dict.fromkeys(item.cell.dataset for item in work))
     progress.start("preparing", len(names))
@@ -275,7 +278,7 @@ def _prepare_all(
 
 
 def _save_own(spec: Spec, scratch: Path, name: str, data: Any) -> None:
-    """Write a dataset's own propensity attributes, and its propensities by mechanisms that need no added ones."""
+    """Write the propensity attributes and propensities of a dataset for mechanisms that need no added attributes."""
     is_own = isinstance(data, OwnData)
     columns = data.columns if is_own else ()
     tables = (data.table, data.prepared) if is_own else (data.X, data.X)
@@ -295,13 +298,13 @@ def _results(work: list[Work], jobs: int) -> Iterator[list[tuple[Record, Record]
                 yield future.result()
         except BrokenProcessPool as error:
             raise RuntimeError(
-                "A worker process was killed, perhaps for lack of memory. What was finished is stored: run the same "
-                "command again, with fewer --jobs if memory is short."
+                "A worker process was killed, perhaps because memory ran out. All finished runs are stored. Run the "
+                "same command again, with fewer --jobs if memory is short."
             ) from error
 
 
 def _in_flight(pool: ProcessPoolExecutor, work: Iterable[Work], n: int) -> Iterator[Future[Any]]:
-    """Hand out work a little ahead of the workers, in order, and return results as they come."""
+    """Submit work in order, slightly ahead of the workers, and return results when they are finished."""
     rest, waiting = iter(work), set[Future[Any]]()
     while True:
         for item in rest:
@@ -325,7 +328,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin(parent: int) -> None:
-    """Hold a worker to one core, and end it when its parent is gone, however that ended."""
+    """Limit a worker to one thread, and end it when its parent process has ended."""
     threadpool_limits(1)
 
     def watch() -> None:
@@ -337,28 +340,28 @@ def _begin(parent: int) -> None:
 
 
 def run_cell(work: Work) -> list[tuple[Record, Record]]:
-    """Run methods on one cell; return a record and a timing for each."""
+    """Run methods on one cell, and return a record and a timing for each."""
     split, kept = _split(work.spec, work.cell.dataset, work.cell.split, work.data)
     bench = Bench(work.spec, label(work.spec, work.cell, split), kept)
     return [_run_method(bench, name, method) for name, method in work.methods.items()]
 
 
 @lru_cache(maxsize=1)
-def _split(spec: Spec, dataset: str, split: int, data: str) -> tuple[Split, Kept]:
+def _split(spec: Spec, dataset: str, split: int, data: str) -> tuple[Split, KeptFits]:
     X = np.load(f"{data}.npy", mmap_mode="r")
     prepared = Prepared(X, np.load(f"{data}.y.npy"), X.shape[1] - spec.n_added)
     if spec.other_mechanisms:
         e = dict(zip(spec.other_mechanisms, np.load(f"{data}.e.npy"), strict=True))
         columns = tuple(np.load(f"{data}.columns.npy").tolist())
         prepared = replace(prepared, columns=columns, propensities=e)
-    return split_rows(spec, dataset, split, prepared), Kept()
+    return split_rows(spec, dataset, split, prepared), KeptFits()
 
 
 def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record]:
     key = {**asdict(bench.task.cell), "method": name}
     assert tuple(key) == KEY
     borrowed, start = bench.borrowed_seconds, time.perf_counter()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             fit = method(bench)
@@ -367,17 +370,17 @@ def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record
                 **({"class_prior": _round(fit.class_prior)} if np.isfinite(fit.class_prior) else {}),
                 **({} if fit.e is None else {"label_frequency": _round(fit.label_frequency)}),
                 "n_iter": fit.n_iter,
-                "converged": not any(issubclass(warning.category, ConvergenceWarning) for warning in told),
+                "converged": not any(issubclass(warning.category, ConvergenceWarning) for warning in caught),
             }
-        except Exception as error:  # a method that fails is a result; the rest goes on
+        except Exception as error:  # A failed method is a result too; the other methods are still run.
             found = {"error": f"{type(error).__name__}: {error}"}
     seconds = time.perf_counter() - start + bench.borrowed_seconds - borrowed
     peak = peak_memory()
-    notes = sorted({str(warning.message).split(". ")[0] for warning in told})
+    notes = sorted({str(warning.message).split(". ")[0] for warning in caught})
     record = {**key, **found, **({"warnings": notes} if notes else {})}
     memory = {} if peak is None else {"peak_mb": round(peak)}
     return record, {**key, "seconds": round(seconds, 4), **memory}
 
 
 def _round(value: float) -> float:
-    return round(float(value), STORED_DECIMALS) + 0.0  # no -0.0
+    return round(float(value), STORED_DECIMALS) + 0.0  # Adding 0.0 turns -0.0 into 0.0.

@@ -1,7 +1,6 @@
-"""What an experiment is: entries of a TOML file, checked -> the list of its runs, each with a seed of its own.
+"""The specification of an experiment: the checked entries of a TOML file, and the list of its runs with their seeds.
 
-A specification says little by itself: it has defaults for what it does not say, and tables of datasets, methods and
-mechanisms of the user's own.
+Entries that are missing in the file have defaults. The file may define the user's own datasets, methods and mechanisms.
 """
 
 import hashlib
@@ -18,15 +17,15 @@ from typing import Any, Self, get_args, get_origin
 import numpy as np
 
 SETTINGS = ("all", "original")
-ADDED = "added"  # the mechanism that labels by attributes added to a dataset, in the settings
+ADDED = "added"  # labelling mechanism that uses attributes added to a dataset
 ENTRY_KINDS = {str: "text", int: "whole number", float: "number"}
-MAX_RUNS = 1_000_000  # at a second each, they take twelve days
-GROUPS = ("labelling", "options")  # they group a file's entries for the eye; an experiment has no groups
-BY_ATTRIBUTES = "attributes"  # the mechanism that labels by the attributes that a dataset names
-BUNDLED = ["bundled_breast_cancer", "bundled_digits", "simulated"]  # nothing to download
+MAX_RUNS = 1_000_000  # At one second each, a million runs take twelve days.
+GROUPS = ("labelling", "options")  # tables that group the entries of a file for readability
+BY_ATTRIBUTES = "attributes"  # labelling mechanism that uses the attributes that a dataset names
+BUNDLED = ["bundled_breast_cancer", "bundled_digits", "simulated"]  # datasets that need no download
 USUAL_METHODS = ["supervised", "naive", "scar-tice", "sar-em"]
-#: What a specification of `scarless compare` takes where it does not say. By judgement; propensities from 0.2 to 0.8,
-#: four added attributes and five clusters are those of `scarless reproduce`.
+#: Defaults of a specification of `scarless compare`. By judgement; propensities from 0.2 to 0.8, four added attributes
+#: and five clusters are those of `scarless reproduce`.
 DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "settings": ["all"],
@@ -41,22 +40,22 @@ DEFAULTS: dict[str, Any] = {
     "C": 1.0,
     "km_max_rows": 2000,
 }
-QUICK = {"n_splits": 2, "n_labellings": 1}  # where a file has no [quick] of its own
-USE_KEY = "use"  # beside tables of one's own: which of ours to take as well
-OWN_KEYS = {  # of one's own
+QUICK = {"n_splits": 2, "n_labellings": 1}  # default of the [quick] table
+USE_KEY = "use"  # key that lists built-in entries to use besides the user's own
+OWN_KEYS = {  # keys of the user's own tables
     "datasets": ("file", "callable", "parameters", "class", "positive", "propensity_attributes"),
     "methods": ("estimator", "parameters"),
     "mechanisms": ("mechanism", "callable", "parameters"),
 }
-JUDGED = ("mse_f", "auc_f", "mse_e", "mae_e", "log_loss", "average_precision", "calibration_error")
+QUESTION_SCORES = ("mse_f", "auc_f", "mse_e", "mae_e", "log_loss", "average_precision", "calibration_error")
 _NAME = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One labelled split of one dataset in one setting; every method is run on it.
+    """One labelled split of one dataset in one setting, on which every method is run.
 
-    Where labels come from another mechanism than the added attributes, its name is the setting, and `k` is 0.
+    For labelling mechanisms without added attributes, the setting is the name of the mechanism, and `k` is 0.
     """
 
     dataset: str
@@ -67,7 +66,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A name for the cell.
+        """The name of the cell.
 
         Examples
         --------
@@ -79,10 +78,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Spec:
-    """An experiment, checked. Everything that changes a result is in it.
+    """The checked specification of an experiment, with everything that its results depend on.
 
-    `own_datasets`, `own_methods` and `own_mechanisms` say what names stand for that are not ours; `folder` is where
-    files and modules of one's own are looked for.
+    `own_datasets`, `own_methods` and `own_mechanisms` define the user's own names. `folder` is the folder that their
+    files and modules are relative to.
     """
 
     name: str
@@ -109,7 +108,7 @@ class Spec:
     folder: str = field(default="", compare=False)
 
     def cells(self) -> Iterator[Cell]:
-        """Return all cells; those that share a split are neighbours."""
+        """Return all cells; cells of the same split follow each other."""
         for dataset, split in product(self.datasets, range(self.n_splits)):
             if ADDED in self.mechanisms:
                 rest = product(self.n_propensity_attributes, range(self.n_labellings), self.settings)
@@ -119,36 +118,36 @@ class Spec:
 
     @property
     def other_mechanisms(self) -> tuple[str, ...]:
-        """Mechanisms that label by what a dataset has, without added attributes."""
+        """The labelling mechanisms that need no added attributes."""
         return tuple(name for name in self.mechanisms if name != ADDED)
 
     @property
     def n_added(self) -> int:
-        """How many attributes datasets get."""
+        """The number of attributes that are added to each dataset."""
         return self.added_attributes if ADDED in self.mechanisms else 0
 
     def entries(self) -> dict[str, Any]:
-        """Return what is to be stored of an experiment: nothing of where its files are, nor of what it does not use."""
+        """Return the entries to store, without the folder and without unused optional entries."""
         unused = {name for name, value in _OPTIONAL.items() if getattr(self, name) == value}
         return {name: value for name, value in asdict(self).items() if name not in {*unused, "folder"}}
 
     def seed_of(self, *key: str | int) -> np.random.SeedSequence:
-        """Return the seed of anything that has a name: always the same one, whatever was run before it."""
+        """Return the seed for a key, which does not depend on what was run before."""
         words = np.frombuffer(hashlib.sha256(json.dumps(key).encode()).digest(), dtype="<u4")
         return np.random.SeedSequence([self.seed, *words.tolist()])
 
     @property
     def digest(self) -> str:
-        """A short hash of all that can change a record: everything but which datasets are run, and what is asked."""
+        """A short hash of all entries that can change a record: all except the datasets and the questions."""
         apart = {"datasets", "own_datasets", "questions"}
         content = {name: value for name, value in self.entries().items() if name not in apart}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
     def only(self, datasets: tuple[str, ...]) -> Self:
-        """Return the same experiment on some of its datasets."""
+        """Return the specification with only some of its datasets."""
         unknown = [name for name in datasets if name not in self.datasets]
         if unknown:
-            hint = did_you_mean(unknown[0], self.datasets) or f"It has {', '.join(self.datasets)}."
+            hint = did_you_mean(unknown[0], self.datasets) or f"Its datasets are {', '.join(self.datasets)}."
             raise ValueError(f"{unknown[0]!r} is not a dataset of {self.name}. {hint}")
         return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
 
@@ -161,7 +160,7 @@ _OPTIONAL = {
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question after the nearest name; empty where none is near.
+    """Return a question with the most similar known name, or "" if none is similar.
 
     Examples
     --------
@@ -174,14 +173,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def check_spec(values: dict[str, Any], where: str) -> Spec:
-    """Return the specification that these entries make; errors begin with `where` they are from."""
+    """Return the specification with these entries; raise if they are not valid. Errors begin with `where`."""
     known = {each.name for each in fields(Spec)}
     lacking, unknown = known - set(values) - set(_OPTIONAL), sorted(set(values) - known)
     if lacking:
-        raise ValueError(f"{where} lacks {', '.join(sorted(lacking))}.")
+        raise ValueError(f"{where} lacks {', '.join(sorted(lacking))}. Add them.")
     if unknown:
         hint = next((found for name in unknown if (found := did_you_mean(name, known))), "")
-        raise ValueError(f"{where} has unknown {', '.join(unknown)}. {hint}".rstrip())
+        raise ValueError(f"{where} has unknown entries {', '.join(unknown)}. {hint}".rstrip())
     spec = Spec(**{each.name: _typed(each, values[each.name], where) for each in fields(Spec) if each.name in values})
     ks, counts = spec.n_propensity_attributes, (spec.n_splits, spec.n_labellings, spec.clusters)
     rules = {
@@ -201,8 +200,8 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
     }
     n_runs = spec.n_splits * spec.n_labellings * len(ks) * len(spec.settings) * len(spec.methods) * len(spec.datasets)
     rules[
-        f"n_splits = {spec.n_splits:,} and n_labellings = {spec.n_labellings:,} make {n_runs:,} runs, and at most "
-        f"{MAX_RUNS:,} are accepted: lower them"
+        f"n_splits = {spec.n_splits:,} and n_labellings = {spec.n_labellings:,} give {n_runs:,} runs, but at most "
+        f"{MAX_RUNS:,} are allowed: lower them"
     ] = n_runs <= MAX_RUNS
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:
@@ -211,7 +210,7 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
 
 
 def _typed(entry: Field[Any], value: Any, where: str) -> Any:
-    """Return an entry of the file as the field holds it: tuples for lists, so that equal specifications are equal."""
+    """Return the value of an entry with the type of its field; lists become tuples, which are hashable."""
     if get_origin(entry.type) is dict:
         if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
             raise ValueError(f"{where}: {entry.name} must be a table of tables; it is {value!r}.")
@@ -239,7 +238,7 @@ def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}.") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text in UTF-8: {error}.") from error
+        raise ValueError(f"{path} is not UTF-8 text: {error}.") from error
     quickly = _entries(table.pop("quick", QUICK), f"{path}, [quick]")
     values = {"name": path.stem, **DEFAULTS, **_entries(table, str(path))}
     values.setdefault("title", values["name"])
@@ -253,24 +252,25 @@ def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
 
 
 def _entries(table: Any, where: str) -> dict[str, Any]:
-    """Return all entries of a table and of the groups in it."""
+    """Return all entries of a table, including those in its groups."""
     if not isinstance(table, dict):
         raise ValueError(f"{where} must be a table; it is {table!r}.")
     found = {key: value for key, value in table.items() if key not in GROUPS}
     for name in (name for name in GROUPS if name in table):
         group = _entries(table[name], f"{where}, [{name}]")
         if twice := sorted(group.keys() & found.keys()):
-            raise ValueError(f"{where} sets {', '.join(twice)} in [{name}] and also before. Say it once.")
+            raise ValueError(f"{where} sets {', '.join(twice)} twice: in [{name}] and before. Remove one of them.")
         found |= group
     reserved = sorted(found.keys() & {"folder", *(f"own_{group}" for group in OWN_KEYS)})
     if reserved:
-        raise ValueError(f"{where} has unknown {', '.join(reserved)}. {did_you_mean(reserved[0], OWN_KEYS)}".rstrip())
+        hint = did_you_mean(reserved[0], OWN_KEYS)
+        raise ValueError(f"{where} has unknown entries {', '.join(reserved)}. {hint}".rstrip())
     return found
 
 
 def _own_tables(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
-    """Replace tables of one's own by lists of names; return the tables."""
-    usual: dict[str, tuple[list[str], list[str]]] = {  # without tables of one's own, and beside them
+    """Replace the user's own tables by lists of names, and return the tables."""
+    usual: dict[str, tuple[list[str], list[str]]] = {  # names to use without own tables, and with them
         "datasets": (BUNDLED, []),
         "methods": (USUAL_METHODS, USUAL_METHODS),
         "mechanisms": ([], []),
@@ -295,13 +295,13 @@ def _own_tables(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]
 
 
 def _check_names(group: str, names: Iterable[str], where: str) -> None:
-    """Refuse names that could not be those of files, or that stand for something else."""
+    """Raise if a name cannot be a file name, or is reserved."""
     taken = {"mechanisms": {ADDED, BY_ATTRIBUTES, *SETTINGS}}.get(group, set())
     for name in names:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{where}, [{group}]: {name!r} must be a name of letters, digits, - and _.")
+            raise ValueError(f"{where}, [{group}]: {name!r} must consist of letters, digits, - and _.")
         if name in taken:
-            raise ValueError(f"{where}, [{group}]: {name!r} is taken. Choose another name.")
+            raise ValueError(f"{where}, [{group}]: {name!r} is a reserved name. Choose another name.")
 
 
 def _names(value: Any, what: str) -> list[str]:
@@ -311,7 +311,7 @@ def _names(value: Any, what: str) -> list[str]:
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a list as it is, and what is none, which is refused later, as nothing."""
+    """Return a list unchanged; anything else, which is refused later, as an empty list."""
     return value if isinstance(value, list) else []
 
 
@@ -320,35 +320,35 @@ def _used(names: Any, tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(table: Any, where: str, group: str) -> dict[str, Any]:
-    """Return a table of one's own whose keys are known, and whose values can be written as JSON."""
+    """Return a table of the user; raise if a key is unknown or a value cannot be written as JSON."""
     if not isinstance(table, dict):
         raise ValueError(f"{where} must be a table; it is {table!r}.")
     for key in table:
         if key not in OWN_KEYS[group]:
-            hint = did_you_mean(key, OWN_KEYS[group]) or f"There are {', '.join(OWN_KEYS[group])}."
-            raise ValueError(f"{where} has unknown {key}. {hint}")
+            hint = did_you_mean(key, OWN_KEYS[group]) or f"The known entries are {', '.join(OWN_KEYS[group])}."
+            raise ValueError(f"{where} has an unknown entry {key}. {hint}")
     if not isinstance(table.get("parameters", {}), dict):
         raise ValueError(f"{where}: parameters must be a table; it is {table['parameters']!r}.")
     try:
         json.dumps(table)
     except TypeError as error:
-        raise ValueError(f"{where} must hold texts, numbers, true, false, lists and tables only ({error}).") from error
+        raise ValueError(f"{where} may have texts, numbers, true, false, lists and tables only ({error}).") from error
     return table
 
 
 def _one_of(table: dict[str, Any], keys: tuple[str, str], where: str) -> None:
-    """Refuse a table that does not say exactly one of two things, in words."""
-    said = [key for key in keys if key in table]
-    if len(said) != 1:
-        came = "both" if said else "neither"
-        raise ValueError(f"{where} must have either {keys[0]} or {keys[1]}; it has {came}.")
-    _text(table, said[0], where)
+    """Raise unless a table has exactly one of two keys, with a text."""
+    given = [key for key in keys if key in table]
+    if len(given) != 1:
+        found = "both" if given else "neither"
+        raise ValueError(f"{where} must have either {keys[0]} or {keys[1]}; it has {found}.")
+    _text(table, given[0], where)
 
 
 def _text(table: dict[str, Any], key: str, where: str) -> None:
     if not isinstance(table.get(key), str):
-        came = f"it is {table[key]!r}" if key in table else "it is missing"
-        raise ValueError(f"{where}: {key} must be a text; {came}.")
+        found = f"it is {table[key]!r}" if key in table else "it is missing"
+        raise ValueError(f"{where}: {key} must be a text; {found}.")
 
 
 def _dataset(table: Any, where: str) -> dict[str, Any]:
@@ -359,7 +359,7 @@ def _dataset(table: Any, where: str) -> dict[str, Any]:
     apart = ("parameters",) if "file" in found else ("class",)
     for key in apart:
         if key in found:
-            raise ValueError(f"{where}: {key} does not go with {'file' if 'file' in found else 'callable'}.")
+            raise ValueError(f"{where}: {key} cannot be combined with {'file' if 'file' in found else 'callable'}.")
     if isinstance(found.get("positive", ""), list | dict):
         raise ValueError(f"{where}: positive must be one value of the class; it is {found['positive']!r}.")
     attributes = found.get("propensity_attributes", ["any"])
@@ -389,19 +389,19 @@ OWN_CHECKS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
 
 
 def _usual_mechanisms(datasets: Any, own: dict[str, Any], where: str) -> list[str]:
-    """Return how to label where nobody says: by the attributes that datasets name, or by added ones if none does."""
+    """Return the default mechanism: the attributes that datasets name, or added attributes if none is named."""
     naming = [name for name in _listed(datasets) if "propensity_attributes" in own.get(name, {})]
     others = [name for name in _listed(datasets) if name not in naming]
     if naming and others:
         raise ValueError(
-            f"{where}: {naming[0]} has propensity_attributes and {others[0]} has not, so that it is not clear how to "
-            f'label. Name them for each, or say mechanisms = ["{ADDED}"].'
+            f"{where}: {naming[0]} has propensity_attributes but {others[0]} does not, so the labelling mechanism is "
+            f'not clear. Name propensity_attributes for each dataset, or set mechanisms = ["{ADDED}"].'
         )
     return [BY_ATTRIBUTES] if naming else [ADDED]
 
 
 def _questions(table: Any, methods: Sequence[Any], where: str) -> dict[str, Any]:
-    """Return each question with who is to be better than whom, and by which score."""
+    """Return each question with the methods to compare and the score."""
     if not isinstance(table, dict):
         raise ValueError(f"{where}, [questions] must be a table; it is {table!r}.")
     return {text: _question(asked, methods, f"{where}, [questions]: {text!r}") for text, asked in table.items()}
@@ -418,9 +418,9 @@ def _question(asked: Any, methods: Sequence[Any], where: str) -> dict[str, Any]:
         )
     for method in (found["better"], *than):
         if method not in methods:
-            hint = did_you_mean(str(method), map(str, methods)) or f"There are {', '.join(map(str, methods))}."
-            raise ValueError(f"{where} asks after {method!r}, which is no method of this experiment. {hint}")
-    if found["by"] not in JUDGED:
-        hint = did_you_mean(str(found["by"]), JUDGED) or f"There are {', '.join(JUDGED)}."
+            hint = did_you_mean(str(method), map(str, methods)) or f"Its methods are {', '.join(map(str, methods))}."
+            raise ValueError(f"{where} names {method!r}, which is not a method of this experiment. {hint}")
+    if found["by"] not in QUESTION_SCORES:
+        hint = did_you_mean(str(found["by"]), QUESTION_SCORES) or f"The scores are {', '.join(QUESTION_SCORES)}."
         raise ValueError(f"{where}: there is no score {found['by']!r}. {hint}")
     return {**found, "than": than}

@@ -1,4 +1,4 @@
-"""How sure one can be of a score, and of an order of methods: intervals over runs, tests over datasets."""
+"""Confidence intervals of scores over runs, and rank tests of methods over datasets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from scipy import stats
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import REPRODUCE, need
 
-#: Level of intervals over runs in the page of a comparison. By judgement: the usual level.
+#: Confidence level of intervals over runs on the page of a comparison. By judgement: the usual level.
 CONFIDENCE = 0.95
-#: Level of the Friedman and Nemenyi tests in the page of a comparison. Evidence: the level of Demsar (2006), JMLR
-#: 7.
+#: Significance level of the Friedman and Nemenyi tests on the page of a comparison. Evidence: the level of Demsar
+#: (2006), JMLR 7.
 SIGNIFICANCE = 0.05
-#: Datasets, and methods, below which the page of a comparison has no test of ranks. By judgement.
+#: Minimum number of datasets, and of methods, for a rank test on the page of a comparison. By judgement.
 MIN_COMPARED = 3
 
 
 @dataclass(frozen=True)
 class MeanInterval:
-    """The mean of `n` values and half the width of its confidence interval; NaN where there is none."""
+    """The mean of `n` values and the half-width of its confidence interval; NaN if there is none."""
 
     mean: float
     half: float
@@ -30,7 +30,7 @@ class MeanInterval:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out zero: for a difference, whether it is beyond the noise of the runs."""
+        """Whether the interval excludes zero."""
         return abs(self.mean) > self.half
 
 
@@ -39,9 +39,9 @@ def mean_interval(values: Sequence[float] | Vector) -> MeanInterval:
 
     .. math:: \bar v \pm t_{n-1,\,0.975}\, \frac{\mathrm{sd}(v)}{\sqrt n}
 
-    Right for independent values from a normal distribution. Runs on one dataset are not independent: they share
-    splits, and splits share rows. The interval describes the spread of this protocol, and is too narrow as a statement
-    on new data (Nadeau and Bengio, 2003). Values that are not finite are left out; one value has no interval.
+    The interval is exact for independent values from a normal distribution. Runs on one dataset are not independent:
+    they share splits, and splits share rows. The interval describes the spread of this protocol and is too narrow for
+    new data (Nadeau and Bengio, 2003). Values that are not finite are left out; a single value has no interval.
 
     References
     ----------
@@ -57,7 +57,7 @@ def mean_interval(values: Sequence[float] | Vector) -> MeanInterval:
     n = finite.size
     if n == 0:
         return MeanInterval(float("nan"), float("nan"), 0)
-    if n > 1 and np.all(finite == finite[0]):  # exactly, where a mean would round
+    if n > 1 and np.all(finite == finite[0]):  # A computed mean would have rounding errors.
         return MeanInterval(float(finite[0]), 0.0, n)
     half = _t_quantile(n - 1) * float(finite.std(ddof=1)) / n**0.5 if n > 1 else float("nan")
     return MeanInterval(float(finite.mean()), half, n)
@@ -70,9 +70,9 @@ def _t_quantile(degrees: int) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods compared over datasets by the ranks of their scores; rank 1 is best.
+    """A comparison of methods over datasets by the ranks of their scores; rank 1 is best.
 
-    `problem` says in words why there is no test; the numbers of the test are then NaN.
+    `problem` is the reason why there is no test, or ""; without a test, its results are NaN.
     """
 
     methods: tuple[str, ...]
@@ -86,35 +86,35 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """Whether the Friedman test finds that the methods differ."""
+        """Whether the Friedman test is significant."""
         return self.friedman_p < SIGNIFICANCE
 
     def rank(self, method: str) -> float:
-        """Return the average rank of a method; NaN if it was not compared."""
+        """Return the average rank of a method, or NaN if it was not compared."""
         return float(self.average_ranks[self.methods.index(method)]) if method in self.methods else float("nan")
 
     def p_value(self, one: str, other: str) -> float:
-        """Return Nemenyi's p-value of two methods; NaN if one was not compared, or if there is no test."""
+        """Return the p-value of the Nemenyi test for two methods, or NaN if there is none."""
         if one not in self.methods or other not in self.methods:
             return float("nan")
         return float(self.nemenyi_p[self.methods.index(one), self.methods.index(other)])
 
     def significant(self, one: str, other: str) -> bool:
-        """Whether two methods differ: the Friedman test finds a difference, and Nemenyi's finds it between them."""
+        """Whether two methods differ significantly in both the Friedman test and the Nemenyi test."""
         return self.differs and self.p_value(one, other) < SIGNIFICANCE
 
 
 def compare_methods(scores: Any, methods: Sequence[str], *, lower_is_better: bool) -> Comparison:
-    """Rank methods on each dataset, and test whether the ranks differ: Friedman, then Nemenyi.
+    """Rank methods on each dataset, and test the average ranks with the Friedman and the Nemenyi test.
 
     Parameters
     ----------
     scores : array of shape (n_datasets, n_methods)
-        One score per dataset and method: a mean over runs. Datasets with a missing (NaN) score are left out.
+        Mean score of each method on each dataset. Datasets with a missing (NaN) score are left out.
     methods : sequence of str
-        The names of the columns.
+        Names of the methods, one for each column.
     lower_is_better : bool
-        Which end of the score gets rank 1. Equal scores share the mean of their ranks.
+        Whether the lowest score gets rank 1. Equal scores get the mean of their ranks.
 
     Returns
     -------
@@ -153,11 +153,11 @@ def compare_methods(scores: Any, methods: Sequence[str], *, lower_is_better: boo
 def _why_no_test(ranks: Matrix) -> str:
     n, m = ranks.shape
     if m < MIN_COMPARED:
-        return f"a test of ranks needs at least {MIN_COMPARED} methods; there {_are(m)}"
+        return f"a rank test needs at least {MIN_COMPARED} methods; there {_are(m)}"
     if n < MIN_COMPARED:
-        return f"a test of ranks needs at least {MIN_COMPARED} datasets with results of all methods; there {_are(n)}"
+        return f"a rank test needs at least {MIN_COMPARED} datasets with results of all methods; there {_are(n)}"
     if np.all(ranks == ranks[0, 0]):
-        return "all methods score alike on every dataset"
+        return "all methods have the same score on every dataset"
     return ""
 
 
@@ -167,11 +167,11 @@ def _are(n: int) -> str:
 
 @lru_cache
 def critical_difference(n_methods: int, n_datasets: int, significance: float = SIGNIFICANCE) -> float:
-    r"""Return how far apart average ranks must be for Nemenyi's test to tell two methods apart.
+    r"""Return the smallest difference of average ranks that is significant in the Nemenyi test.
 
     .. math:: \frac{q_{\alpha,m,\infty}}{\sqrt 2} \sqrt{\frac{m (m+1)}{6 N}}
 
-    with `q` the quantile of the studentized range for `m` methods and `N` datasets.
+    where `q` is the quantile of the studentized range for `m` methods, and `N` is the number of datasets.
 
     Examples
     --------
@@ -183,9 +183,9 @@ def critical_difference(n_methods: int, n_datasets: int, significance: float = S
 
 
 def groups_alike(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return the largest groups of two or more methods that Nemenyi's test cannot tell apart, best ranks first.
+    """Return the largest groups of methods whose average ranks do not differ significantly, the best ranks first.
 
-    Without a test there are none.
+    Groups have two or more methods. Without a test, there are no groups.
 
     Examples
     --------

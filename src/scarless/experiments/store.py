@@ -1,10 +1,11 @@
-"""Records on disk: lines of JSON that are only ever added, so that a run can be killed at any moment.
+"""The records of an experiment on disk, as lines of JSON.
 
-Two files: `records.jsonl` has what the experiment finds, the same bytes for the same specification; `timings.jsonl` has
-what differs from run to run: seconds, versions, the machine. A record counts as done when its line is complete.
+Lines are only appended, so a run can be killed at any moment. `records.jsonl` has the results, which are the same bytes
+for the same specification. `timings.jsonl` has what differs from run to run: seconds, versions, the machine. A record
+is complete when its line is complete.
 
-Each line has a checksum: of its content, and for timings also of the specification and of the user's own data. Damaged
-lines are removed by `Store.open_for`, which says so, and their records are computed again.
+Each line has a checksum of its content; the checksum of a timing also covers the specification and the user's own data.
+`Store.open_for` removes damaged lines and reports them; their records are computed again.
 """
 
 import hashlib
@@ -28,54 +29,54 @@ Record = dict[str, Any]
 
 KEY = ("dataset", "setting", "k", "split", "labelling", "method")
 KEY_TYPES = (str, str, int, int, int, str)
-TEXTS = ("error", "versions", "machine")  # entries of rows that are no numbers, beside the list of warnings
+TEXTS = ("error", "versions", "machine")  # entries that are texts; all others but the warnings are numbers
 RECORDS, TIMINGS, MANIFEST, LOCK = "records.jsonl", "timings.jsonl", "spec.json", ".lock"
-REMOVED = "damaged.jsonl"  # lines that were taken out of the others
+REMOVED = "damaged.jsonl"  # file for damaged lines that were removed from the other files
 SCRATCH = ".scratch-"
-CHECKSUM = "sha256"  # the entry of a line that has it; lines of older versions have none
+CHECKSUM = "sha256"  # key of the checksum of a line; lines of older versions have none
 
 
 def key_of(record: Record) -> tuple[Any, ...]:
-    """Return what tells records apart."""
+    """Return the key that identifies a record."""
     return tuple(record[name] for name in KEY)
 
 
 class Store:
-    """The folder of one experiment."""
+    """The folder with the records of one experiment."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def open_for(self, name: str, digest: str, spec: Record) -> list[str]:
-        """Make the folder ready for an experiment, or refuse if it holds another one; datasets may be added to it.
+        """Prepare the folder for an experiment; raise if it has results of another one. Datasets may be added.
 
-        Returns what was damaged, in sentences: it was removed, and is to be computed again.
+        Returns sentences about damaged lines, which were removed. Their records will be computed again.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        manifest, told = self.folder / MANIFEST, list[str]()
+        manifest, damaged = self.folder / MANIFEST, list[str]()
         found = _manifest_in(manifest) if manifest.exists() else None
         if manifest.exists() and found is None:
-            told.append(
-                f"{manifest} is damaged. It was written again; records that may be of another specification are "
-                "computed again."
+            damaged.append(
+                f"{manifest} was damaged and has been written again. Records that may belong to another specification "
+                "are computed again."
             )
         if found is not None:
             if found["digest"] != digest:
                 raise ValueError(
-                    f"{self.folder} holds results of another specification ({found['name']}, {found['digest']}; this "
+                    f"{self.folder} has results of another specification ({found['name']}, {found['digest']}; this "
                     f"one is {name}, {digest}). Use another folder, or delete that one."
                 )
             self._refuse_other_data(found["spec"], spec)
             both = (*found["spec"].get("datasets", ()), *spec.get("datasets", ()))
             own = {**found["spec"].get("own_datasets", {}), **spec.get("own_datasets", {})}
             spec = {**spec, "datasets": list(dict.fromkeys(both)), **({"own_datasets": own} if own else {})}
-        said = {"name": name, "digest": digest, "spec": spec}
-        write_whole(manifest, json.dumps({**said, CHECKSUM: _checksum(said, "")}, indent=1) + "\n")
-        return told + self._drop_damaged(must_have_checksums=bool(told))
+        content = {"name": name, "digest": digest, "spec": spec}
+        write_whole(manifest, json.dumps({**content, CHECKSUM: _checksum(content, "")}, indent=1) + "\n")
+        return damaged + self._drop_damaged(must_have_checksums=bool(damaged))
 
     def _drop_damaged(self, *, must_have_checksums: bool) -> list[str]:
-        """Remove lines that are damaged, and records whose timing was; return a sentence for each file."""
-        told, incomplete = list[str](), must_have_checksums
+        """Remove damaged lines, and records whose timings are damaged; return a sentence for each file."""
+        damaged, incomplete = list[str](), must_have_checksums
         for file, is_sound in ((TIMINGS, _is_timing), (RECORDS, _is_row)):
             path = self.folder / file
             lines = _complete_lines(path)
@@ -93,16 +94,16 @@ class Store:
                     path, b"".join(line for number, line in enumerate(lines, start=1) if number not in set(bad))
                 )
                 why = "damaged" if file == TIMINGS else "damaged or without a timing"
-                told.append(
-                    f"{path}: {_few_lines(bad)} {why}, and moved to {REMOVED}. What is missing is computed again."
+                damaged.append(
+                    f"{path}: {_few_lines(bad)} {why}, and moved to {REMOVED}. The missing records are computed again."
                 )
-        return told
+        return damaged
 
     def _seal(self, file: str) -> Callable[[Record], str]:
-        """Return what gives the checksum of a line.
+        """Return the function that computes the checksum of a line.
 
-        That of a timing tells of which specification and data its record is, so that records are the same bytes in
-        every specification that has them.
+        The checksum of a timing covers the specification and the data; the checksum of a record does not, so that
+        records are the same bytes in every specification that has them.
         """
         if file == RECORDS:
             return partial(_checksum, salt="")
@@ -111,21 +112,21 @@ class Store:
         return lambda row: _checksum(row, f"{manifest['digest']} {_same_data(own.get(row['dataset']))}")
 
     def _refuse_other_data(self, found: Record, spec: Record) -> None:
-        """Refuse datasets of the user's that are not what the records here are of; where their file lies is no matter.
+        """Raise if a dataset of the user has changed since its records were stored; its path may change.
 
-        Their names are compared with those of all others too: what was ours before must not be replaced.
+        Built-in datasets are compared too, so that a dataset of the user cannot replace one.
         """
         before, now = found.get("own_datasets", {}), spec.get("own_datasets", {})
         for name in (name for name in spec.get("datasets", ()) if name in found.get("datasets", ())):
             if _same_data(before.get(name)) != _same_data(now.get(name)):
                 raise ValueError(
-                    f"{self.folder} holds results of another dataset {name!r}: the data have changed since, or what is "
-                    "said of them. Use another folder, or delete that one."
+                    f"{self.folder} has results of another dataset {name!r}: the data, or their entry in the "
+                    "specification, have changed since. Use another folder, or delete that one."
                 )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from writing to the folder; the lock goes with the process, however it ends."""
+        """Lock the folder against other processes; the lock ends with the process."""
         check_place(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
@@ -139,30 +140,30 @@ class Store:
 
     @contextmanager
     def scratch(self) -> Iterator[str]:
-        """Lend a folder for the time of a run, and remove those of killed runs. For the holder of the lock only."""
+        """Create a temporary folder for a run, and remove those of killed runs; the caller must hold the lock."""
         for left in self.folder.glob(f"{SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
         with TemporaryDirectory(prefix=SCRATCH, dir=self.folder) as path:
             yield path
 
     def manifest(self) -> Record:
-        """Return the specification that the results are of."""
+        """Return the name, digest and specification of the experiment."""
         path = self.folder / MANIFEST
         if not path.exists():
             raise ValueError(
-                f"{self.folder} holds no results: there is no {MANIFEST}. Run `scarless compare` or `scarless "
+                f"{self.folder} has no results: there is no {MANIFEST}. Run `scarless compare` or `scarless "
                 "reproduce` first."
             )
         found = _manifest_in(path)
         if found is None:
             raise ValueError(
-                f"{path} is damaged: it must hold the name, the digest and the specification of an experiment. Run the "
-                "same command again: it writes the file anew, and keeps the records that are of its specification."
+                f"{path} is damaged: it must have the name, the digest and the specification of an experiment. Run the "
+                "same command again: it writes the file again and keeps the records of its specification."
             )
         return found
 
     def records(self) -> list[Record]:
-        """Return all complete records, in the order of their keys."""
+        """Return all complete records, sorted by their keys."""
         return sorted(self._read(RECORDS, _is_row), key=key_of)
 
     def timings(self) -> list[Record]:
@@ -170,7 +171,7 @@ class Store:
         return sorted({key_of(row): row for row in self._read(TIMINGS, _is_timing)}.values(), key=key_of)
 
     def add(self, record: Record, timing: Record) -> None:
-        """Add a record, after its timing: a timing without a record does no harm."""
+        """Append a timing, then its record: if the process is killed in between, the record is computed again."""
         for file, row in ((TIMINGS, {**timing, **environment()}), (RECORDS, record)):
             _append(self.folder / file, {**row, CHECKSUM: self._seal(file)(row)})
 
@@ -185,14 +186,14 @@ class Store:
                 row = _row_of(line, is_sound, seal)
                 if row is None:
                     raise ValueError(
-                        f"Line {number} of {path} is damaged. Run the experiment once more: it makes that line again."
+                        f"Line {number} of {path} is damaged. Run the experiment again: it computes that line again."
                     )
                 yield row
 
 
 @cache
 def environment() -> dict[str, str]:
-    """Return what results may depend on, or take their time from."""
+    """Return the versions and the machine, on which results and times may depend."""
     return {
         "versions": ", ".join(f"{name} {version(name)}" for name in ("scarless", "numpy", "scipy", "scikit-learn")),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
@@ -201,14 +202,14 @@ def environment() -> dict[str, str]:
 
 def _append(path: Path, row: Record) -> None:
     line = _line(row)
-    as_they_are = getattr(os, "O_BINARY", 0)  # Windows would put another byte before each end of a line
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | as_they_are, 0o644)
+    binary = getattr(os, "O_BINARY", 0)  # In text mode, Windows would change the line ends.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | binary, 0o644)
     try:
-        # One call: a line is there as a whole, or as a beginning that is dropped later.
+        # One call writes the whole line, or the beginning of a line, which is dropped later.
         with naming(path):
             written = os.write(descriptor, line)
         if written < len(line):
-            raise OSError(f"The disk took only a part of a line of {path}. Make room and run the same command again.")
+            raise OSError(f"A line of {path} was not written completely. Free disk space and run the command again.")
     finally:
         os.close(descriptor)
 
@@ -220,19 +221,19 @@ def _line(row: Record) -> bytes:
 def _row_of(
     line: bytes, is_sound: Callable[[Any], bool], seal: Callable[[Record], str], *, must_have_checksum: bool = False
 ) -> Record | None:
-    """Return what a line holds, without its checksum; None where it is damaged or incomplete."""
+    """Return the row of a line without its checksum, or None if it is damaged or incomplete."""
     try:
         row = json.loads(line)
         if not isinstance(row, dict) or not line.endswith(b"\n"):
             return None
         has_checksum = CHECKSUM in row
         exact = not has_checksum or _line(row) == line
-        said = row.pop(CHECKSUM, None)
+        checksum = row.pop(CHECKSUM, None)
     except (ValueError, RecursionError):
         return None
     if not is_sound(row) or not exact or (must_have_checksum and not has_checksum):
         return None
-    return row if not has_checksum or said == seal(row) else None
+    return row if not has_checksum or checksum == seal(row) else None
 
 
 def _checksum(row: Record, salt: str) -> str:
@@ -240,27 +241,27 @@ def _checksum(row: Record, salt: str) -> str:
 
 
 def _same_data(identity: Record | None) -> str:
-    """Return what identifies a dataset of the user's, wherever its file lies; "" for ours."""
+    """Return the identity of a dataset of the user, without its path; "" for a built-in dataset."""
     return "" if identity is None else json.dumps({**identity, "file": ""}, sort_keys=True)
 
 
 def _few_lines(numbers: list[int]) -> str:
-    """Name lines: "line 3 was", "lines 3, 4 and 7 more were"."""
+    """Return line numbers with a verb: "line 3 was", "lines 3, 4 and 7 more were"."""
     shown = listed(list(map(str, numbers)), most=5)
     return f"line {shown} was" if len(numbers) == 1 else f"lines {shown} were"
 
 
 def _is_row(row: Any) -> bool:
-    """Whether a line holds what tells records apart, and otherwise numbers, texts and a list of warnings."""
+    """Whether a row has a complete key, and otherwise numbers, known texts and a list of warnings."""
     if not isinstance(row, dict):
         return False
     if not all(type(row.get(name)) is kind for name, kind in zip(KEY, KEY_TYPES, strict=True)):
         return False
     rest = {name: value for name, value in row.items() if name not in KEY}
-    told = rest.pop("warnings", [])
+    warned = rest.pop("warnings", [])
     return (
-        isinstance(told, list)
-        and all(isinstance(text, str) for text in told)
+        isinstance(warned, list)
+        and all(isinstance(text, str) for text in warned)
         and all(isinstance(value, str if name in TEXTS else int | float) for name, value in rest.items())
     )
 
@@ -270,7 +271,7 @@ def _is_timing(row: Any) -> bool:
 
 
 def _complete_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, without the beginning of a line that a killed process left, which is cut off."""
+    """Return the lines of a file; an incomplete last line of a killed process is removed from the file."""
     lines = BytesIO(path.read_bytes()).readlines() if path.exists() else []
     if lines and not lines[-1].endswith(b"\n") and not lines[-1][:-1].endswith(b"}"):
         write_whole(path, b"".join(lines[:-1]))
@@ -279,14 +280,14 @@ def _complete_lines(path: Path) -> list[bytes]:
 
 
 def _manifest_in(path: Path) -> Record | None:
-    """Return a manifest without its checksum; None where it is damaged, or not there."""
+    """Return a manifest without its checksum, or None if it is damaged or missing."""
     try:
         found = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):  # a ValueError also where bytes are no text
+    except (FileNotFoundError, ValueError, RecursionError):  # Bytes that are not UTF-8 raise a ValueError too.
         return None
     kinds = {"name": str, "digest": str, "spec": dict}
     if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in kinds.items()):
         return None
-    said = found.pop(CHECKSUM, None)
-    sealed = set(found) == set(kinds) and said in (None, _checksum(found, ""))  # older versions wrote no checksum
-    return found if sealed else None
+    checksum = found.pop(CHECKSUM, None)
+    intact = set(found) == set(kinds) and checksum in (None, _checksum(found, ""))  # Older versions wrote no checksum.
+    return found if intact else None

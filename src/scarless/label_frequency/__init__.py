@@ -1,4 +1,4 @@
-"""Estimators of the label frequency when labels are selected completely at random."""
+"""Estimators of the label frequency under SCAR: labels are selected completely at random."""
 
 from scarless.label_frequency.held_out_scores import DEDPUL, BestBinEstimator, ElkanNoto
 from scarless.label_frequency.kernel_mean import KernelMean

@@ -1,4 +1,4 @@
-"""What all estimators of the label frequency share: checked rows in, one number and its interval out."""
+"""Base class of the label frequency estimators: checks of the rows, resampling and intervals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -27,40 +27,39 @@ from scarless.numerics.order import canonical_order
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import warn_user
 
-MAX_COPIES_FOR_HALVES = 10**9  # that NumPy draws from without replacement, by "marginals"
-#: Labelled, and unlabelled, rows that an interval of a label frequency needs: half of them are left in every
-#: half-sample. By judgement.
+MAX_COPIES_FOR_HALVES = 10**9  # limit of NumPy's multivariate hypergeometric distribution with method "marginals"
+#: Minimum number of labelled rows, and of unlabelled rows, for an interval of a label frequency. A half-sample has half
+#: of them. By judgement.
 MIN_LABELLED_FOR_INTERVAL = 20
-#: Half-samples that an interval of a label frequency needs: fewer say nothing of the tails. By judgement.
+#: Minimum number of half-samples for an interval of a label frequency; with fewer, the tails are unknown. By judgement.
 MIN_RESAMPLES = 20
 
 
-class Estimate(NamedTuple):
-    """A class prior of the whole population, as a method finds it: possibly impossible, as 0 or infinity.
+class FrequencyEstimate(NamedTuple):
+    """An estimate of the class prior, before it is checked: it can be an impossible value such as 0 or infinity.
 
-    A method that compares a sample of labelled rows with one of unlabelled rows gives the share of positives among the
-    latter instead; what that means for the population depends on how many rows are labelled there.
+    Methods that compare a sample of labelled rows with a sample of unlabelled rows set `share_of_unlabelled` instead of
+    `class_prior`. The class prior then also depends on the share of labelled rows.
     """
 
     class_prior: float | None = None
-    attributes: Mapping[str, Any] = MappingProxyType({})  # further results; the estimator stores them with a `_`
-    warnings: tuple[tuple[str, type[Warning]], ...] = ()  # the estimator gives them once, not for every resample
-    share_of_unlabelled: float = 0.0
+    attributes: Mapping[str, Any] = MappingProxyType({})  # other results; the estimator stores them as `name_`
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()  # warnings that `fit` shows once, not for every resample
+    share_of_unlabelled: float = 0.0  # share of positives among unlabelled rows
 
     def prior(self, labelled: float) -> float:
-        """Return the class prior where that share of the rows is labelled."""
+        """Return the class prior if the share `labelled` of the rows is labelled."""
         return labelled + (1.0 - labelled) * self.share_of_unlabelled if self.class_prior is None else self.class_prior
 
 
 class LabelFrequencyEstimator(BaseEstimator, ABC):
-    r"""Base of the estimators of :math:`c = \Pr(s=1|y=1)` under SCAR.
+    r"""Base class of the estimators of the label frequency :math:`c = \Pr(s=1|y=1)` under SCAR.
 
-    Everything is about one table of rows drawn from the population, some of them labelled: the single-training-set
-    scenario. :math:`\alpha = \Pr(y=1)` is the class prior among *all* rows, not among the unlabelled ones, and
-    :math:`c\,\alpha = \Pr(s=1)`.
+    The rows are one sample of the population, of which some are labelled (the single-training-set scenario). The class
+    prior :math:`\alpha = \Pr(y=1)` is that of *all* rows, not of the unlabelled rows, and :math:`c\,\alpha = \Pr(s=1)`.
 
-    A subclass has two steps: `_prepare` makes of the table what is costly and can be shared by all resamples
-    (scores, codes, a subsample), `_estimate` makes of that one class prior.
+    A subclass has two steps. `_prepare` does the costly work that all resamples share, such as scores, codes or a
+    subsample. `_estimate` returns the class prior for the prepared rows.
     """
 
     n_resamples: int
@@ -72,15 +71,14 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-            Of rows that are not in memory (`scarless.scale.ParquetRows` and others), with labels and weights named as
-            their columns, a random sample of at most 200,000 is taken, the same each time; ``label_frequency_rows_``
-            says how many.
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each. If the rows are not in memory (`scarless.scale.ParquetRows` and
+            others), a random sample of at most 200,000 rows is used, always the same. `y` and `sample_weight` are then
+            names of columns.
         y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts: 2 is as good as the row twice, 0 as no such row. Where folds or rows are drawn,
-            a row is drawn as a whole, in all its copies; half-samples for intervals are drawn from the copies.
+            Weight of each row; 1 by default. Weights are counts: a row of weight 2 is equivalent to two rows.
 
         Returns
         -------
@@ -98,7 +96,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         labelled = float(w @ s / w.sum())
         self.label_frequency_rows_ = s.size
         sample = self._prepare(take_rows(table, order), s[order], w[order], rng)
-        with BLAS.on_one_thread():  # small matrices: more threads wait for each other, most of all on busy machines
+        with BLAS.on_one_thread():  # With small matrices, several threads mostly wait for each other.
             estimate = self._estimate(*sample, rng)
             self._halves = self._resample(*sample, rng, labelled) if self.n_resamples else None
         for message, category in estimate.warnings:
@@ -111,53 +109,55 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         return self
 
     def class_prior_interval(self, *, level: float = 0.95) -> Interval:
-        r"""Return an interval for :math:`\Pr(y=1)` in the population that the training rows are drawn from.
+        r"""Return a confidence interval of the class prior :math:`\Pr(y=1)` in the population of the training rows.
 
-        From random halves of the rows, `n_resamples` of them. It shows noise, not the bias of the method.
+        It comes from `n_resamples` random half-samples. It reflects sampling variance, not the bias of the method.
 
         Parameters
         ----------
         level : float, default=0.95
-            Nominal probability that the interval covers.
+            Confidence level.
 
         Returns
         -------
         Interval
             ``low, high``.
         """
-        return self._interval(self._known_halves().class_prior, level, "class_prior_")
+        return self._interval(self._stored_halves().class_prior, level, "class_prior_")
 
     def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
-        r"""Return an interval for :math:`\Pr(s=1|y=1)` in the population that the training rows are drawn from.
+        r"""Return a confidence interval of the label frequency :math:`\Pr(s=1|y=1)` in the population.
+
+        It comes from `n_resamples` random half-samples, like `class_prior_interval`.
 
         Parameters
         ----------
         level : float, default=0.95
-            Nominal probability that the interval covers.
+            Confidence level.
 
         Returns
         -------
         Interval
-            ``low, high``. As in `class_prior_interval`.
+            ``low, high``.
         """
-        return self._interval(self._known_halves().label_frequency, level, "label_frequency_")
+        return self._interval(self._stored_halves().label_frequency, level, "label_frequency_")
 
-    def _known_halves(self) -> "Halves":
+    def _stored_halves(self) -> "Halves":
         check_is_fitted(self)
         if self._halves is None:
             raise ValueError(
-                f"This {type(self).__name__} has no interval: it was fitted with n_resamples=0. Set n_resamples, to "
-                "100 or more for an interval of 95%, and fit again."
+                f"This {type(self).__name__} has no interval, because it was fitted with n_resamples=0. "
+                "Set n_resamples=100 or more and fit again."
             )
         return self._halves
 
     def _interval(self, halves: Vector, level: float, name: str) -> Interval:
         low, high = half_sample_interval(getattr(self, name), halves, check_share(level, "level"))
-        labelled = self.label_frequency_ * self.class_prior_  # neither share is below
+        labelled = self.label_frequency_ * self.class_prior_  # Pr(s=1), a lower bound of both
         return Interval(max(low, labelled), min(high, 1.0))
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Vector, Vector]:
-        """Return rows, labels and weights, without the rows that do not count; of rows elsewhere a sample."""
+        """Return rows, labels and weights, without rows of weight 0; a sample if the rows are not in memory."""
         if has_own_engine(X):
             rows = check_labelled_rows(self, X, y, sample_weight, pos_label=self.pos_label)
             sample = draw_sample(rows)
@@ -171,7 +171,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         return (table, s, w) if kept.size == w.size else (take_rows(table, kept), s[kept], w[kept])
 
     def _inner(self) -> Any:
-        """Return the user's estimator that reads the table, if there is one."""
+        """Return the user's classifier that reads the table, or None."""
         return None
 
     @abstractmethod
@@ -180,19 +180,19 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
-        """Return what `_estimate` needs, one row per row of a sample, and labels and weights of that sample."""
+        """Return the prepared rows for `_estimate`, with their labels and weights."""
 
     @abstractmethod
-    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
-        """Return the class prior that the sample gives."""
+    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> FrequencyEstimate:
+        """Return the estimate of the class prior for prepared rows."""
 
     def _resample(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator, labelled: float) -> "Halves":
-        """Return label frequencies and class priors of random halves of the sample."""
+        """Return the estimates of label frequency and class prior on random halves of the sample."""
         if min(w @ s, w @ (1 - s)) < MIN_LABELLED_FOR_INTERVAL:
             raise ValueError(
-                f"n_resamples={self.n_resamples} asks for an interval, which needs at least "
+                f"n_resamples={self.n_resamples}: an interval needs at least "
                 f"{MIN_LABELLED_FOR_INTERVAL} labelled and {MIN_LABELLED_FOR_INTERVAL} unlabelled rows; there are "
-                f"{w @ s:.0f} and {w @ (1 - s):.0f}. Set n_resamples=0."
+                f"{w @ s:.0f} and {w @ (1 - s):.0f}. Set n_resamples=0 for an estimate without an interval."
             )
         halves = [random_half(w, rng) for _ in range(self.n_resamples)]
         shares, raw = np.empty(self.n_resamples), np.empty(self.n_resamples)
@@ -206,7 +206,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags = ClassifierTags(multi_class=False)  # y has two values, although nothing is predicted
+        tags.classifier_tags = ClassifierTags(multi_class=False)  # This tag makes scikit-learn expect a binary y.
         tags.target_tags.required = True
         inner = self._inner()
         readable = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
@@ -216,20 +216,20 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "class_prior_")  # what every fit stores last
+        return hasattr(self, "class_prior_")  # `fit` stores this attribute last.
 
 
 class Halves(NamedTuple):
-    """What random halves of the rows say."""
+    """Estimates on random halves of the rows, one for each half-sample."""
 
     label_frequency: Vector
     class_prior: Vector
 
 
 def random_half(w: Vector, rng: np.random.Generator) -> Vector:
-    """Return how much of each row's weight is in a random half of all copies of rows.
+    """Return the weights of the rows in a random half-sample.
 
-    A row of weight 2.5 is two rows, and one that counts for half a row; half of all such pieces are drawn, without
+    A row of weight 2.5 counts as two pieces of weight 1 and one of weight 0.5. Half of all pieces are drawn without
     replacement.
     """
     if (w == 1.0).all():
@@ -241,8 +241,8 @@ def random_half(w: Vector, rng: np.random.Generator) -> Vector:
     n_pieces = float(whole.sum()) + np.count_nonzero(part)
     if n_pieces >= MAX_COPIES_FOR_HALVES:
         raise ValueError(
-            f"n_resamples asks for an interval, and sample_weight for {n_pieces:.2g} copies of rows, which are too "
-            f"many to draw halves of (at most {MAX_COPIES_FOR_HALVES:.0e}). Set n_resamples=0, or divide the weights."
+            f"sample_weight counts as {n_pieces:.2g} rows, too many to draw the half-samples for an interval "
+            f"(at most {MAX_COPIES_FOR_HALVES:.0e}). Set n_resamples=0, or divide the weights by a constant."
         )
     pieces = np.concatenate([whole, part > 0]).astype(np.int64)
     drawn = rng.multivariate_hypergeometric(pieces, int(n_pieces) // 2, method="marginals")
@@ -250,46 +250,49 @@ def random_half(w: Vector, rng: np.random.Generator) -> Vector:
 
 
 def n_copies(w: Vector) -> float:
-    """Return how many rows these weights stand for: their sum, and no fewer than there are."""
+    """Return the number of rows that the weights represent: their sum, but at least the number of weights."""
     return max(float(w.sum()), float(w.size))
 
 
 def half_sample_interval(estimate: float, halves: Vector, level: float) -> Interval:
-    r"""Return an interval around an estimate from the estimates on random halves of the rows.
+    r"""Return a confidence interval from an estimate and its values on random halves of the rows.
 
-    The mean of a random half, drawn without replacement, varies around the mean of all rows as much as that one
-    varies around the truth: :math:`\frac{\sigma^2}{n/2}(1 - \frac{n/2}{n}) = \frac{\sigma^2}{n}`. A bootstrap would
-    put copies of one row into training and test folds. It measures noise, not the bias of a method.
+    The mean of a random half, drawn without replacement, has the variance
+    :math:`\frac{\sigma^2}{n/2}(1 - \frac{n/2}{n}) = \frac{\sigma^2}{n}` around the mean of all rows. This is the
+    variance of the mean of all rows itself. A bootstrap is not used, because it would put copies of a row into training
+    and test folds. The interval reflects sampling variance, not the bias of a method.
     """
     tail = (1.0 - level) / 2.0
     below, above = np.quantile(halves - halves.mean(), [tail, 1.0 - tail])
-    # the estimate is inside, always
+    # The interval always contains the estimate.
     return Interval(float(estimate - max(above, 0.0)), float(estimate - min(below, 0.0)))
 
 
 def possible_label_frequency(c: float, share: float, n_rows: float, name: str) -> float:
-    r"""Return `c`, or the nearest possible label frequency with a warning that says what it means.
+    r"""Return the label frequency `c`, or the nearest possible value with a warning.
 
-    Labelled rows are positive, so :math:`\Pr(s=1) \le \alpha \le 1` and :math:`\Pr(s=1) \le c \le 1`. At
-    :math:`c = \Pr(s=1)` every row would be positive; the least value given back leaves one row negative. `share` of
-    `n_rows` are labelled.
+    Labelled rows are positive, so :math:`\Pr(s=1) \le \alpha \le 1` and :math:`\Pr(s=1) \le c \le 1`. With
+    :math:`c = \Pr(s=1)` every row would be positive; the smallest value returned leaves one row negative. `share` is
+    the share of labelled rows among `n_rows`.
     """
     least = share / (1.0 - 1.0 / n_rows)
     if np.isnan(c):
-        raise ValueError(f"{name} gives no label frequency (NaN) for these {n_rows:.0f} rows.")
+        raise ValueError(
+            f"{name} estimated a label frequency of NaN from {n_rows:.0f} rows. Use another estimator, or more rows."
+        )
     if c > 1.0:
         warn_user(
             f"{name} estimates a class prior of {share / c:.3g}, below the share of labelled rows, {share:.3g}, which "
-            "are all positive. Taking 1 as the label frequency: no label is missing. Either that is so, or the rows "
-            "are too few, or the labelled rows are not like the other positives (labels not completely at random).",
+            "are all positive. The label frequency is set to 1: every positive is labelled. If this is not plausible, "
+            "there are too few rows, or labelled rows differ from other positives (labels are not SCAR).",
             UserWarning,
         )
         return 1.0
     if c < least:
         warn_user(
-            f"{name} estimates a label frequency of {c:.3g}; the share of labelled rows is {share:.3g}, so that every "
-            f"row would be positive. Taking {least:.3g}, which leaves one row negative. The rows are too few, or the "
-            "attributes do not tell positives from negatives.",
+            f"{name} estimates a label frequency of {c:.3g}. The share of labelled rows is {share:.3g}, so every row "
+            f"would be positive. The label frequency is set to {least:.3g}, which leaves one row negative. There are "
+            "too few rows, or the attributes do not separate positives from negatives.",
             UserWarning,
         )
         return least

@@ -1,4 +1,4 @@
-"""Estimators that read a classifier's out-of-fold scores instead of the table: Elkan and Noto, best bin, DEDPUL."""
+"""Estimators based on out-of-fold scores of a classifier: Elkan and Noto, best bin estimation, DEDPUL."""
 
 from abc import abstractmethod
 from contextlib import nullcontext
@@ -15,8 +15,8 @@ from sklearn.model_selection import StratifiedKFold
 from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.options import check_choice, check_positive, check_share, check_whole
 from scarless.checks.tables import take_rows
-from scarless.engines.blas import FEW_ROWS, trees_alone
-from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
+from scarless.engines.blas import MAX_ROWS_FOR_ONE_THREAD, trees_on_one_thread
+from scarless.label_frequency._base import FrequencyEstimate, LabelFrequencyEstimator
 from scarless.numerics.arrays import Vector
 from scarless.numerics.scores import (
     best_bin,
@@ -29,19 +29,19 @@ from scarless.numerics.scores import (
 )
 
 PRECOMPUTED = "precomputed"
-PROBABILITY, DECISION = "predict_proba", "decision_function"  # where scores come from, apart from PRECOMPUTED
+PROBABILITY, DECISION = "predict_proba", "decision_function"  # methods of a classifier that give scores
 _VARIANTS = {"e1": mean_labelled_score, "e2": labelled_share_of_scores, "e3": largest_score}
-#: Most copies of scores that weights of rows become for DEDPUL's densities; larger weights are scaled down. By
-#: judgement.
+#: Largest number of copies of scores that replace row weights in DEDPUL's densities; larger weights are scaled down.
+#: By judgement.
 MAX_SCORE_COPIES = 10**6
 
 
 class ScoreEstimator(LabelFrequencyEstimator):
-    """Base of the estimators on scores: higher means more likely labelled.
+    """Base class of estimators based on scores that are higher for rows more likely to be labelled.
 
-    The classifier learns labelled against unlabelled rows, several times, each time without a fold of the rows, and
-    scores that fold: scores of its own training rows would give their labels away. The scores are made once; an
-    interval needs no refits.
+    A classifier of labelled against unlabelled rows is fitted once for each fold, without the rows of the fold, and
+    scores the fold. Scores of training rows would reveal their labels. The scores are computed once, so an interval
+    needs no refits.
     """
 
     estimator: Any
@@ -57,7 +57,7 @@ class ScoreEstimator(LabelFrequencyEstimator):
             check_scorer(inner, self._reads(), type(self).__name__)
 
     def _reads(self) -> tuple[str, ...]:
-        """Return the methods of a classifier that give scores, best first."""
+        """Return the methods of a classifier that give scores, in order of preference."""
         return PROBABILITY, DECISION
 
     def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
@@ -68,13 +68,13 @@ class ScoreEstimator(LabelFrequencyEstimator):
             return self._read(one_column(X), PRECOMPUTED)
         estimator = default_classifier(X) if self.estimator is None else self.estimator
         method = next(name for name in self._reads() if hasattr(estimator, name))
-        with trees_alone(X.shape[0]) if self.estimator is None else nullcontext():
+        with trees_on_one_thread(X.shape[0]) if self.estimator is None else nullcontext():
             scores = out_of_fold_scores(estimator, method, X, s, w, self.cv, rng)
         return self._read(scores, method)
 
     @abstractmethod
     def _read(self, scores: Vector, source: str) -> Vector:
-        """Return scores in the form that `_estimate` takes, or raise where they cannot be read."""
+        """Return the scores in the form that `_estimate` needs; raise an error if they are invalid."""
 
 
 def _is_precomputed(estimator: Any) -> bool:
@@ -82,39 +82,39 @@ def _is_precomputed(estimator: Any) -> bool:
 
 
 def check_scorer(estimator: Any, methods: tuple[str, ...], name: str) -> None:
-    """Refuse what is no classifier or has none of the methods that give scores."""
+    """Check that `estimator` is a classifier with one of the methods that give scores."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
             f"estimator must be None, 'precomputed' or a scikit-learn classifier (an instance); got {estimator!r}."
         )
     if not any(hasattr(estimator, method) for method in methods):
         raise ValueError(
-            f"estimator={type(estimator).__name__} has no {' and no '.join(methods)}, which {name} reads. Use "
+            f"estimator={type(estimator).__name__} has no {' and no '.join(methods)}, which {name} needs. Use "
             "another classifier, or wrap it: sklearn.calibration.CalibratedClassifierCV(estimator)."
         )
 
 
 def default_classifier(X: Any) -> Any:
-    """Return gradient boosting for dense tables, a logistic model for sparse ones, which the former does not read.
+    """Return gradient boosting for dense tables, and logistic regression for sparse tables.
 
-    Up to `FEW_ROWS` the trees are smaller and the steps shorter than the library's: on eight datasets of up to four
-    thousand rows that had the lower out-of-fold log loss of the labels on each (no true class enters into that). On
-    three datasets the two were level at 12,000 and 16,000 rows; at 50,000 larger trees, stopped early, were better on
-    two of them.
+    Up to 10,000 rows, the trees are smaller and the learning rate is lower than scikit-learn's defaults. On eight
+    datasets of up to 4,000 rows, this gave a lower out-of-fold log loss of the labels than the defaults. On three
+    datasets, both were equally good at 12,000 and 16,000 rows. At 50,000 rows, larger trees with early stopping were
+    better on two of them.
     """
     if sparse.issparse(X):
         return LogisticRegression(max_iter=1000)
-    if X.shape[0] > FEW_ROWS:
+    if X.shape[0] > MAX_ROWS_FOR_ONE_THREAD:
         return HistGradientBoostingClassifier(early_stopping=True)
     return HistGradientBoostingClassifier(learning_rate=0.05, max_leaf_nodes=8)
 
 
 def one_column(X: Any) -> Vector:
-    """Return the scores that a table of one column holds."""
+    """Return the scores from a table with one column."""
     if X.shape[1] != 1:
         raise ValueError(
-            f"With estimator='precomputed' X holds one column of out-of-fold scores; it has {X.shape[1]} columns. "
-            "Pass scores.reshape(-1, 1), or leave estimator at None to have the scores made from these columns."
+            f"With estimator='precomputed', X must have one column of out-of-fold scores; it has {X.shape[1]} columns. "
+            "Pass scores.reshape(-1, 1), or set estimator=None to compute scores from these columns."
         )
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)[:, 0]
 
@@ -122,25 +122,25 @@ def one_column(X: Any) -> Vector:
 def out_of_fold_scores(
     estimator: Any, method: str, X: Any, s: Vector, w: Vector, cv: int, rng: np.random.Generator
 ) -> Vector:
-    """Score each row by a clone of the classifier that was fitted without the row's fold.
+    """Return the score of each row by a clone of the classifier that was fitted without the row's fold.
 
-    Folds keep the share of labelled rows; there are never more of them than rows of either kind. Weights that are not
-    all 1 go to the classifier, which must take them.
+    Folds are stratified by label; there are at most as many folds as labelled rows or unlabelled rows. Weights are
+    passed to the classifier unless all are 1.
     """
     weighted = bool((w != 1.0).any())
     if weighted and not takes_weights(estimator):
         raise ValueError(
-            f"sample_weight is given, but estimator={type(final_step(estimator)).__name__} takes none in its fit. Use "
-            "another classifier, e.g. LogisticRegression or HistGradientBoostingClassifier, or repeat rows instead."
+            f"sample_weight is given, but fit of estimator={type(final_step(estimator)).__name__} does not take it. "
+            "Use another classifier, such as LogisticRegression or HistGradientBoostingClassifier, or repeat rows."
         )
-    fewest = int(min(s.sum(), (1.0 - s).sum()))
-    if fewest < 2:
+    n_rarer = int(min(s.sum(), (1.0 - s).sum()))
+    if n_rarer < 2:
         raise ValueError(
             f"Out-of-fold scores need at least 2 labelled and 2 unlabelled rows; there are {s.sum():.0f} and "
-            f"{(1.0 - s).sum():.0f}. Give more rows, or scores that you already have: estimator='precomputed'."
+            f"{(1.0 - s).sum():.0f}. Use more rows, or pass your own scores with estimator='precomputed'."
         )
     labels = s.astype(np.int64)
-    folds = StratifiedKFold(min(cv, fewest), shuffle=True, random_state=_seed(rng))
+    folds = StratifiedKFold(min(cv, n_rarer), shuffle=True, random_state=_seed(rng))
     scores = np.empty(s.size)
     for others, fold in folds.split(labels, labels):
         model = seeded_clone(estimator, rng)
@@ -154,7 +154,7 @@ def out_of_fold_scores(
 
 
 def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
-    """Return an unfitted copy whose every `random_state` that was None, inside pipelines too, has a seed."""
+    """Return an unfitted clone with a seed in every `random_state` that is None, also inside pipelines."""
     copy = clone(estimator)
     unset = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
     return copy.set_params(**{name: _seed(rng) for name in sorted(unset)})
@@ -163,15 +163,15 @@ def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
 def positive_score(model: Any, method: str, X: Any) -> Vector:
     """Return the fitted model's score of class 1 for each row."""
     scores = np.asarray(getattr(model, method)(X), dtype=np.float64)
-    return scores[:, 1] if scores.ndim == 2 else scores  # classes are sorted: 0, 1
+    return scores[:, 1] if scores.ndim == 2 else scores  # The classes are sorted: 0, 1.
 
 
 def _check_finite(scores: Vector, estimator: Any) -> None:
     bad = np.count_nonzero(~np.isfinite(scores))
     if bad:
         raise ValueError(
-            f"{type(estimator).__name__} gave {bad} of {scores.size} scores that are not finite numbers. Check its "
-            "attributes and options, or use another classifier."
+            f"{type(estimator).__name__} returned {bad} of {scores.size} scores that are not finite. Check X and the "
+            "parameters of the classifier, or use another classifier."
         )
 
 
@@ -180,51 +180,53 @@ def _seed(rng: np.random.Generator) -> int:
 
 
 class ElkanNoto(ScoreEstimator):
-    r"""Label frequency from what a classifier of the labels says about labelled rows (Elkan and Noto, 2008).
+    r"""Label frequency from the label probabilities of labelled rows (Elkan and Noto, 2008).
 
-    Under SCAR :math:`g(x) = \Pr(s=1|x) = c\,\Pr(y=1|x)`, so that :math:`g = c` wherever a row is surely positive:
+    Under SCAR, :math:`g(x) = \Pr(s=1|x) = c\,\Pr(y=1|x)`, so :math:`g = c` for rows that are certainly positive. The
+    variants are:
 
-    - ``"e1"``: the mean of :math:`g` over labelled rows. Right only where no negative looks like a positive; its limit
-      is :math:`c\,\mathrm{E}[\Pr(y=1|x) \mid y=1]`, too low wherever the classes overlap.
-    - ``"e2"``: the sum of :math:`g` over labelled rows, divided by its sum over all rows. The same for a calibrated
-      classifier; else a constant factor in :math:`g` drops out.
-    - ``"e3"``: the largest :math:`g`. Allows for overlap, as long as one row is surely positive, but a maximum picks
-      the largest error of the classifier and is often far too high.
+    - ``"e1"``: the mean of :math:`g` over labelled rows. Its limit is :math:`c\,\mathrm{E}[\Pr(y=1|x) \mid y=1]`, which
+      is too low if the classes overlap.
+    - ``"e2"``: the sum of :math:`g` over labelled rows divided by its sum over all rows. For a calibrated classifier it
+      equals ``"e1"``; otherwise a constant factor in :math:`g` cancels.
+    - ``"e3"``: the largest :math:`g`. The classes may overlap if at least one row is certainly positive. The maximum
+      picks the largest error of the classifier and is often much too high.
 
-    Simple and fast; `DEDPUL` and `BestBinEstimator` are usually much nearer.
+    The method is simple and fast. `DEDPUL` and `BestBinEstimator` are usually much more accurate.
 
     Parameters
     ----------
     estimator : scikit-learn classifier or "precomputed", optional
-        What learns to tell labelled from unlabelled rows. It needs `predict_proba`, and should be calibrated.
-        "precomputed": `X` is one column of probabilities of being labelled, out of fold. None: for a dense table
-        ``HistGradientBoostingClassifier`` (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows,
-        ``early_stopping=True`` beyond), for a sparse one ``LogisticRegression(max_iter=1000)``; with None the table
-        must hold numbers without gaps, while a classifier that you give reads what it can.
+        Classifier of labelled against unlabelled rows. It needs `predict_proba` and should be calibrated. With
+        "precomputed", `X` is one column of out-of-fold probabilities of a label. By default,
+        ``HistGradientBoostingClassifier`` for dense tables (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows,
+        ``early_stopping=True`` above) and ``LogisticRegression(max_iter=1000)`` for sparse tables; `X` must then be
+        numeric without missing values.
     variant : {"e1", "e2", "e3"}, default="e1"
+        Estimate of `c`, see above.
     cv : int, default=5
-        Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
+        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
-        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
-        no interval. The classifier is fitted anew on each, for its noise is most of the noise here; precomputed scores
-        leave that out.
+        Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
+        95% interval. With 0, there is no interval. The classifier is refitted on each half-sample, because most of the
+        variance comes from it; with precomputed scores the interval leaves this part out.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
+        Seed of the random numbers for folds, half-samples, and every `random_state` of the classifier that is None.
+        Pass an int for reproducible results.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Attributes
     ----------
     label_frequency_ : float
-        :math:`c = \Pr(s=1|y=1)`, what the original method estimates.
+        Label frequency :math:`c = \Pr(s=1|y=1)`.
     label_frequency_rows_ : int
-        How many rows it comes from: all that count, or a sample where rows are not in memory.
+        Number of rows used: all rows of positive weight, or a sample if the rows are not in memory.
     class_prior_ : float
-        :math:`\Pr(y=1) = \Pr(s=1)/c` among all rows, labelled and unlabelled, of one table drawn from the population
-        (the single-training-set scenario).
+        Class prior :math:`\Pr(y=1) = \Pr(s=1)/c` of all rows, labelled and unlabelled.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where `X` has names.
+        Only if the columns of `X` have names.
 
     References
     ----------
@@ -234,7 +236,7 @@ class ElkanNoto(ScoreEstimator):
     --------
     >>> import numpy as np
     >>> from scarless.label_frequency import ElkanNoto
-    >>> scores = np.array([[0.5], [0.5], [0.5], [0.5], [0.0], [0.0]])  # positives look alike, half are labelled
+    >>> scores = np.array([[0.5], [0.5], [0.5], [0.5], [0.0], [0.0]])  # half of the positives are labelled
     >>> model = ElkanNoto("precomputed").fit(scores, [1, 1, 0, 0, 0, 0])
     >>> model.label_frequency_, round(model.class_prior_, 3)
     (0.5, 0.667)
@@ -268,72 +270,72 @@ class ElkanNoto(ScoreEstimator):
         bad = scores[~((scores >= 0) & (scores <= 1))]
         if bad.size:
             raise ValueError(
-                f"ElkanNoto reads probabilities in [0, 1]; {bad.size} of {scores.size} scores are not (such as "
-                f"{bad[0]:g}). Give probabilities of being labelled, or use BestBinEstimator or DEDPUL, which take any "
-                "numbers."
+                f"ElkanNoto needs probabilities in [0, 1]; {bad.size} of {scores.size} scores are outside (such as "
+                f"{bad[0]:g}). Pass probabilities of a label, or use BestBinEstimator or DEDPUL, which accept any "
+                "scores."
             )
         return scores
 
     def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
-        return X, s, w  # scores are made anew for each half-sample: here they are most of the noise
+        return X, s, w  # Scores are recomputed for each half-sample: most of the variance comes from them.
 
-    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> FrequencyEstimate:
         c = _VARIANTS[self.variant](self._scores(sample, s, w, rng), s, w)
-        return Estimate(float(w @ s / w.sum()) / c if c > 0 else np.inf)
+        return FrequencyEstimate(float(w @ s / w.sum()) / c if c > 0 else np.inf)
 
 
 class BestBinEstimator(ScoreEstimator):
-    r"""Class prior from the rows that look most like labelled ones (BBE; Garg et al., 2021).
+    r"""Class prior from the rows with the highest scores (best bin estimation, BBE; Garg et al., 2021).
 
-    Let :math:`q_l(z)` and :math:`q_u(z)` be the shares of labelled and of unlabelled rows that score at least
-    :math:`z`. Under SCAR positives score like labelled rows, so :math:`q_u(z) \ge \pi_u q_l(z)`, where :math:`\pi_u` is
-    the share of positives among unlabelled rows, with equality where all rows above :math:`z` are positive. The
-    method takes :math:`q_u/q_l` at the threshold with the least upper confidence bound.
+    Let :math:`q_l(z)` and :math:`q_u(z)` be the shares of labelled and of unlabelled rows with scores of at least
+    :math:`z`, and :math:`\pi_u` the share of positives among unlabelled rows. Under SCAR, positives and labelled rows
+    have the same distribution of scores. Hence :math:`q_u(z) \ge \pi_u q_l(z)`, with equality if all rows above
+    :math:`z` are positive. The estimate is :math:`q_u/q_l` at the threshold with the smallest upper confidence bound.
 
-    Right where some fair share of the positives scores above all negatives. Where negatives reach to the top of the
-    ranking it is too high, and nothing in the labels shows that. Only the order of the scores matters.
+    The estimate is right if a considerable share of the positives has higher scores than all negatives. Otherwise it is
+    too high, and the labels cannot reveal this. Only the ranking of the scores matters.
 
     Parameters
     ----------
     estimator : scikit-learn classifier or "precomputed", optional
-        What learns to tell labelled from unlabelled rows; `predict_proba` is read, or else `decision_function`.
-        "precomputed": `X` is one column of out-of-fold scores, any numbers, higher for rows that are more likely
-        labelled. None: for a dense table ``HistGradientBoostingClassifier`` (``learning_rate=0.05,
-        max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
-        ``LogisticRegression(max_iter=1000)``; with None the table must hold numbers without gaps, while a classifier
-        that you give reads what it can.
+        Classifier of labelled against unlabelled rows. Scores come from `predict_proba`, or from `decision_function` if
+        it has no probabilities. With "precomputed", `X` is one column of out-of-fold scores, higher for rows more
+        likely to be labelled. By default, ``HistGradientBoostingClassifier`` for dense tables
+        (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` above) and
+        ``LogisticRegression(max_iter=1000)`` for sparse tables; `X` must then be numeric without missing values.
     delta : float, default=0.1
-        One minus the confidence of the bound. A smaller value asks for more rows above the threshold.
+        One minus the confidence level of the bound. With a smaller value, more rows must be above the threshold.
     gamma : float, default=0.01
-        By how much the confidence term is inflated, above 0.
+        Relative increase of the confidence term; positive.
     cv : int, default=5
-        Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
+        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
-        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
-        no interval. They share one set of scores: the interval leaves out what the classifier's own training rows add
-        to the noise.
+        Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
+        95% interval. With 0, there is no interval. All half-samples use the same scores, so the interval leaves out the
+        variance of the classifier.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
+        Seed of the random numbers for folds, half-samples, and every `random_state` of the classifier that is None.
+        Pass an int for reproducible results.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Attributes
     ----------
     label_frequency_ : float
-        :math:`c = \Pr(s=1|y=1)`.
+        Label frequency :math:`c = \Pr(s=1|y=1)`.
     label_frequency_rows_ : int
-        How many rows it comes from: all that count, or a sample where rows are not in memory.
+        Number of rows used: all rows of positive weight, or a sample if the rows are not in memory.
     class_prior_ : float
-        :math:`\Pr(y=1)` among all rows, labelled and unlabelled, of one table drawn from the population (the
-        single-training-set scenario). The original method estimates :math:`\pi_u` among :math:`n_u` unlabelled rows;
-        :math:`n_l` labelled ones are positive: :math:`(n_l + \pi_u n_u)/(n_l + n_u)`.
+        Class prior :math:`\Pr(y=1)` of all rows, labelled and unlabelled. The original method estimates :math:`\pi_u`
+        of the :math:`n_u` unlabelled rows. With :math:`n_l` labelled rows, the class prior is
+        :math:`(n_l + \pi_u n_u)/(n_l + n_u)`.
     threshold_ : float
-        The score from which on rows were counted.
+        Score threshold of the best bin.
     upper_bound_ : float
-        Upper confidence bound of :math:`\pi_u` at that threshold; above 1 it says nothing.
+        Upper confidence bound of :math:`\pi_u` at the threshold; a value above 1 carries no information.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where `X` has names.
+        Only if the columns of `X` have names.
 
     References
     ----------
@@ -344,7 +346,7 @@ class BestBinEstimator(ScoreEstimator):
     --------
     >>> import numpy as np
     >>> from scarless.label_frequency import BestBinEstimator
-    >>> scores = np.repeat([3.0, 3.0, 0.0], [300, 100, 600])[:, None]  # 400 positives score 3
+    >>> scores = np.repeat([3.0, 3.0, 0.0], [300, 100, 600])[:, None]  # 400 positives have the score 3
     >>> s = np.repeat([1, 0, 0], [300, 100, 600])  # three in four are labelled
     >>> model = BestBinEstimator("precomputed").fit(scores, s)
     >>> round(model.label_frequency_, 3), round(model.class_prior_, 3), model.threshold_
@@ -378,59 +380,61 @@ class BestBinEstimator(ScoreEstimator):
     def _read(self, scores: Vector, source: str) -> Vector:
         return scores
 
-    def _estimate(self, sample: Vector, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+    def _estimate(self, sample: Vector, s: Vector, w: Vector, rng: np.random.Generator) -> FrequencyEstimate:
         found = best_bin(sample, s, w, delta=float(self.delta), gamma=float(self.gamma))
         prior = prior_of_all(found.unlabelled_prior, float(w @ s), float(w @ (1.0 - s)))
-        return Estimate(prior, {"threshold": found.threshold, "upper_bound": found.upper_bound})
+        return FrequencyEstimate(prior, {"threshold": found.threshold, "upper_bound": found.upper_bound})
 
 
 class DEDPUL(ScoreEstimator):
-    r"""Class prior from the densities of scores among labelled and among unlabelled rows (Ivanov, 2020).
+    r"""Class prior from the densities of the scores of labelled and of unlabelled rows (Ivanov, 2020).
 
-    Under SCAR unlabelled rows are a mixture of positives, whose scores are spread like those of labelled rows, and
-    negatives: :math:`f_u = \pi_u f_l + (1-\pi_u) f_n`. With :math:`r = f_l/f_u`, from two kernel estimates on the
-    scale of log-odds, smoothed and made to rise with the score, an unlabelled row is negative with probability
-    :math:`\max(0, 1 - \pi_u r)`. The estimate is the largest :math:`\pi_u` whose mean posterior gives it back; where
-    no value does, the sharpest bend of the difference is taken.
+    Under SCAR, unlabelled rows are a mixture of positives, whose scores are distributed like those of labelled rows,
+    and negatives: :math:`f_u = \pi_u f_l + (1-\pi_u) f_n`. The ratio :math:`r = f_l/f_u` comes from kernel density
+    estimates of the log-odds. It is smoothed and made to increase with the score. An unlabelled row is negative with
+    probability :math:`\max(0, 1 - \pi_u r)`. The estimate is the largest :math:`\pi_u` for which the mean of these
+    probabilities is :math:`1 - \pi_u`. If there is none, it is the value at which the difference between this mean and
+    :math:`1 - \pi_u` has its sharpest kink.
 
-    Right where some positives score above all negatives: :math:`\pi_u` is then :math:`1/\max r`. Where negatives reach
-    to the top of the ranking it tends to be too high.
+    The estimate is right if some positives have higher scores than all negatives: then :math:`\pi_u = 1/\max r`.
+    Otherwise it tends to be too high.
 
     Parameters
     ----------
     estimator : scikit-learn classifier or "precomputed", optional
-        What learns to tell labelled from unlabelled rows; `predict_proba` is read, or else `decision_function`, as
-        log-odds. "precomputed": `X` is one column of out-of-fold scores, higher for rows that are more likely
-        labelled; read as probabilities if all lie in [0, 1], else as log-odds. None: for a dense table
-        ``HistGradientBoostingClassifier`` (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows,
-        ``early_stopping=True`` beyond), for a sparse one ``LogisticRegression(max_iter=1000)``; with None the table
-        must hold numbers without gaps, while a classifier that you give reads what it can.
+        Classifier of labelled against unlabelled rows. Scores come from `predict_proba`, or from `decision_function`,
+        which is taken as log-odds. With "precomputed", `X` is one column of out-of-fold scores: probabilities if all
+        are in [0, 1], otherwise log-odds. By default, ``HistGradientBoostingClassifier`` for dense tables
+        (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` above) and
+        ``LogisticRegression(max_iter=1000)`` for sparse tables; `X` must then be numeric without missing values.
     cv : int, default=5
-        Folds for out-of-fold scores; fewer where there are fewer labelled or unlabelled rows.
+        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows.
     n_resamples : int, default=0
-        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
-        no interval. They share one set of scores: the interval leaves out what the classifier's own training rows add
-        to the noise.
+        Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
+        95% interval. With 0, there is no interval. All half-samples use the same scores, so the interval leaves out the
+        variance of the classifier.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seeds the folds, the half-samples and every `random_state` of the classifier that is None.
+        Seed of the random numbers for folds, half-samples, and every `random_state` of the classifier that is None.
+        Pass an int for reproducible results.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Attributes
     ----------
     label_frequency_ : float
-        :math:`c = \Pr(s=1|y=1)`.
+        Label frequency :math:`c = \Pr(s=1|y=1)`.
     label_frequency_rows_ : int
-        How many rows it comes from: all that count, or a sample where rows are not in memory.
+        Number of rows used: all rows of positive weight, or a sample if the rows are not in memory.
     class_prior_ : float
-        :math:`\Pr(y=1)` among all rows, labelled and unlabelled, of one table drawn from the population (the
-        single-training-set scenario). The original method estimates :math:`\pi_u` among :math:`n_u` unlabelled rows;
-        :math:`n_l` labelled ones are positive: :math:`(n_l + \pi_u n_u)/(n_l + n_u)`.
+        Class prior :math:`\Pr(y=1)` of all rows, labelled and unlabelled. The original method estimates :math:`\pi_u`
+        of the :math:`n_u` unlabelled rows. With :math:`n_l` labelled rows, the class prior is
+        :math:`(n_l + \pi_u n_u)/(n_l + n_u)`.
     converged_ : bool
-        Whether the posteriors give the estimate back; if not, it is where their error bends most.
+        Whether the mean posterior agrees with the estimate. If not, the estimate is the sharpest kink of their
+        difference.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where `X` has names.
+        Only if the columns of `X` have names.
 
     References
     ----------
@@ -468,18 +472,18 @@ class DEDPUL(ScoreEstimator):
             return log_odds(scores)
         return scores
 
-    def _estimate(self, sample: Vector, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+    def _estimate(self, sample: Vector, s: Vector, w: Vector, rng: np.random.Generator) -> FrequencyEstimate:
         labelled, unlabelled = (copies(sample[s == kind], w[s == kind]) for kind in (1, 0))
         negative = negative_share(smoothed_ratio(labelled, unlabelled))
         prior = prior_of_all(1.0 - negative.value, float(w @ s), float(w @ (1.0 - s)))
-        return Estimate(prior, {"converged": negative.converged})
+        return FrequencyEstimate(prior, {"converged": negative.converged})
 
 
 def copies(scores: Vector, w: Vector) -> Vector:
-    """Return as many scores as the weights count, in their proportion: quantiles of the weighted scores.
+    """Return unweighted scores with the distribution of the weighted scores: their quantiles.
 
-    Whole weights are the scores repeated. Densities and medians over neighbours are then those of rows that all count
-    alike. Beyond a million, shares are met to one in a million.
+    With integer weights, each score is repeated. The number of scores is the sum of the weights, but at most a million;
+    the distribution is then right to one in a million.
 
     Examples
     --------
@@ -496,7 +500,7 @@ def copies(scores: Vector, w: Vector) -> Vector:
 
 
 def log_odds(probability: Vector) -> Vector:
-    """Return log-odds, with 0 and 1 half as far from the ends as the nearest other score."""
+    """Return log-odds; 0 and 1 are moved inwards, by half the smallest distance of the other scores from 0 or 1."""
     inside = probability[(probability > 0) & (probability < 1)]
     nearest = min(inside.min(), (1.0 - inside).min()) / 2 if inside.size else 0.25
     return np.asarray(logit(np.clip(probability, nearest, 1.0 - nearest)))

@@ -1,23 +1,22 @@
-r"""KM1 and KM2: how much of the labelled rows' distribution can be taken out of the population's.
+r"""KM1 and KM2: the largest share of unlabelled rows that can have the distribution of the labelled rows.
 
-The heart is the distribution on given points that is nearest to a signed weighting of them, in a kernel's distance:
+The central problem is to find the distribution on given points that is nearest to signed weights `u`, in the distance
+of a kernel:
 
 .. math:: d^2(u) = \min_{w \ge 0,\; 1'w = 1} (u - w)' K (u - w), \qquad 1'u = 1
 
-`u` may have negative entries; the minimiser is then on a face of the simplex. With `A` the points of weight 0 the
-conditions are: :math:`K(w-u) = \mu + y 1`, :math:`\mu_A \ge 0`, :math:`\mu = 0` elsewhere, :math:`w_A = 0`, :math:`w
-\ge 0`.
+If `u` has negative entries, the minimiser is on a face of the simplex. With `A` the points of weight 0, the conditions
+are :math:`K(w-u) = \mu + y 1`, :math:`\mu_A \ge 0`, :math:`\mu = 0` elsewhere, :math:`w_A = 0` and :math:`w \ge 0`.
 
 Block principal pivoting (Portugal, Judice and Vicente, "A comparison of block pivoting and interior-point algorithms
-for linear least squares problems with nonnegative variables", 1994) guesses `A`, solves the linear equations of that
-face, exchanges all points that violate a sign at once, and repeats: five to ten faces, whatever the size. One inverse
-of `K` serves all faces and all `u`: a face with few zero points costs one factor of the size of `A`, one with few
-others a factor of the size of the others, never more than half of the points.
+for linear least squares problems with nonnegative variables", 1994) starts with a set `A` and solves the linear
+equations of its face. It then exchanges all points that violate a sign, and repeats, usually for five to ten faces. One
+inverse of `K` serves all faces and all `u`. Each face needs one factorisation, for the smaller of the two sets.
 
-Smooth kernels on few columns make `K` nearly singular, and the exchanges may go in circles; there an interior-point
-method is fast, for `K` is :math:`L L' + \epsilon I` of low rank. Newton's equations have the matrix :math:`L L' +
-\mathrm{diag}`, so that a step costs the square of the rank times the number of points. Predictor and corrector as in
-Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on Optimization 1992.
+Smooth kernels on few columns make `K` nearly singular, and pivoting may not terminate. An interior-point method is then
+fast, because `K` is :math:`L L' + \epsilon I` with `L` of low rank. The matrix of Newton's equations is
+:math:`L L' + \mathrm{diag}`, so a step costs the squared rank times the number of points. The predictor-corrector steps
+follow Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on Optimization 1992.
 """
 
 from collections.abc import Callable
@@ -33,47 +32,49 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless.checks.options import check_choice, check_share, check_whole
-from scarless.label_frequency._base import Estimate, LabelFrequencyEstimator
+from scarless.label_frequency._base import FrequencyEstimate, LabelFrequencyEstimator
 from scarless.numerics.arrays import Mask, Matrix, Vector
 from scarless.numerics.uncertainty import find_root
 
-_BLOCK_ROWS = 256  # of temporary arrays, which stay small beside the square matrix
+_BLOCK_ROWS = 256  # rows of temporary arrays, which are small compared with the square matrix
 MAX_INTERIOR_STEPS = 60
-ZERO_SQUARED_DISTANCE = 1e-14  # a squared distance that counts as 0
-SHARE_OF_LONGEST_STEP = 0.995  # of the longest step that keeps all weights positive
-DISTANCE_TOLERANCE = 1e-3  # of the squared distance, for a sign to count as violated
-MAX_FRUITLESS_EXCHANGES = 4  # exchanges without progress before the interior-point method takes over
-LOW_RANK_SHARE = 0.2  # of the number of points: up to here the interior-point method is the faster one
-FACTOR_TOLERANCE = 1e-8  # entries of K that its low-rank factor may miss
-SHARE_STEP = 0.1  # of the share of positives, until the threshold is passed
-#: Ridge on the kernel matrix of KM1 and KM2: so much per point, and no more than the second number. Evidence: it
-#: changes slopes by about 0.001 (notes of `KernelMean`).
+ZERO_SQUARED_DISTANCE = 1e-14  # squared distances up to this value count as 0
+SHARE_OF_LONGEST_STEP = 0.995  # share of the longest step that keeps all weights positive
+DISTANCE_TOLERANCE = 1e-3  # relative to the squared distance, for a sign to count as violated
+MAX_EXCHANGES_WITHOUT_PROGRESS = 4  # after this number of exchanges, the interior-point method is used
+LOW_RANK_SHARE = 0.2  # rank relative to the number of points up to which the interior-point method is faster
+FACTOR_TOLERANCE = 1e-8  # largest error of an entry of K in its low-rank factorisation
+SHARE_STEP = 0.1  # step of the share of positives, until the slope exceeds the threshold
+#: Ridge on the kernel matrix of KM1 and KM2 per point, and its maximum. Evidence: it changes slopes by about 0.001
+#: (notes of `KernelMean`).
 RIDGE_PER_POINT, MAX_RIDGE = 1e-7, 1e-4
-#: Widths of the Gaussian kernel that KM1 and KM2 try, times the median distance of rows; the width with the largest
-#: distance between labelled and unlabelled rows is taken. Evidence: the code published with Ramaswamy, Scott and
+#: Widths of the Gaussian kernel that KM1 and KM2 try, relative to the median distance between rows. The width with the
+#: largest distance between labelled and unlabelled rows is used. Evidence: the code published with Ramaswamy, Scott and
 #: Tewari (2016).
 KERNEL_WIDTHS = np.logspace(-1, 1, 5)
-#: Lambda up to which KM2 measures the slope of the distance at its start. Evidence: the code published with
-#: Ramaswamy, Scott and Tewari (2016).
+#: Lambda up to which KM2 measures the initial slope of the distance. Evidence: the code published with Ramaswamy, Scott
+#: and Tewari (2016).
 KM2_FIRST_LAMBDA = 1.05
-#: KM2's threshold: this share of the slope at the start, and the rest of the slope at infinity. Evidence: the code
+#: Weight of the initial slope in KM2's threshold; the slope at infinity has the remaining weight. Evidence: the code
 #: published with Ramaswamy, Scott and Tewari (2016).
 KM2_SHARE_OF_FIRST_SLOPE = 0.8
-#: Threshold of KM1 above which KM2's is taken in its place. Evidence: the code published with Ramaswamy, Scott and
+#: Threshold of KM1 above which KM2's threshold is used instead. Evidence: the code published with Ramaswamy, Scott and
 #: Tewari (2016).
 KM1_MAX_THRESHOLD = 0.9
-#: Rows that the median distance of KM1 and KM2 is taken from, where there are more. By judgement.
+#: Largest number of rows for the median distance of KM1 and KM2. By judgement.
 POINTS_FOR_MEDIAN = 1000
-#: Precision of the share of positives that KM1 and KM2 find. Evidence: with lambda to 0.01 an interior-point
-#: solution of the original formulation finds 0.289 where this finds 0.290 (benchmarks/README.md, KM2).
+#: Precision of the share of positives in KM1 and KM2. Evidence: an interior-point solution of the original formulation
+#: with lambda to 0.01 gives 0.289, this method 0.290 (benchmarks/README.md, KM2).
 SHARE_PRECISION = 1e-3
-#: Labelled rows below which KM1 and KM2 warn. By judgement.
+#: Number of labelled rows below which KM1 and KM2 warn. By judgement.
 MIN_LABELLED_WITHOUT_WARNING = 10
-FEW_LABELLED_WARNING = "KernelMean has only {n} labelled rows to compare with; the estimate says little."
+FEW_LABELLED_WARNING = (
+    "KernelMean has only {n} labelled rows, so the estimate is very uncertain. Use more labelled rows."
+)
 
 
 def squared_distances(X: Any) -> Matrix:
-    r"""Return :math:`\|x_i - x_j\|^2` of all pairs of rows, exactly 0 on the diagonal; dense or sparse rows."""
+    r"""Return :math:`\|x_i - x_j\|^2` for all pairs of dense or sparse rows, exactly 0 on the diagonal."""
     cross = X @ X.T
     product: Matrix = cross.toarray() if sparse.issparse(cross) else np.asarray(cross)
     norms = product.diagonal().copy()
@@ -94,7 +95,7 @@ def gaussian_kernel(squared: Matrix, width: float, *, out: Matrix | None = None)
 
 
 def embedding_distance(squared: Matrix, width: float, difference: Vector) -> float:
-    r"""Return the RKHS distance of two distributions on the rows, given the difference of their weights.
+    r"""Return the RKHS distance between two distributions on the rows, given the difference of their weights.
 
     .. math:: \Bigl(\sum_{ij} \delta_i \delta_j k(x_i, x_j)\Bigr)^{1/2}, \qquad \sum_i \delta_i = 0
     """
@@ -105,12 +106,12 @@ def embedding_distance(squared: Matrix, width: float, difference: Vector) -> flo
 
 
 def _blocks(n_rows: int) -> list[slice]:
-    """Walk in blocks: temporary arrays stay small beside the square matrix."""
+    """Return blocks of rows, so that temporary arrays are small compared with the square matrix."""
     return [slice(start, min(start + _BLOCK_ROWS, n_rows)) for start in range(0, n_rows, _BLOCK_ROWS)]
 
 
 def low_rank_factor(matrix: Matrix, tol: float) -> Matrix:
-    """Return `L` with few columns such that no entry of `matrix - L L'` exceeds `tol`: pivoted Cholesky."""
+    """Return `L` with few columns such that no entry of `matrix - L L'` exceeds `tol`, by pivoted Cholesky."""
     factor, pivots, rank, _ = dpstrf(np.array(matrix, order="F"), tol=tol, lower=1, overwrite_a=1)
     result = np.empty((matrix.shape[0], rank))
     result[pivots - 1] = np.tril(factor)[:, :rank]
@@ -118,7 +119,11 @@ def low_rank_factor(matrix: Matrix, tol: float) -> Matrix:
 
 
 def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) -> tuple[Vector, Vector, int, bool]:
-    """Return weights, multipliers, iterations, and whether the duality gap got below `tol` times the objective."""
+    """Return the weights nearest to `u`, their multipliers, the number of iterations, and whether it converged.
+
+    The method is a primal-dual interior-point method. It converges if the duality gap is at most `tol` times the
+    objective.
+    """
 
     def gradient(weights: Vector) -> Vector:
         change = weights - u
@@ -137,16 +142,16 @@ def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) ->
         solve = _newton_solver(factor, ridge + z / w)
         ones = solve(np.ones(u.size))
         step = _step(solve, ones, w, z, dual, primal, np.zeros(u.size))
-        centring = (((w + _longest(w, step[0]) * step[0]) @ (z + _longest(z, step[1]) * step[1])) / gap) ** 3
+        centring = (((w + _max_step(w, step[0]) * step[0]) @ (z + _max_step(z, step[1]) * step[1])) / gap) ** 3
         step = _step(solve, ones, w, z, dual, primal, centring * gap / u.size - step[0] * step[1])
-        length = SHARE_OF_LONGEST_STEP * min(_longest(w, step[0]), _longest(z, step[1]))
+        length = SHARE_OF_LONGEST_STEP * min(_max_step(w, step[0]), _max_step(z, step[1]))
         w, z, y = w + length * step[0], z + length * step[1], y + length * step[2]
         g = gradient(w)
     return w, z, MAX_INTERIOR_STEPS, False
 
 
 def _newton_solver(factor: Matrix, diagonal: Vector) -> Callable[[Vector], Vector]:
-    """Return the solver of `(L L' + diag) x = b`, by the factor of a matrix of the size of the rank."""
+    """Return a function that solves `(L L' + diag) x = b` with a factorised matrix of the size of the rank."""
     scaled = factor / diagonal[:, None]
     inner = cho_factor(np.eye(factor.shape[1]) + factor.T @ scaled, check_finite=False)
     return lambda b: np.asarray(b / diagonal - scaled @ cho_solve(inner, scaled.T @ b, check_finite=False))
@@ -155,7 +160,7 @@ def _newton_solver(factor: Matrix, diagonal: Vector) -> Callable[[Vector], Vecto
 def _step(
     solve: Callable[[Vector], Vector], ones: Vector, w: Vector, z: Vector, dual: Vector, primal: float, target: Vector
 ) -> tuple[Vector, Vector, float]:
-    """Return the Newton step of weights, multipliers and constant towards products `w z` equal to the target."""
+    """Return the Newton step of weights, multipliers and constant towards `w z = target`."""
     wanted = target / w - z
     change = solve(wanted - dual)
     of_constant = float((primal - change.sum()) / ones.sum())
@@ -163,27 +168,27 @@ def _step(
     return of_weights, wanted - z / w * of_weights, of_constant
 
 
-def _longest(values: Vector, step: Vector) -> float:
-    """Return the largest step of at most 1 that keeps the values at least 0."""
+def _max_step(values: Vector, step: Vector) -> float:
+    """Return the largest step of at most 1 that keeps the values non-negative."""
     shrinking = step < 0
     return float(min(1.0, (-values[shrinking] / step[shrinking]).min(initial=1.0)))
 
 
 @dataclass(frozen=True)
-class Nearest:
-    """The nearest distribution, and how far it is."""
+class NearestDistribution:
+    """The distribution nearest to signed weights, and its distance."""
 
     weights: Vector
-    multipliers: Vector  # mu, of the zero points
+    multipliers: Vector  # mu, of points of weight 0
     squared_distance: float
-    zero: Mask
+    zero: Mask  # points of weight 0
     n_iter: int
     converged: bool
 
     def slope(self, direction: Vector) -> float:
-        r"""Return the derivative of the distance when `u` moves in a direction whose entries sum to 0.
+        r"""Return the derivative of the distance along a direction of `u` whose entries sum to 0.
 
-        By the envelope theorem :math:`(u-w)'K\,\delta / d = -\mu'\delta / d`.
+        By the envelope theorem it is :math:`(u-w)'K\,\delta / d = -\mu'\delta / d`.
         """
         if self.squared_distance <= 0.0:
             return 0.0
@@ -191,52 +196,52 @@ class Nearest:
 
 
 def ridge(n_points: int) -> float:
-    """Return what is added to the diagonal of `K`: without it `K` is singular to working precision.
+    """Return the ridge on the diagonal of `K`, which would otherwise be singular to working precision.
 
-    It adds as many times :math:`|u-w|^2` to a squared distance, which falls with the number of points.
+    It adds the ridge times :math:`|u-w|^2` to a squared distance. This norm decreases with the number of points.
     """
     return min(RIDGE_PER_POINT * n_points, MAX_RIDGE)
 
 
 class Hull:
-    """Distances to the convex hull of points with a given kernel matrix, which is changed: the ridge is added."""
+    """Distances to the convex hull of points with a given kernel matrix, to which the ridge is added in place."""
 
     def __init__(self, kernel: Matrix) -> None:
         self._ridge = ridge(kernel.shape[0])
         kernel[np.diag_indices_from(kernel)] += self._ridge
         self._kernel = kernel
-        self._factor: Matrix | None = None  # of low rank; made when pivoting fails
+        self._factor: Matrix | None = None  # low-rank factor; computed if pivoting fails
         factor, failed = dpotrf(np.array(kernel, order="F"), lower=1, clean=0, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
-        self._inverse, _ = dpotri(factor, lower=1, overwrite_c=1)  # the lower triangle only
+        self._inverse, _ = dpotri(factor, lower=1, overwrite_c=1)  # only the lower triangle
         self._of_ones = self._times_inverse(np.ones(kernel.shape[0]))
 
-    def nearest(self, u: Vector, zero: Mask) -> Nearest:
-        """Return the distribution nearest to `u`, trying first the face where the points of `zero` have weight 0.
+    def nearest(self, u: Vector, zero: Mask) -> NearestDistribution:
+        """Return the distribution nearest to `u`; the search starts at the face on which `zero` points have weight 0.
 
-        Weights sum to 1, so there is no face without any point: where `zero` holds them all, as the labelled points of
-        a table with few distinct rows may do, the negative entries of `u` are the first guess.
+        Weights sum to 1, so not all points can have weight 0. If `zero` has all points, which happens in a table with
+        few distinct rows, the search starts with the negative entries of `u`.
         """
         zero = u < 0 if zero.all() else zero
         return (None if self._is_smooth else self._by_pivoting(u, zero)) or self._by_interior_point(u)
 
     @property
     def _is_smooth(self) -> bool:
-        """Whether pivoting has failed before and the rank is low, so that it need not be tried again."""
+        """Whether pivoting has failed before and the rank is low, so that pivoting is not tried again."""
         return self._factor is not None and self._factor.shape[1] <= LOW_RANK_SHARE * self._factor.shape[0]
 
-    def _by_interior_point(self, u: Vector) -> Nearest:
+    def _by_interior_point(self, u: Vector) -> NearestDistribution:
         if self._factor is None:
             self._factor = low_rank_factor(self._kernel - self._ridge * np.eye(u.size), FACTOR_TOLERANCE)
         weights, mu, n_iter, converged = nearest_distribution(self._factor, self._ridge, u, DISTANCE_TOLERANCE)
         change = weights - u
         squared = float(((self._factor.T @ change) ** 2).sum() + self._ridge * (change @ change))
-        return Nearest(weights, mu, squared, weights < mu, n_iter, converged)
+        return NearestDistribution(weights, mu, squared, weights < mu, n_iter, converged)
 
-    def _by_pivoting(self, u: Vector, zero: Mask) -> Nearest | None:
-        """Exchange blocks of points until no sign is violated; None where that leads nowhere."""
-        fewest, highest, patience, n_faces = u.size + 1, 0.0, MAX_FRUITLESS_EXCHANGES, 0
+    def _by_pivoting(self, u: Vector, zero: Mask) -> NearestDistribution | None:
+        """Exchange blocks of points until no sign is violated; return None if there is no progress."""
+        min_violated, max_squared, patience, n_faces = u.size + 1, 0.0, MAX_EXCHANGES_WITHOUT_PROGRESS, 0
         while patience > 0:
             n_faces += 1
             weights, mu = self._on_face(u, zero)
@@ -244,10 +249,10 @@ class Hull:
             violated = np.where(zero, mu < -DISTANCE_TOLERANCE * squared, weights < -DISTANCE_TOLERANCE / u.size)
             n_violated = int(violated.sum())
             if n_violated == 0:
-                return Nearest(weights, mu, max(squared, 0.0), zero, n_faces, True)
-            progress = n_violated < fewest or squared > (1.0 + DISTANCE_TOLERANCE) * highest
-            patience = MAX_FRUITLESS_EXCHANGES if progress else patience - 1
-            fewest, highest = min(fewest, n_violated), max(highest, squared)
+                return NearestDistribution(weights, mu, max(squared, 0.0), zero, n_faces, True)
+            progress = n_violated < min_violated or squared > (1.0 + DISTANCE_TOLERANCE) * max_squared
+            patience = MAX_EXCHANGES_WITHOUT_PROGRESS if progress else patience - 1
+            min_violated, max_squared = min(min_violated, n_violated), max(max_squared, squared)
             zero = zero ^ violated
         return None
 
@@ -267,7 +272,7 @@ class Hull:
         return weights, mu
 
     def _by_other_points(self, u: Vector, zero: Mask) -> tuple[Vector, Vector]:
-        r"""Solve :math:`K_{BB} (w-u)_B = y 1 + K_{BA} u_A` for the points `B` that are not held at 0."""
+        r"""Solve :math:`K_{BB} (w-u)_B = y 1 + K_{BA} u_A` for the points `B` whose weights are not fixed at 0."""
         b = np.flatnonzero(~zero)
         fixed = np.where(zero, -u, 0.0)
         first, second = self._solve(self._kernel[np.ix_(b, b)], -(self._kernel @ fixed)[b], np.ones(b.size))
@@ -290,71 +295,71 @@ class Hull:
 
 
 class KernelMean(LabelFrequencyEstimator):
-    r"""Estimate the label frequency by kernel embeddings of the rows: KM1 and KM2.
+    r"""Label frequency by kernel embeddings of the rows: KM1 and KM2 (Ramaswamy, Scott and Tewari, 2016).
 
-    With `U` the distribution of the unlabelled rows and `H` that of the positives, :math:`U = \pi H + (1-\pi) G`.
-    Taking out more than :math:`\pi` leaves no distribution: the distance of
+    With `U` the distribution of unlabelled rows and `H` that of positives, :math:`U = \pi H + (1-\pi) G`. After
+    subtracting more than the share :math:`\pi` of `H`, the rest is no longer a distribution. Consider the distance of
     :math:`\lambda \phi(U) + (1-\lambda)\phi(H)` from the nearest distribution on the rows,
 
     .. math:: d(\lambda) = \min_{w \ge 0,\, \sum w = 1}
-        \Bigl\| \lambda \phi(U) + (1-\lambda) \phi(H) - \sum_i w_i \phi(x_i) \Bigr\|,
+        \Bigl\| \lambda \phi(U) + (1-\lambda) \phi(H) - \sum_i w_i \phi(x_i) \Bigr\|.
 
-    starts to rise at :math:`\lambda = 1/(1-\pi)`. The estimate is where its slope passes a threshold
-    :math:`\nu`, in units of :math:`D = \|\phi(U) - \phi(H)\|`, the slope at infinity: KM1
-    :math:`\nu = 1/(D\sqrt{\min(n_u, n_l)})`, or KM2's where that is above 0.9; KM2
-    :math:`\nu = 0.8\, d(1.05) / (0.05 D) + 0.2`. The kernel is Gaussian; of five widths from a tenth to ten times
-    the median distance the one with the largest `D` is taken.
+    It starts to increase at :math:`\lambda = 1/(1-\pi)`. The estimate is the point at which its slope exceeds
+    :math:`\nu D`, where :math:`D = \|\phi(U) - \phi(H)\|` is the slope at infinity. KM2 uses
+    :math:`\nu = 0.8\, d(1.05) / (0.05 D) + 0.2`. KM1 uses :math:`\nu = 1/(D\sqrt{\min(n_u, n_l)})`, or KM2's value if
+    this is above 0.9. The kernel is Gaussian. Of five widths from a tenth to ten times the median distance, the one
+    with the largest `D` is used.
 
-    The method compares two independent samples, here the unlabelled and the labelled rows, and so finds
-    :math:`\pi`, the share of positives among the *unlabelled*. What is stored is the class prior of the whole
-    population, :math:`\alpha = \Pr(s=1) + \Pr(s=0)\,\pi`. (With all rows as the mixture the labelled ones would be in
-    both samples; the slope at the start, which tells KM2 how noisy the samples are, is 0 then.)
+    The method compares two independent samples, the unlabelled and the labelled rows. It estimates :math:`\pi`, the
+    share of positives among the *unlabelled* rows. The class prior of all rows is
+    :math:`\alpha = \Pr(s=1) + \Pr(s=0)\,\pi`.
 
-    It needs rows that no positive could be (irreducibility), as all estimates of a class prior do. Where the classes
-    overlap much, the class prior comes out wrong, mostly too high.
+    Like all estimates of a class prior, it assumes that some region has only negatives (irreducibility). If the classes
+    overlap much, the class prior is biased, mostly upwards.
 
     Parameters
     ----------
     variant : {"km2", "km1"}, default="km2"
-        KM2 did better on our eight datasets (``python -m benchmarks.label_frequency accuracy``).
+        KM2 was more accurate on eight datasets (``python -m benchmarks label_frequency accuracy``).
     max_rows : int, default=4000
-        Of a larger table, so many rows are drawn without replacement, up to half of them labelled: the two kinds are
-        samples of their own, and the larger the smaller one, the better. Time grows with the cube: a few seconds for
-        4,000 rows. Rows that are drawn keep their weights.
+        Maximum number of rows. From a larger table this number is drawn without replacement, up to half of them
+        labelled, because the precision depends on the smaller of the two samples. The time grows with the cube of the
+        number: a few seconds for 4,000 rows.
     max_share : float, default=0.99
-        The largest share of positives among the unlabelled to look at. The published code stops at 0.875.
+        Largest share of positives among unlabelled rows to consider. The published code stops at 0.875.
     n_resamples : int, default=0
-        Random half-samples for `class_prior_interval` and `label_frequency_interval`, 100 or more for one of 95%; 0:
-        no interval.
+        Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
+        95% interval. With 0, there is no interval.
     random_state : int, Generator, RandomState or None
+        Seed of the random numbers for the drawn rows. Pass an int for reproducible results.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Attributes
     ----------
     label_frequency_ : float
-        :math:`c = \Pr(s=1|y=1)`.
+        Label frequency :math:`c = \Pr(s=1|y=1)`.
     label_frequency_rows_ : int
-        How many rows it comes from: all that count, or a sample where rows are not in memory.
+        Number of rows used: all rows of positive weight, or a sample if the rows are not in memory.
     class_prior_ : float
-        :math:`\alpha = \Pr(y=1)` in the whole population.
+        Class prior :math:`\alpha = \Pr(y=1)` of all rows.
     kernel_width_ : float
-        In units of columns divided by their ranges.
+        Width of the kernel, for columns divided by their ranges.
     slopes_ : array of shape (n_evaluations, 2)
-        Shares :math:`\pi` tried and the slopes there, divided by `D`, in increasing order.
+        Shares :math:`\pi` that were evaluated and the slopes divided by `D`, in increasing order of the share.
     threshold_ : float
-        The threshold :math:`\nu` for the slope.
+        Threshold :math:`\nu` of the slope.
     bound_reached_ : bool
-        Whether the slope stayed below the threshold up to `max_share`: there is a warning then.
+        Whether the slope stayed below the threshold up to `max_share`. A warning is then given.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where `X` has names.
+        Only if the columns of `X` have names.
 
     Notes
     -----
-    Columns are divided by their ranges. The derivative of `d` is exact (envelope theorem), not a difference
-    quotient, and the search is in the share, to 0.001; the published code bisects lambda to 0.04. A ridge on the
-    kernel matrix, 1e-7 times the number of points and at most 0.0001, changes slopes by about 0.001.
+    Columns are divided by their ranges. The derivative of `d` is exact (envelope theorem), not a difference quotient.
+    The share is accurate to 0.001; in the published code, lambda is accurate to 0.04. A ridge on the kernel matrix,
+    1e-7 times the number of points and at most 0.0001, changes slopes by about 0.001.
 
     References
     ----------
@@ -397,24 +402,24 @@ class KernelMean(LabelFrequencyEstimator):
 
     def _prepare(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> tuple[Any, Vector, Vector]:
         rows = draw_rows(s, self.max_rows, rng)
-        return by_range(X, rows), s[rows], w[rows]
+        return scale_by_range(X, rows), s[rows], w[rows]
 
-    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Estimate:
+    def _estimate(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator) -> FrequencyEstimate:
         points, unlabelled, labelled = merge_equal_rows(sample, s, w)
         n_l, n_u = float(w @ s), float(w @ (1.0 - s))
         counts = n_u * unlabelled + n_l * labelled
         width, distance, squared = choose_width(points, counts, unlabelled - labelled, rng)
         few = ((FEW_LABELLED_WARNING.format(n=int(n_l)), UserWarning),) if n_l < MIN_LABELLED_WITHOUT_WARNING else ()
-        if distance == 0.0:  # labelled rows look like unlabelled ones
+        if distance == 0.0:  # Labelled and unlabelled rows have the same distribution.
             attributes = {"kernel_width": width, "threshold": 1.0, "bound_reached": True, "slopes": np.zeros((0, 2))}
-            return Estimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
+            return FrequencyEstimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
         curve = DistanceCurve(hull_of(squared, width), unlabelled, labelled, distance)
         nu = curve.start() * KM2_SHARE_OF_FIRST_SLOPE + (1.0 - KM2_SHARE_OF_FIRST_SLOPE)
         km1 = 1.0 / (distance * np.sqrt(min(n_l, n_u)))
         if self.variant == "km1" and km1 <= KM1_MAX_THRESHOLD:
             nu = km1
-        found = curve.where_slope_is(nu, self.max_share)
-        return Estimate(
+        found = curve.find_share(nu, self.max_share)
+        return FrequencyEstimate(
             share_of_unlabelled=self.max_share if found is None else found,
             attributes={
                 "kernel_width": width,
@@ -427,13 +432,14 @@ class KernelMean(LabelFrequencyEstimator):
 
     def _warnings(self, curve: "DistanceCurve", reached: bool, nu: float) -> tuple[tuple[str, type[Warning]], ...]:
         bound = (
-            f"KernelMean: the slope is below its threshold, {nu:.3g}, up to max_share={self.max_share:g}, which is "
-            "returned: nearly all unlabelled rows look like labelled ones. The attributes may not tell positives from "
-            "negatives, or the labelled rows are too few.",
+            f"KernelMean found no upper limit of the share of positives among unlabelled rows, and returns "
+            f"max_share={self.max_share:g} (the slope stayed below its threshold, {nu:.3g}). Nearly all unlabelled "
+            "rows look like labelled rows. The attributes may not separate positives from negatives, or there are too "
+            "few labelled rows.",
             UserWarning,
         )
         precision = (
-            "KernelMean: a distance was not found to full precision; try another max_rows or random_state.",
+            "KernelMean did not compute all distances to full precision. Try another max_rows or random_state.",
             ConvergenceWarning,
         )
         return (bound,) * reached + (precision,) * (not curve.converged)
@@ -441,7 +447,7 @@ class KernelMean(LabelFrequencyEstimator):
 
 @dataclass
 class DistanceCurve:
-    """The slope of the distance as a function of the share taken out; remembers what it has seen."""
+    """The slope of the distance as a function of the share of positives; values are cached."""
 
     hull: Hull
     mixture: Vector
@@ -452,12 +458,12 @@ class DistanceCurve:
         self.slopes: dict[float, float] = {}
         self.converged = True
         labelled = self.component > 0
-        self._zero = {0.0: labelled}  # by share
-        # Up to this share the signed weighting is itself a distribution.
+        self._zero = {0.0: labelled}  # points of weight 0, by share
+        # Up to this share the signed weights are themselves a distribution, and the distance is 0.
         self.flat_to = float((self.mixture[labelled] / self.component[labelled]).min())
 
     def start(self) -> float:
-        """Return the mean slope between lambda = 1 and `KM2_FIRST_LAMBDA`, in units of the distance."""
+        """Return the mean slope between lambda = 1 and `KM2_FIRST_LAMBDA`, divided by `distance`."""
         share = 1.0 - 1.0 / KM2_FIRST_LAMBDA
         if share <= self.flat_to:
             return 0.0
@@ -465,7 +471,7 @@ class DistanceCurve:
         return float(np.sqrt(found.squared_distance)) / (KM2_FIRST_LAMBDA - 1.0) / self.distance
 
     def slope(self, share: float) -> float:
-        """Return the derivative of the distance with respect to lambda = 1/(1-share), in units of the distance."""
+        """Return the derivative of the distance by lambda = 1/(1-share), divided by `distance`."""
         if share not in self.slopes:
             slope = 0.0
             if share > self.flat_to:
@@ -473,8 +479,8 @@ class DistanceCurve:
             self.slopes[share] = slope
         return self.slopes[share]
 
-    def where_slope_is(self, nu: float, largest: float) -> float | None:
-        """Return the share at which the slope passes `nu`; None where it does not up to `largest`."""
+    def find_share(self, nu: float, largest: float) -> float | None:
+        """Return the share at which the slope reaches `nu`; None if it does not up to `largest`."""
         low, high = self.flat_to, self.flat_to
         while self.slope(high) < nu:
             if high >= largest:
@@ -484,9 +490,9 @@ class DistanceCurve:
             return low
         return find_root(lambda share: self.slope(share) - nu, low, high, xtol=SHARE_PRECISION)
 
-    def _nearest(self, share: float) -> Nearest:
+    def _nearest(self, share: float) -> NearestDistribution:
         stretch = 1.0 / (1.0 - share)
-        near = max(known for known in self._zero if known <= share)  # points leave as the share grows
+        near = max(known for known in self._zero if known <= share)  # More points get weight 0 as the share grows.
         found = self.hull.nearest(stretch * self.mixture + (1.0 - stretch) * self.component, self._zero[near])
         self._zero[share] = found.zero
         self.converged &= found.converged
@@ -494,7 +500,7 @@ class DistanceCurve:
 
 
 def draw_rows(s: Vector, max_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return at most `max_rows` rows, drawn without replacement, as many of the rarer kind as possible up to half."""
+    """Draw at most `max_rows` rows without replacement, half of them labelled if there are enough of both kinds."""
     if s.size <= max_rows:
         return np.arange(s.size)
     labelled, unlabelled = (rng.permutation(np.flatnonzero(s == kind)) for kind in (1, 0))
@@ -502,10 +508,11 @@ def draw_rows(s: Vector, max_rows: int, rng: np.random.Generator) -> NDArray[np.
     return np.sort(np.concatenate([labelled[:n_labelled], unlabelled[: max_rows - n_labelled]]))
 
 
-def by_range(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return rows with their columns divided by the ranges in the whole table (constant ones as they are).
+def scale_by_range(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return rows with columns divided by their ranges in the whole table; constant columns are not divided.
 
-    Distances need no shift; one to the median keeps the digits of columns that are far from 0 or have an outlier.
+    Dense columns are centred at their medians, which does not change distances. It keeps the precision of columns that
+    are far from 0 or have an outlier.
     """
     if sparse.issparse(X):
         spread = (X.max(axis=0) - X.min(axis=0)).toarray().ravel().astype(np.float64)
@@ -522,15 +529,15 @@ def hull_of(squared: Matrix, width: float) -> Hull:
         return Hull(gaussian_kernel(squared, width, out=squared))
     except np.linalg.LinAlgError as error:
         raise ValueError(
-            "KernelMean: the distances between rows are lost in rounding: some column of X is far from 0 compared with "
-            "its differences. Centre the columns first, e.g. with sklearn.preprocessing.StandardScaler (dense) or by "
-            "subtracting a typical value before X is made sparse."
+            "KernelMean: rounding errors are larger than the distances between rows. The values of some column of X "
+            "are large compared with their differences. Centre the columns first, for example with "
+            "sklearn.preprocessing.StandardScaler, or by subtracting a typical value before X is made sparse."
         ) from error
 
 
 def merge_equal_rows(X: Any, s: Vector, w: Vector) -> tuple[Any, Vector, Vector]:
-    """Return the distinct rows, and how unlabelled and labelled rows are distributed over them."""
-    if sparse.issparse(X):  # equal rows are rare there
+    """Return the distinct rows, and the distributions of unlabelled and of labelled rows over them."""
+    if sparse.issparse(X):  # Equal rows are rare in sparse tables, so they are not merged.
         first, group = np.arange(s.size), np.arange(s.size)
     else:
         rows = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.shape[1] * X.itemsize))).ravel()
@@ -542,7 +549,7 @@ def merge_equal_rows(X: Any, s: Vector, w: Vector) -> tuple[Any, Vector, Vector]
 def choose_width(
     points: Any, counts: Vector, difference: Vector, rng: np.random.Generator
 ) -> tuple[float, float, Matrix]:
-    """Return the kernel width with the largest distance between both samples, that distance, and those of all pairs."""
+    """Return the kernel width with the largest distance between the samples, this distance, and squared distances."""
     squared = squared_distances(points)
     typical = median_distance(squared, counts, rng)
     if typical == 0.0:
@@ -554,8 +561,10 @@ def choose_width(
 
 
 def median_distance(squared: Matrix, counts: Vector, rng: np.random.Generator) -> float:
-    """Return the median distance of all pairs of a sample that has each point `counts` times; the median of the
-    positive distances where that is 0. Of many points, `POINTS_FOR_MEDIAN` are drawn from the sample.
+    """Return the median distance between all pairs of rows, where each point occurs `counts` times.
+
+    If the median is 0, return the median of the positive distances. If there are many points, `POINTS_FOR_MEDIAN` of
+    them are drawn.
     """
     if counts.size > POINTS_FOR_MEDIAN:
         drawn = np.sort(rng.choice(counts.size, size=POINTS_FOR_MEDIAN, p=counts / counts.sum()))

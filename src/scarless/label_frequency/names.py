@@ -1,4 +1,4 @@
-"""Label-frequency estimators as parameters of the models: by name or as an object, fitted and read in one way."""
+"""Label frequency estimators as parameters of models: creation by name, fitting, and checks of the result."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -18,7 +18,7 @@ from scarless.label_frequency.kernel_mean import KernelMean
 from scarless.label_frequency.tice import TIcE
 from scarless.numerics.arrays import Vector
 
-# One seed for all: naming an estimator gives the same answer each time.
+# A fixed seed makes the result of a named estimator reproducible.
 _NAMED: dict[str, Callable[[], Any]] = {
     "tice": lambda: TIcE(random_state=0),
     "km1": lambda: KernelMean("km1", random_state=0),
@@ -31,16 +31,16 @@ NAMES = tuple(_NAMED)
 
 
 def as_label_frequency_estimator(value: Any, name: str) -> Any:
-    """Return an estimator to fit: the one of that name, with ``random_state=0``, or a clone of the one given.
+    """Return an unfitted estimator: the one with the given name, with ``random_state=0``, or a clone of an estimator.
 
-    The models code labels as 0 and 1, whatever the user's labels are, so a ``pos_label`` of the clone is set to None.
+    A ``pos_label`` of the clone is set to None, because the models always code labels as 0 and 1.
 
     Parameters
     ----------
     value : str or estimator
-        One of ``NAMES``, or anything whose ``fit(X, s)`` leaves ``label_frequency_``; of a pipeline, its last step.
+        One of ``NAMES``, or an estimator whose ``fit(X, s)`` sets ``label_frequency_``, or a pipeline that ends in one.
     name : str
-        The parameter, named in errors.
+        Name of the parameter, for error messages.
 
     Examples
     --------
@@ -56,9 +56,9 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
             raise ValueError(f"{name}={value!r} is not the name of an estimator. {_choices(value)}")
         return _NAMED[value]()
     if isinstance(value, type) or not callable(getattr(value, "fit", None)):
-        advice = f"Give an instance: {value.__name__}()." if isinstance(value, type) else _choices()
+        advice = f"Pass an instance: {value.__name__}()." if isinstance(value, type) else _choices()
         raise ValueError(
-            f"{name} must be a number in (0, 1], the name of an estimator, or an object whose fit(X, s) leaves "
+            f"{name} must be a number in (0, 1], the name of an estimator, or an estimator whose fit(X, s) sets "
             f"label_frequency_; got {value!r}. {advice}"
         )
     estimator = clone(value, safe=False)
@@ -69,14 +69,14 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
 
 
 def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector | None = None) -> float:
-    """Fit an estimator in place and return its label frequency, made possible where it is not."""
+    """Fit an estimator in place and return its label frequency, or the nearest possible value."""
     last = final_step(estimator)
     kind = type(last).__name__
     if sample_weight is not None and not takes_weights(estimator):
         raise ValueError(
-            f"sample_weight is given, but {kind} estimates the label frequency without: its fit takes none. Repeat "
-            "rows in place of weights, or give an estimator whose fit takes sample_weight. SCARClassifier also takes "
-            "label_frequency as a number."
+            f"sample_weight is given, but {kind}, which estimates the label frequency, has no sample_weight in fit. "
+            "Repeat rows instead of weighting them, or use an estimator whose fit takes sample_weight. SCARClassifier "
+            "also accepts label_frequency as a number."
         )
     try:
         if sample_weight is None:
@@ -87,16 +87,16 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
         if isinstance(estimator, Pipeline) or _is_numeric(X):
             raise
         raise ValueError(
-            f"label_frequency: {kind} could not be fitted. {error} It gets the table as it is, not as another "
-            f"estimator prepares it; to encode text or fill gaps for {kind}, give a pipeline of its own, e.g. "
-            f"label_frequency=make_pipeline(encoder, {kind}())."
+            f"label_frequency: {kind} could not be fitted. {error} {kind} gets the original table, without "
+            f"the preprocessing of other estimators. To encode text or impute missing values for {kind}, pass a "
+            f"pipeline: label_frequency=make_pipeline(encoder, {kind}())."
         ) from error
     try:
         c = float(last.label_frequency_)
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{kind} must leave one number as label_frequency_ after fit, as TIcE and the other estimators of "
-            f"scarless.label_frequency do: {error}."
+            f"{kind} must have a number as label_frequency_ after fit, like TIcE and the other estimators of "
+            f"scarless.label_frequency: {error}."
         ) from error
     w = np.ones(s.size) if sample_weight is None else sample_weight[sample_weight > 0]
     share = float(s.mean()) if sample_weight is None else float(sample_weight @ s / w.sum())
@@ -104,13 +104,16 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
 
 
 def possible_frequency_of(estimator: Any, c: float, totals: RowTotals) -> float:
-    """Return the label frequency that an estimator found in a sample, made possible for all rows by their totals."""
+    """Return the label frequency `c` that was estimated on a sample of the rows.
+
+    If `c` is impossible given the share of labelled rows among all rows, return the nearest possible value.
+    """
     n_rows = max(totals.weight, totals.n_rows)
     return possible_label_frequency(c, totals.labelled_share, n_rows, type(final_step(estimator)).__name__)
 
 
 def narrow_tags(tags: Any, value: Any) -> None:
-    """Lower a model's tags to the tables that its label-frequency estimator can read too."""
+    """Restrict the tags of a model to inputs that its label frequency estimator can read too."""
     estimator = _NAMED[value]() if isinstance(value, str) and value in NAMES else value
     if hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type):
         inner = get_tags(estimator).input_tags
@@ -119,7 +122,7 @@ def narrow_tags(tags: Any, value: Any) -> None:
 
 
 def _is_numeric(X: Any) -> bool:
-    """Say whether a table holds finite numbers only."""
+    """Return whether a table has only finite numbers."""
     try:
         check_numeric(X)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Some rows of an engine, drawn at random, for what needs a table in memory and does well with a part of it."""
+"""A random sample of the rows of an engine, for methods that need a table in memory."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,12 +13,12 @@ from scarless.numerics.arrays import Vector, in_numpy, namespace_of
 from scarless.numerics.resampling import uniforms
 from scarless.outside.extras import need
 
-MAX_SAMPLE_ROWS, MAX_SAMPLE_NUMBERS = 200_000, 2**27  # the second is one GiB in double precision
-_SEED = 0x5CA7  # one for all: the same rows whenever, and by whomever, a table is read
+MAX_SAMPLE_ROWS, MAX_SAMPLE_NUMBERS = 200_000, 2**27  # rows, and numbers (1 GiB in double precision), of a sample
+_SEED = 0x5CA7  # A fixed seed draws the same rows of a table every time.
 
 
 class Sample(NamedTuple):
-    """Rows in memory, in the order of the table, with labels of 0 and 1 and weights above 0."""
+    """A sample of rows in the order of the table, with labels 0 and 1 and positive weights."""
 
     X: Any
     s: Vector
@@ -26,24 +26,25 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """Rows of some blocks, each with the number that it was drawn by; joined by ``+``."""
+class _DrawnBlocks:
+    """Drawn rows of some blocks, with their random numbers; joined by ``+``."""
 
     blocks: tuple[tuple[Vector, Any, Vector, Vector], ...] = ()
 
-    def __add__(self, other: "_Drawn") -> "_Drawn":
-        return _Drawn(self.blocks + other.blocks)
+    def __add__(self, other: "_DrawnBlocks") -> "_DrawnBlocks":
+        return _DrawnBlocks(self.blocks + other.blocks)
 
 
 def draw_sample(rows: LabelledRows) -> Sample:
-    """Draw rows without replacement, each that counts as likely as any other, in one pass; all where they are few.
+    """Draw rows of positive weight with equal probabilities, without replacement, in one pass.
 
-    A row is drawn by its number in the table and by nothing else: not by its label, nor its weight, which it keeps. So
-    weighted means over the sample estimate those over the table, and who walks the rows does not matter.
+    If there are few rows, all are drawn. Whether a row is drawn depends only on its row number, not on its label or
+    weight, and not on how the engine splits the rows. Rows keep their weights, so weighted means over the sample
+    estimate weighted means over the table.
     """
     engine, n_rows = rows.engine, rows.totals.n_rows
     wanted = max(1, min(MAX_SAMPLE_ROWS, MAX_SAMPLE_NUMBERS // max(1, engine.n_columns)))
-    # A few more than are wanted, by six standard deviations of their number; those beyond it are dropped.
+    # Draw more rows than wanted, by six standard deviations of their number, and drop the surplus below.
     share = 2.0 if n_rows <= wanted else (wanted + 6.0 * np.sqrt(wanted) + 6.0) / n_rows
     found = engine.total(_block_drawn, share)[0].blocks
     u, s, w = (np.concatenate([block[field] for block in found]) for field in (0, 2, 3))
@@ -52,12 +53,12 @@ def draw_sample(rows: LabelledRows) -> Sample:
     if u.size > wanted:
         kept = np.sort(np.argpartition(u, wanted)[:wanted])
         X, s, w = X[kept], s[kept], w[kept]
-    _refuse_rare(s, rows.totals.labelled_share)
+    _check_both_kinds(s, rows.totals.labelled_share)
     return Sample(X, s, w)
 
 
-def _block_drawn(X: Any, rows: Rows, share: float) -> tuple[_Drawn]:
-    """Return the rows of a block whose number falls below a share, without those that do not count."""
+def _block_drawn(X: Any, rows: Rows, share: float) -> tuple[_DrawnBlocks]:
+    """Return the rows of a block whose random number is below `share` and whose weight is positive."""
     u = uniforms(rows.number, _SEED)
     s, w = in_numpy(rows["s"]), in_numpy(rows["w"])
     here = np.flatnonzero((u < share) & (w > 0))
@@ -65,22 +66,22 @@ def _block_drawn(X: Any, rows: Rows, share: float) -> tuple[_Drawn]:
         taken = X[here]
     else:
         taken = in_numpy(xp.take(X, xp.asarray(here, device=X.device), axis=0))
-    return (_Drawn(((u[here], taken, s[here], w[here]),) if here.size else ()),)
+    return (_DrawnBlocks(((u[here], taken, s[here], w[here]),) if here.size else ()),)
 
 
-def _refuse_rare(s: Vector, share: float) -> None:
+def _check_both_kinds(s: Vector, share: float) -> None:
     labelled = int(np.count_nonzero(s))
     if labelled in (0, s.size):
         kind = "labelled" if labelled == 0 else "unlabelled"
         raise ValueError(
-            f"The label frequency is estimated on a sample of {s.size:,} rows, and none of them is {kind}: "
-            f"{share:.3g} of all rows are labelled. Estimate it on rows of your choice, with weights, and give the "
-            "number: label_frequency=c."
+            f"The label frequency is estimated on a random sample of {s.size:,} rows, and none of them is {kind}: "
+            f"{share:.3g} of all rows are labelled. Estimate it on a weighted sample of your own that has both kinds "
+            "of rows, and pass the number: label_frequency=c."
         )
 
 
 def as_named(X: Any, names: Any) -> Any:
-    """Return rows as a data frame where columns have names and pandas is there, for what reads columns by name."""
+    """Return rows as a data frame if columns have names and pandas is installed, for estimators that use names."""
     if names is None or sparse.issparse(X) or find_spec("pandas") is None:
         return X
     return need("pandas", "a data frame", "tool").DataFrame(X, columns=list(names))

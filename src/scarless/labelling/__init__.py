@@ -1,8 +1,7 @@
-"""Labelling mechanisms ``e(x)``, and the labels that are drawn from them.
+"""Labelling mechanisms ``e(x)``, and simulation of labels and audits.
 
-A mechanism turns attributes into propensities, ``mechanism.propensity(X)``; `simulate_labels` turns classes
-and propensities into labels, `simulate_looks` into those of several looks, and `simulate_audit` says which true
-classes somebody found out.
+A mechanism computes propensities from attributes: ``mechanism.propensity(X)``. `simulate_labels` draws labels from
+classes and propensities, `simulate_looks` draws the labels of several looks, and `simulate_audit` draws audits.
 
 Examples
 --------

@@ -1,7 +1,7 @@
-"""What every labelling mechanism is: a propensity for each row, and the assumption that it keeps.
+"""The base class of labelling mechanisms, and functions that read their attributes and check their parameters.
 
-Attributes are read out of arrays, sparse matrices and data frames of any library. Only the columns that a mechanism
-asks for are touched: a sparse X is never made dense as a whole.
+Attributes are read from arrays, sparse matrices and data frames of any library. Only the columns that a mechanism uses
+are read, so a sparse `X` is never made dense as a whole.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ class Attributes(NamedTuple):
     """Columns that were selected from a table."""
 
     columns: list[Array]
-    labels: list[str]  # how messages name each
+    labels: list[str]  # description of each column for error messages
 
 
 def count_rows(X: Any) -> int:
@@ -41,7 +41,8 @@ def count_rows(X: Any) -> int:
     shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_lists(X)
     if len(shape) != 2:
         raise ValueError(
-            f"X must be a table with rows and columns; its shape is {shape}. A single attribute is X.reshape(-1, 1)."
+            f"X must be a table with rows and columns; its shape is {shape}. For a single attribute, use "
+            "X.reshape(-1, 1)."
         )
     return int(shape[0])
 
@@ -50,11 +51,11 @@ def _shape_of_lists(X: Any) -> tuple[int, ...]:
     try:
         return np.shape(X)
     except ValueError as error:
-        raise ValueError(f"X must be a table with rows of equal length; NumPy can make none of it: {error}.") from error
+        raise ValueError(f"X must be a table with rows of equal length; NumPy cannot convert it: {error}.") from error
 
 
 def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Attributes:
-    """Return the values of the attributes that are selected, in the order given: as they are, numbers or not.
+    """Return the values of the selected attributes, numbers or not, in the order of the selection.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Att
 
 
 def fixed_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Any:
-    """Return a selection that means the same columns in every table like X: names, or positions where it has none.
+    """Return a selection of the same columns for other tables: names if the columns have unique ones, else positions.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def _select(X: Any, selector: Any, parameter: str) -> list[int]:
 
 
 def columns_at(X: Any, positions: Sequence[int]) -> list[Array]:
-    """Return the values of the columns at some positions.
+    """Return the values of the columns at the given positions.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def columns_at(X: Any, positions: Sequence[int]) -> list[Array]:
 
 
 def attribute_matrix(attributes: Attributes) -> Matrix:
-    """Return the attributes as a float64 matrix, one column each; every value must be a finite number.
+    """Return the attributes as a float64 matrix; raise an error if a value is not a finite number.
 
     Examples
     --------
@@ -122,22 +123,22 @@ def attribute_matrix(attributes: Attributes) -> Matrix:
 
 
 def check_known_count(n_values: int, name: str, selector: Any) -> None:
-    """Refuse a number of values that cannot fit the columns of a selection, before there is a table.
+    """Check that a number of values can match a selection of columns, before the table is known.
 
     Examples
     --------
     >>> check_known_count(3, "coefficients", (0, 1))
     Traceback (most recent call last):
     ...
-    ValueError: coefficients has 3 values for 2 attributes; give one per attribute.
+    ValueError: coefficients has 3 values for 2 attributes; give one value for each attribute.
     """
-    fewest, exact = count_columns(selector)
-    if n_values < fewest or (exact and n_values != fewest):
-        raise ValueError(f"{name} has {n_values} values for {fewest} attributes; give one per attribute.")
+    n_columns, exact = count_columns(selector)
+    if n_values < n_columns or (exact and n_values != n_columns):
+        raise ValueError(f"{name} has {n_values} values for {n_columns} attributes; give one value for each attribute.")
 
 
 def check_count(n_values: int, name: str, labels: Sequence[str]) -> None:
-    """Refuse a number of values that is not that of the columns selected.
+    """Check that a number of values is the number of selected columns.
 
     Examples
     --------
@@ -158,30 +159,28 @@ def _check_finite(values: Array, name: str) -> Vector:
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
         raise ValueError(
-            f"{name} must hold finite numbers; {bad.size} of {vector.size} values do not "
-            f"(first: row {bad[0]} = {vector[bad[0]]:g}). Impute or drop these rows first."
+            f"{name} must have finite numbers; {bad.size} of {vector.size} values are not finite "
+            f"(first: row {bad[0]} = {vector[bad[0]]:g}). Impute them, or drop these rows."
         )
     return vector
 
 
 class LabellingMechanism(ABC):
-    r"""A labelling mechanism: who among the positives gets a label.
+    r"""Base class of labelling mechanisms: the probability that a positive row is labelled.
 
     .. math:: e(x) = \Pr(s=1 \mid y=1, x)
 
-    For a mechanism of your own write `compute_propensity` and set `assumption`; the page "Extend it" has a complete
-    example. `scarless compare` takes such a class by its import path.
+    To write your own mechanism, implement `compute_propensity` and set `assumption`. The page "Extend it" has a
+    complete example. `scarless compare` accepts such a class by its import path.
 
-    `assumption` is the strongest of these classes that the mechanism's *form* guarantees:
+    `assumption` is the strongest assumption that the formula of the mechanism guarantees for all parameters:
 
     - ``"SCAR"``, selected completely at random: `e` is constant;
-    - ``"SAR"``, selected at random: `e` depends on known attributes only;
-    - ``"SNAR"``, selected not at random: everything else. A mechanism that is given the true class
-      probability is here. ``Pr(y=1|x)`` is a function of `x` too, but an unknown one, the very function that
-      a model shall learn: there are no known propensity attributes to model `e` with, apart from the class.
+    - ``"SAR"``, selected at random: `e` depends only on known attributes;
+    - ``"SNAR"``, selected not at random: all other mechanisms, such as those that depend on the true class probability.
+      ``Pr(y=1|x)`` is a function of `x` too, but it is the unknown function that a model has to learn.
 
-    Particular parameters may make a mechanism simpler than its form, such as coefficients of 0. A class that does not
-    say is ``"SNAR"``.
+    The default is ``"SNAR"``.
 
     References
     ----------
@@ -202,16 +201,15 @@ class LabellingMechanism(ABC):
 
         Parameters
         ----------
-        X : array, DataFrame or sparse matrix of shape (n_rows, n_columns)
-            The attributes.
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         class_probability : array of shape (n_rows,), optional
-            The true ``Pr(y=1|x)`` of each row. SNAR mechanisms may need it; the others do not look at it, so
-            that one call serves them all.
+            True ``Pr(y=1|x)`` of each row. SNAR mechanisms may need it; all other mechanisms ignore it.
 
         Returns
         -------
         propensity : array of shape (n_rows,)
-            Values in (0, 1].
+            Propensity of each row, in (0, 1].
         """
         n_rows = count_rows(X)
         p = None
@@ -221,25 +219,28 @@ class LabellingMechanism(ABC):
 
     @abstractmethod
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> ArrayLike:
-        """Compute the propensities: the one method that a mechanism must have.
+        """Compute the propensities. Every mechanism must implement this method.
 
-        `propensity` calls it with a table of two dimensions, and checks what it returns.
+        The method `propensity` calls it with a two-dimensional table and checks the returned values.
 
         Parameters
         ----------
-        X : array, DataFrame or sparse matrix of shape (n_rows, n_columns)
-            The attributes, as they came.
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, as the user passed them.
         class_probability : array of shape (n_rows,) or None
-            Checked probabilities, where the caller knows them.
+            True ``Pr(y=1|x)`` of each row, already checked, or None if the caller did not pass it.
 
         Returns
         -------
         propensity : float or array of shape (n_rows,)
-            Values in (0, 1]: one per row, or one for all rows.
+            Propensity of each row, or one number for all rows, in (0, 1].
         """
 
     def fitted(self, X: Any) -> Self:
-        """Return the mechanism with what it takes from data fixed to `X`; most take nothing: self."""
+        """Return a copy whose columns, and all values that it reads from data, are fixed to those of `X`.
+
+        By default, return the mechanism itself.
+        """
         return self
 
 
@@ -253,15 +254,15 @@ def check_number(value: Any, name: str) -> float:
     """
     number = np.nan
     if isinstance(value, Real) and not isinstance(value, bool):
-        with suppress(OverflowError):  # a whole number may be too large for a float
+        with suppress(OverflowError):  # An int can be too large for a float.
             number = float(value)
     if not np.isfinite(number):
-        raise ValueError(f"{name} must be one finite number; it is {shown(value)}.")
+        raise ValueError(f"{name} must be a finite number; it is {shown(value)}.")
     return number
 
 
 def check_one_propensity(value: Any, name: str) -> float:
-    """Return one number in (0, 1].
+    """Return a propensity as a float; raise an error if it is not in (0, 1].
 
     Examples
     --------
@@ -275,7 +276,7 @@ def check_one_propensity(value: Any, name: str) -> float:
 
 
 def check_range(low: Any, high: Any, *, allow_zero: bool = False) -> tuple[float, float]:
-    """Return the lowest and the highest propensity, ``0 < low < high <= 1``.
+    """Return the smallest and the largest propensity; raise an error unless ``0 < low < high <= 1``.
 
     Examples
     --------
@@ -287,17 +288,17 @@ def check_range(low: Any, high: Any, *, allow_zero: bool = False) -> tuple[float
     if bottom >= top:
         raise ValueError(
             f"low must be below high; low is {bottom:g} and high is {top:g}. "
-            f"A constant propensity is SCAR({top:g}); to lower the propensity with an attribute "
-            "turn its sign around, not the range."
+            f"For a constant propensity, use SCAR({top:g}). For a propensity that decreases with an attribute, "
+            "change the sign of the attribute, not the range."
         )
     return bottom, top
 
 
 def require_class_probability(p: Vector | None, who: str) -> Vector:
-    """Return the class probabilities, or say how to give them."""
+    """Return the class probabilities; raise an error if the mechanism `who` was called without them."""
     if p is None:
         raise ValueError(
-            f"{who} needs the true class probability Pr(y=1|x) of each row: "
-            "propensity(X, class_probability=p), where p may come from a model trained on the true classes."
+            f"{who} needs the true class probability Pr(y=1|x) of each row. "
+            "Use propensity(X, class_probability=p), with p from a model trained on the true classes, for example."
         )
     return p

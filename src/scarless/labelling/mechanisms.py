@@ -1,4 +1,4 @@
-"""Labelling mechanisms that have a formula: constant, geometric mean, logistic, by the class probability."""
+"""Labelling mechanisms with a formula: constant, geometric mean, logistic, and a function of the class probability."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -30,14 +30,14 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class SCAR(LabellingMechanism):
-    r"""Selected completely at random: every positive has the same propensity.
+    r"""Mechanism "selected completely at random": every positive has the same propensity.
 
     .. math:: e(x) = c
 
     Parameters
     ----------
     label_frequency : float
-        The label frequency ``c = Pr(s=1|y=1)``, in (0, 1].
+        Label frequency ``c = Pr(s=1|y=1)``, in (0, 1].
 
     References
     ----------
@@ -56,42 +56,40 @@ class SCAR(LabellingMechanism):
         _set(self, label_frequency=check_one_propensity(self.label_frequency, "label_frequency"))
 
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> float:
-        """Compute the propensities by the formula above."""
+        """Compute the propensities by the formula of this mechanism."""
         return self.label_frequency
 
 
 @dataclass(frozen=True)
 class GeometricMeanSAR(LabellingMechanism):
-    r"""The paper's mechanism: a geometric mean over the propensity attributes.
+    r"""Mechanism of Bekker, Robberechts and Davis: a geometric mean over the propensity attributes.
 
     .. math:: e(x_e) = \prod_{i=1}^k \bigl(low^{1-x_i}\, high^{x_i}\bigr)^{1/k}
 
-    with each attribute scaled to [0, 1] by its minimum and maximum, and :math:`1 - x_i` in place of
-    :math:`x_i` where its sign is -1. It runs from `low`, all attributes at their worst, to `high`. SAR.
+    Each attribute is scaled to [0, 1] by its minimum and maximum. If its sign is -1, :math:`1 - x_i` replaces
+    :math:`x_i`. The propensity is `low` if all these values are 0, and `high` if all are 1. The mechanism is SAR.
 
     Parameters
     ----------
     attributes : column selector
-        The propensity attributes. Columns by name, position, slice, mask, callable or polars selector; the name of an
-        encoded attribute stands for all of its columns.
+        Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
+        an encoded attribute selects all of its columns.
     low, high : float, default=0.2 and 0.8
-        The range of propensities, ``0 < low < high <= 1``.
+        Range of the propensities, ``0 < low < high <= 1``.
     signs : sequence of +1 and -1, optional
-        One per column, in the order of `attributes`, the columns of an encoded attribute in the table's order; -1
-        means that the column lowers the propensity. All +1 by default. Levels of one attribute, all of them there and
-        of one sign, together change nothing: exactly one is 1.
+        Sign of each column, in the order of `attributes`; the columns of an encoded attribute are in the order of `X`.
+        With -1, the column lowers the propensity. All +1 by default. Indicators of all categories of one attribute must
+        not all have the same sign: exactly one of them is 1, so their mean is constant.
     ranges : sequence of (minimum, maximum), optional
-        The scale of each column, in the same order. By default those of the X that `propensity` is given, so that the
-        same row may have another propensity in another X: use `fitted` where training and test rows shall share one
-        scale.
+        Minimum and maximum of each column, in the same order. By default those of the `X` passed to `propensity`, so
+        the propensity of a row depends on the other rows. Use `fitted` if training and test rows need the same scale.
     outside : {"raise", "clip"}, default="raise"
-        What to do with a value outside its range in `ranges`: refuse it, or treat it as the nearest end of
-        the range, which keeps `e` in [low, high] and flat beyond the range.
+        What to do with a value outside its range in `ranges`: raise an error, or replace it by the nearest limit.
 
     References
     ----------
     Bekker, Robberechts and Davis, "Beyond the Selected Completely At Random Assumption for Learning from
-    Positive and Unlabeled Data", ECML-PKDD 2019; its experiments have low=0.2 and high=0.8.
+    Positive and Unlabeled Data", ECML-PKDD 2019; the experiments use low=0.2 and high=0.8.
 
     Examples
     --------
@@ -100,7 +98,7 @@ class GeometricMeanSAR(LabellingMechanism):
     >>> mechanism.propensity(X)
     array([0.4, 0.8, 0.4])
 
-    One scale for training and test rows:
+    Use the same scale for training and test rows:
 
     >>> mechanism.fitted(X).ranges
     ((0.0, 1.0), (20.0, 60.0))
@@ -109,7 +107,7 @@ class GeometricMeanSAR(LabellingMechanism):
     """
 
     assumption: ClassVar[Assumption] = "SAR"
-    attributes: Any = field(hash=False)  # slices and polars selectors have no hash
+    attributes: Any = field(hash=False)  # Slices and polars selectors are not hashable.
     low: float = 0.2
     high: float = 0.8
     signs: Sequence[int] | None = None
@@ -132,12 +130,12 @@ class GeometricMeanSAR(LabellingMechanism):
             raise ValueError(f"outside must be 'raise' or 'clip'; it is {self.outside!r}.")
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy that always means the columns of `X`, with their minima and maxima as its `ranges`."""
+        """Return a copy with the columns of `X` fixed, and with their minima and maxima as `ranges`."""
         attributes = fixed_attributes(X, self.attributes)
         return replace(self, attributes=attributes, ranges=_find_ranges(read_attributes(X, attributes)))
 
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
-        """Compute the propensities by the formula above."""
+        """Compute the propensities by the formula of this mechanism."""
         chosen = read_attributes(X, self.attributes)
         signs = self.signs or (1,) * len(chosen.labels)
         check_count(len(signs), "signs", chosen.labels)
@@ -153,23 +151,24 @@ class GeometricMeanSAR(LabellingMechanism):
 
 @dataclass(frozen=True)
 class LogisticSAR(LabellingMechanism):
-    r"""A logistic curve in the propensity attributes, as they are: nothing is scaled.
+    r"""Mechanism with a logistic function of the propensity attributes, which are not scaled.
 
     .. math:: e(x_e) = low + (high - low)\, \frac{1}{1 + \exp(-(b + w \cdot x_e))}
 
-    With the default range this is the propensity model that `scarless` fits. SAR.
+    With the default range, this is the propensity model that `scarless` fits. The mechanism is SAR.
 
     Parameters
     ----------
     attributes : column selector
-        The propensity attributes. Columns by name, position, slice, mask, callable or polars selector; the name of an
-        encoded attribute stands for all of its columns.
+        Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
+        an encoded attribute selects all of its columns.
     coefficients : sequence of float
-        `w`, one per column, in the order of `attributes`; the columns of an encoded attribute in the table's order.
+        Coefficients `w`, one for each column, in the order of `attributes`; the columns of an encoded attribute are in
+        the order of `X`.
     intercept : float, default=0.0
-        `b`.
+        Intercept `b`.
     low, high : float, default=0.0 and 1.0
-        The range of propensities, ``0 <= low < high <= 1``.
+        Range of the propensities, ``0 <= low < high <= 1``.
 
     References
     ----------
@@ -183,7 +182,7 @@ class LogisticSAR(LabellingMechanism):
     """
 
     assumption: ClassVar[Assumption] = "SAR"
-    attributes: Any = field(hash=False)  # slices and polars selectors have no hash
+    attributes: Any = field(hash=False)  # Slices and polars selectors are not hashable.
     coefficients: Sequence[float]
     intercept: float = 0.0
     _: KW_ONLY
@@ -205,11 +204,11 @@ class LogisticSAR(LabellingMechanism):
         )
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy that always means the columns of `X`."""
+        """Return a copy with the columns of `X` fixed, so that it selects the same columns in other tables."""
         return replace(self, attributes=fixed_attributes(X, self.attributes))
 
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
-        """Compute the propensities by the formula above."""
+        """Compute the propensities by the formula of this mechanism."""
         chosen = read_attributes(X, self.attributes)
         check_count(len(self.coefficients), "coefficients", chosen.labels)
         values = attribute_matrix(chosen)
@@ -217,8 +216,8 @@ class LogisticSAR(LabellingMechanism):
             parts = values * np.asarray(self.coefficients)
         if ((parts == np.inf).any(axis=1) & (parts == -np.inf).any(axis=1)).any():
             raise ValueError(
-                f"coefficients={shown(self.coefficients)} are so large that their products with the attributes leave "
-                "the range of numbers both ways. Give smaller ones, or scale the columns."
+                f"coefficients={shown(self.coefficients)} are so large that their products with the attributes "
+                "overflow to both +inf and -inf. Use smaller coefficients, or scale the columns."
             )
         with np.errstate(over="ignore"):
             return logistic(self.intercept + parts.sum(axis=1), self.low, self.high)
@@ -226,7 +225,7 @@ class LogisticSAR(LabellingMechanism):
 
 @dataclass(frozen=True)
 class ProbabilisticGap(LabellingMechanism):
-    r"""Labelling by how clear a case is: a monotone function of the gap between the class probabilities.
+    r"""Mechanism with a propensity that is a monotone function of the gap between the class probabilities.
 
     .. math:: \Delta(x) = \Pr(y=1|x) - \Pr(y=0|x) = 2 p(x) - 1
 
@@ -234,27 +233,26 @@ class ProbabilisticGap(LabellingMechanism):
               t = \frac{1 - \Delta}{2} \text{ (decreasing)}, \quad
               t = \frac{1 + \Delta}{2} \text{ (increasing)}
 
-    and with `absolute`, :math:`1 - |\Delta|` and :math:`|\Delta|` in their place. SNAR: it needs the true
-    class probability, ``propensity(X, class_probability=p)``, and reads nothing else.
+    With `absolute`, :math:`t` is :math:`1 - |\Delta|` (decreasing) or :math:`|\Delta|` (increasing). The mechanism is
+    SNAR. It needs the true class probability, ``propensity(X, class_probability=p)``, and uses no attributes.
 
-    ``"increasing"``, the default, labels the clear positives *most* often, and is what He et al. assume: the
-    higher ``Pr(y=1|x)``, the likelier a positive is labelled (the probability that it is *missed* decreases with
-    the gap). ``"decreasing"`` labels them *least* often: the obvious case that nobody writes down.
-    Gong et al. have labels drawn to simple or to critical examples; with ``absolute=True``,
-    ``"decreasing"`` draws them to the decision boundary and ``"increasing"`` away from it.
+    With ``"increasing"``, the default, clear positives are labelled most often, as He et al. assume. With
+    ``"decreasing"``, clear positives are labelled least often, as when nobody records obvious cases. Gong et al. assume
+    that labels are more frequent far from the decision boundary or close to it: use ``absolute=True`` with
+    ``"increasing"`` or ``"decreasing"``.
 
-    Where the classes are separable, p is 1 for every positive, and the mechanism is SCAR in effect.
+    If the classes are separable, :math:`p` is 1 for every positive, and the labels are SCAR.
 
     Parameters
     ----------
     low, high : float, default=0.2 and 0.8
-        The range of propensities, ``0 < low < high <= 1``.
+        Range of the propensities, ``0 < low < high <= 1``.
     power : float, default=1.0
-        Above 0; 1 is a straight line in the gap.
+        Positive exponent; with 1 the propensity is linear in the gap.
     direction : {"increasing", "decreasing"}, default="increasing"
-        How the propensity moves as the gap grows.
+        Whether the propensity increases or decreases with the gap.
     absolute : bool, default=False
-        Whether the gap counts without its sign.
+        Whether to use the absolute value of the gap.
 
     References
     ----------
@@ -285,13 +283,13 @@ class ProbabilisticGap(LabellingMechanism):
         low, high = check_range(self.low, self.high)
         power = check_number(self.power, "power")
         if power <= 0.0:
-            raise ValueError(f"power must be above 0; it is {power:g}. Turn the curve around with direction=.")
+            raise ValueError(f"power must be positive; it is {power:g}. To reverse the curve, use direction=.")
         if not isinstance(self.direction, str) or self.direction not in ("decreasing", "increasing"):
             raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {shown(self.direction)}.")
         _set(self, low=low, high=high, power=power, absolute=check_flag(self.absolute, "absolute"))
 
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
-        """Compute the propensities by the formula above."""
+        """Compute the propensities by the formula of this mechanism."""
         share = gap_share(require_class_probability(class_probability, "ProbabilisticGap"), absolute=self.absolute)
         return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
 
@@ -314,7 +312,7 @@ def _check_signs(signs: Sequence[int], attributes: Any) -> tuple[int, ...]:
 def _check_ranges(ranges: Sequence[Range], attributes: Any) -> tuple[Range, ...]:
     if isinstance(ranges, str) or not np.iterable(ranges):
         raise ValueError(
-            "ranges must be a list with a pair (minimum, maximum) for each attribute, such as [(0, 1)]; it is "
+            "ranges must be a list with one pair (minimum, maximum) for each attribute, such as [(0, 1)]; it is "
             f"{shown(ranges)}."
         )
     given = list(ranges)
@@ -326,7 +324,7 @@ def _check_ranges(ranges: Sequence[Range], attributes: Any) -> tuple[Range, ...]
             raise ValueError(f"{name} must be a pair (minimum, maximum); it is {pair!r}.")
         bottom, top = (check_number(end, name) for end in pair)
         if bottom >= top:
-            raise ValueError(f"{name} must run from a minimum up to a maximum; it is ({bottom:g}, {top:g}).")
+            raise ValueError(f"{name} must have a minimum below its maximum; it is ({bottom:g}, {top:g}).")
         checked.append((bottom, top))
     return tuple(checked)
 
@@ -334,13 +332,13 @@ def _check_ranges(ranges: Sequence[Range], attributes: Any) -> tuple[Range, ...]
 def _find_ranges(attributes: Attributes) -> tuple[Range, ...]:
     values = attribute_matrix(attributes)
     if not len(values):
-        raise ValueError("X has no rows to take the attributes' minima and maxima from; give ranges=.")
+        raise ValueError("X has no rows, so the attributes have no minimum and maximum; give ranges=.")
     found = tuple(zip(values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True))
     for label, (bottom, top) in zip(attributes.labels, found, strict=True):
         if bottom == top:
             raise ValueError(
-                f"{label} is constant, {bottom:g} in every row, so it cannot be scaled "
-                "to [0, 1]. Leave it out, or say what its range is with ranges=."
+                f"{label} is {bottom:g} in every row, so it cannot be scaled "
+                "to [0, 1]. Leave it out, or give its range with ranges=."
             )
     return found
 
@@ -352,17 +350,17 @@ def _check_inside(values: Vector, ranges: Sequence[Range], labels: Sequence[str]
             raise ValueError(
                 f"{label} has {bad.size} of {column.size} values outside its range "
                 f"[{bottom:g}, {top:g}] (first: row {bad[0]} = {column[bad[0]]:g}). "
-                "Fit the ranges on all rows, or choose outside='clip'."
+                "Fit the ranges on all rows, or set outside='clip'."
             )
 
 
 def geometric_mean(x: Vector, low: float, high: float) -> Vector:
-    r"""Geometric mean over the columns of `x`, each of them between `low` (at 0) and `high` (at 1).
+    r"""Return the geometric mean over the columns of `x`, each mapped to the range from `low` (at 0) to `high` (at 1).
 
     .. math:: \prod_{i=1}^k \bigl(low^{1-x_i}\, high^{x_i}\bigr)^{1/k} = low^{1-m}\, high^{m},
               \qquad m = \tfrac1k \sum_i x_i
 
-    Only the mean `m` of a row matters. Right for ``x`` in [0, 1].
+    It depends only on the mean `m` of a row. All values of `x` must be in [0, 1].
 
     Examples
     --------
@@ -370,12 +368,12 @@ def geometric_mean(x: Vector, low: float, high: float) -> Vector:
     array([0.2, 0.4, 0.8])
     """
     m = x.mean(axis=1)
-    # The clip only takes back the last rounding error; the product lies between low and high already.
+    # The product is between low and high, up to rounding errors, which the clip removes.
     return np.clip(low ** (1.0 - m) * high**m, low, high)
 
 
 def logistic(z: Vector, low: float, high: float) -> Vector:
-    r"""Logistic curve of the logit `z` between `low` and `high`.
+    r"""Return the logistic function of the logit `z`, scaled to the range from `low` to `high`.
 
     .. math:: low + (high - low) \, \frac{1}{1 + \exp(-z)}
 
@@ -388,10 +386,10 @@ def logistic(z: Vector, low: float, high: float) -> Vector:
 
 
 def gap_share(p: Vector, *, absolute: bool) -> Vector:
-    r"""The gap between the class probabilities, mapped to [0, 1].
+    r"""Return the gap between the class probabilities, mapped to [0, 1].
 
-    With :math:`\Delta = Pr(y=1|x) - Pr(y=0|x) = 2p - 1`: the share is :math:`(1+\Delta)/2 = p`, or
-    :math:`|\Delta|` where `absolute`.
+    With :math:`\Delta = Pr(y=1|x) - Pr(y=0|x) = 2p - 1`, the result is :math:`(1+\Delta)/2 = p`, or :math:`|\Delta|`
+    with `absolute`.
 
     Examples
     --------
@@ -402,7 +400,7 @@ def gap_share(p: Vector, *, absolute: bool) -> Vector:
 
 
 def power_curve(share: Vector, low: float, high: float, power: float, *, decreasing: bool) -> Vector:
-    r"""A power of `share` between `low` and `high`.
+    r"""Return a power of `share`, scaled to the range from `low` to `high`.
 
     .. math:: low + (high - low)\, t^{power}, \qquad t = share \text{ or } 1 - share
 

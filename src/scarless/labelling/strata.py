@@ -1,4 +1,4 @@
-"""Labelling mechanisms that are constant within strata: a table of values, or steps along one attribute."""
+"""Labelling mechanisms with a constant propensity within strata: combinations of values, or steps of one attribute."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,26 +23,26 @@ from scarless.labelling.base import (
 from scarless.numerics.arrays import Vector
 
 Stratum = tuple[Any, ...]
-_ONE_ATTRIBUTE = "StepSAR has steps along one attribute; {} are given. See StratifiedSAR."
+_ONE_ATTRIBUTE = "attribute must select one column; it selects {}. For several columns, use StratifiedSAR."
 
 
 @dataclass(frozen=True)
 class StratifiedSAR(LabellingMechanism):
-    r"""A propensity for each combination of attribute values: SCAR within each stratum.
+    r"""Mechanism with one propensity for each combination of attribute values: SCAR within each stratum.
 
     .. math:: e(x_e) = c_{x_e}
 
-    SAR. Values need not be numbers; they are compared as Python compares them: 1, 1.0 and True are one value.
+    The mechanism is SAR. Values need not be numbers. They are compared by Python's ``==``: 1, 1.0 and True are equal.
 
     Parameters
     ----------
     attributes : column selector
-        The attributes that make the strata. Columns by name, position, slice, mask, callable or polars selector; the
-        name of an encoded attribute stands for all of its columns.
+        Columns whose values define the strata: names, positions, slice, mask, callable or polars selector. The name of
+        an encoded attribute selects all of its columns.
     table : mapping
-        From the values of the columns, a tuple in the order of `attributes` (the columns of an encoded attribute in the
-        table's order; one bare value for one column), to the propensity in (0, 1]. A stratum of X that is not in the
-        table is an error.
+        Propensity of each stratum, in (0, 1]. A key is the tuple of the values of the columns, in the order of
+        `attributes`; the columns of an encoded attribute are in the order of `X`. For one column, the key can be the
+        value itself. Every stratum of `X` must be in the table.
 
     References
     ----------
@@ -58,7 +58,7 @@ class StratifiedSAR(LabellingMechanism):
     """
 
     assumption: ClassVar[Assumption] = "SAR"
-    attributes: Any = field(hash=False)  # slices and polars selectors have no hash
+    attributes: Any = field(hash=False)  # Slices and polars selectors are not hashable.
     table: Mapping[Any, float] = field(hash=False)
 
     def __post_init__(self) -> None:
@@ -67,40 +67,40 @@ class StratifiedSAR(LabellingMechanism):
         object.__setattr__(self, "table", _check_table(self.table, attributes))
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy that always means the columns of `X`."""
+        """Return a copy with the columns of `X` fixed, so that it selects the same columns in other tables."""
         return replace(self, attributes=fixed_attributes(X, self.attributes))
 
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
-        """Compute the propensities by the formula above."""
+        """Compute the propensities by the formula of this mechanism."""
         chosen = read_attributes(X, self.attributes)
         for stratum in self.table:
             check_count(len(stratum), f"the stratum {stratum!r}", chosen.labels)
         columns = [values.tolist() for values in chosen.columns]
         for label, column in zip(chosen.labels, columns, strict=True):
-            _check_nothing_missing(column, label)
+            _check_no_missing(column, label)
         strata = list(zip(*columns, strict=True))
-        _check_known(strata, self.table, chosen.labels)
+        _check_strata_in_table(strata, self.table, chosen.labels)
         return np.array([self.table[stratum] for stratum in strata], dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class StepSAR(LabellingMechanism):
-    r"""A propensity that steps up or down at thresholds of one attribute.
+    r"""Mechanism with a propensity that changes at thresholds of one attribute.
 
-    .. math:: e(x_e) = c_j \quad\text{where}\quad t_j \le x_e < t_{j+1},
+    .. math:: e(x_e) = c_j \quad\text{if}\quad t_j \le x_e < t_{j+1},
               \qquad t_0 = -\infty,\; t_{m+1} = \infty
 
-    SAR. A value on a threshold belongs to the step above it.
+    The mechanism is SAR. A value equal to a threshold belongs to the step above it.
 
     Parameters
     ----------
     attribute : column selector
-        The one column that has the steps. Columns by name, position, slice, mask, callable or polars selector; the name
-        of an encoded attribute stands for all of its columns.
+        The one column that the propensity depends on: names, positions, slice, mask, callable or polars selector. The
+        name of an encoded attribute selects all of its columns.
     thresholds : sequence of float
-        :math:`t_1 < ... < t_m`.
+        Thresholds :math:`t_1 < ... < t_m`.
     propensities : sequence of float
-        :math:`c_0, ..., c_m`, one more than there are thresholds, each in (0, 1].
+        Propensities :math:`c_0, ..., c_m` of the steps, in (0, 1]: one more than there are thresholds.
 
     References
     ----------
@@ -114,7 +114,7 @@ class StepSAR(LabellingMechanism):
     """
 
     assumption: ClassVar[Assumption] = "SAR"
-    attribute: Any = field(hash=False)  # slices and polars selectors have no hash
+    attribute: Any = field(hash=False)  # Slices and polars selectors are not hashable.
     thresholds: Sequence[float]
     propensities: Sequence[float]
 
@@ -132,19 +132,19 @@ class StepSAR(LabellingMechanism):
             raise ValueError(f"thresholds must increase; they are {thresholds}.")
         if len(propensities) != len(thresholds) + 1:
             raise ValueError(
-                f"{len(thresholds)} thresholds make {len(thresholds) + 1} steps; "
-                f"propensities has {len(propensities)} values. Give one per step."
+                f"propensities has {len(propensities)} values; {len(thresholds)} thresholds make "
+                f"{len(thresholds) + 1} steps. Give one propensity for each step."
             )
-        object.__setattr__(self, "attribute", attribute[0] if _is_alone(attribute) else attribute)
+        object.__setattr__(self, "attribute", attribute[0] if _is_single(attribute) else attribute)
         object.__setattr__(self, "thresholds", thresholds)
         object.__setattr__(self, "propensities", propensities)
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy that always means the column of `X`."""
+        """Return a copy with the column of `X` fixed, so that it selects the same column in other tables."""
         return replace(self, attribute=fixed_attributes(X, check_selector(self.attribute, "attribute"), "attribute"))
 
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
-        """Compute the propensities by the formula above."""
+        """Compute the propensities by the formula of this mechanism."""
         chosen = read_attributes(X, self.attribute, "attribute")
         if len(chosen.labels) != 1:
             raise ValueError(_ONE_ATTRIBUTE.format(f"{len(chosen.labels)} ({', '.join(chosen.labels)})"))
@@ -153,7 +153,7 @@ class StepSAR(LabellingMechanism):
         return np.asarray(self.propensities)[step]
 
 
-def _is_alone(selector: Any) -> bool:
+def _is_single(selector: Any) -> bool:
     return isinstance(selector, tuple) and len(selector) == 1 and not isinstance(selector[0], bool)
 
 
@@ -165,26 +165,26 @@ def _check_table(table: Mapping[Any, float], attributes: Any) -> dict[Stratum, f
         stratum = key if isinstance(key, tuple) else (key,)
         check_known_count(len(stratum), f"the stratum {key!r}", attributes)
         if stratum in checked:
-            raise ValueError(f"the stratum {stratum!r} is in the table twice.")
+            raise ValueError(f"table has the stratum {stratum!r} twice; remove one entry.")
         checked[stratum] = check_one_propensity(value, f"the propensity of the stratum {key!r}")
     return checked
 
 
-def _check_nothing_missing(column: list[Any], name: str) -> None:
+def _check_no_missing(column: list[Any], name: str) -> None:
     bad = [row for row, value in enumerate(column) if is_missing_value(value)]
     if bad:
         raise ValueError(
             f"{name} has {len(bad)} missing values of {len(column)} (first: row {bad[0]}). "
-            "Give missing values a value of their own, or drop these rows."
+            "Replace them by a category of their own, or drop these rows."
         )
 
 
-def _check_known(strata: list[Stratum], table: Mapping[Any, float], labels: Sequence[str]) -> None:
+def _check_strata_in_table(strata: list[Stratum], table: Mapping[Any, float], labels: Sequence[str]) -> None:
     bad = [row for row, stratum in enumerate(strata) if stratum not in table]
     if bad:
         named = ", ".join(f"{label} = {value!r}" for label, value in zip(labels, strata[bad[0]], strict=True))
         raise ValueError(
-            f"the stratum with {named} (row {bad[0]}) is not in the table. "
-            f"{len(bad)} of {len(strata)} rows are in strata without a propensity, "
-            f"{len({strata[row] for row in bad})} strata in all; add them."
+            f"The stratum with {named} (row {bad[0]}) is not in the table. "
+            f"{len(bad)} of {len(strata)} rows are in strata without a propensity. "
+            f"Add every missing stratum to the table ({len({strata[row] for row in bad})} in total)."
         )

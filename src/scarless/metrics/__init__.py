@@ -1,21 +1,21 @@
-"""Risks and scores from biased labels: the estimates, their bias, variance, bounds and intervals; scorers.
+"""Risks, scores and scorers for biased labels, with their bias, variance, bounds and confidence intervals.
 
-Arguments come in scikit-learn's order, and are called the same everywhere:
+All functions use the same names and scikit-learn's order of arguments:
 
 ``s`` (or ``y``), first
-    Observed labels, 1 for labelled positives and 0 for all other rows; -1/+1 and booleans are taken too. Where a
-    function asks for the true class instead, it is called ``y``.
+    Observed labels: 1 for labelled rows, 0 for unlabelled rows; -1/+1 and booleans are accepted too. A function that
+    needs the true class instead calls it ``y``.
 ``y_pred``, second
-    Predictions of these rows: probabilities of the positive class; decisions, too, where decisions are scored, and any
-    numbers that put rows in order where rankings are. Labels and predictions that are swapped are refused wherever it
-    can be seen, that is unless both hold two values only.
+    Predicted probabilities of the positive class. Scores of predicted classes accept classes too, and scores of
+    rankings accept any numbers. If labels and predictions are passed in the wrong order, an error is raised, unless
+    both have two values only.
 ``propensity``, by keyword
     ``e(x) = Pr(s=1 | y=1, x)`` in (0, 1]: one number (SCAR) or one per row.
 ``max_weight``, ``normalised``, ``class_prior``
-    How labels stand in for the class: by weights ``s/e`` as they are, clipped at ``max_weight``, or normalised, that is
-    scaled to add up to the class prior. `propensity_weighted_log_loss` says what each does.
+    How labels replace the class: by weights ``s/e``, clipped at ``max_weight``, or normalised, that is, scaled to the
+    class prior. See `propensity_weighted_log_loss`.
 
-What has an interval is returned as a `Score`: the value, its standard error, its `Interval`.
+Functions that compute an interval return a `Score`: the value, its standard error and its `Interval`.
 """
 
 from scarless.metrics.intervals import corrected_bound, paper_bound, risk_interval

@@ -1,4 +1,4 @@
-"""What every metric shares: checked predictions with their costs, and the options that turn labels into targets."""
+"""Checks and options that all metrics share."""
 
 import math
 from typing import Any, NamedTuple
@@ -12,15 +12,15 @@ from scarless.numerics.weighted_scores import Targets, normalised_targets, plain
 
 
 class Predictions(NamedTuple):
-    """Checked predictions with what each of them costs on a positive and on a negative row."""
+    """Checked predictions, and the cost of each on a positive and on a negative row."""
 
     p: Vector
     cost_pos: Vector
     cost_neg: Vector
 
 
-class JudgedPredictions(NamedTuple):
-    """Checked predictions and their costs, after the label, or the class, of each row."""
+class LabelledPredictions(NamedTuple):
+    """Labels or classes of the rows, with the checked predictions and their costs."""
 
     s: Vector
     p: Vector
@@ -29,7 +29,7 @@ class JudgedPredictions(NamedTuple):
 
 
 def check_predictions(y_pred: ArrayLike, cost: str | Cost) -> Predictions:
-    """Return the predictions of at least one row and their two costs.
+    """Check that there are predictions, and return them with their costs.
 
     Examples
     --------
@@ -39,26 +39,26 @@ def check_predictions(y_pred: ArrayLike, cost: str | Cost) -> Predictions:
     chosen = get_cost(cost)
     p = check_probability(y_pred, name="y_pred")
     if p.size == 0:
-        raise ValueError("y_pred has no rows; a risk is a mean over at least one row.")
+        raise ValueError("y_pred has no rows. A risk needs at least one row.")
     return Predictions(p, chosen.positive(p), chosen.negative(p))
 
 
-def check_judged_predictions(
+def check_labels_and_predictions(
     labels: ArrayLike, y_pred: ArrayLike, cost: str | Cost, *, name: str = "s"
-) -> JudgedPredictions:
-    """Return labels, or classes, before the predictions and costs of `check_predictions`; `name` is for errors.
+) -> LabelledPredictions:
+    """Check labels or classes and predictions, and return them with the costs. Errors call the labels `name`.
 
     Examples
     --------
-    >>> check_judged_predictions([1, 0], [0.25, 0.5], "absolute").cost_pos
+    >>> check_labels_and_predictions([1, 0], [0.25, 0.5], "absolute").cost_pos
     array([0.75, 0.5 ])
     """
     s, p = check_scored(labels, y_pred, name=name)
-    return JudgedPredictions(s, *check_predictions(p, cost))
+    return LabelledPredictions(s, *check_predictions(p, cost))
 
 
 def check_fraction(value: Any, name: str) -> float:
-    """Return a number strictly between 0 and 1, or say what came instead.
+    """Check that a value is a number strictly between 0 and 1, and return it.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def check_fraction(value: Any, name: str) -> float:
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether something is one real number; truth values are none.
+    """Return whether a value is one real number; booleans are not.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def is_number(value: Any) -> bool:
 
 
 def weighted_mean(values: Vector, weight: Vector) -> float:
-    """Return the weighted mean; infinite rows of weight 0 do not count, and ``inf - inf`` is an error.
+    """Return the weighted mean. Infinite values of weight 0 are ignored; ``inf - inf`` is an error.
 
     Examples
     --------
@@ -94,15 +94,15 @@ def weighted_mean(values: Vector, weight: Vector) -> float:
     summands = times(weight, values)
     if np.isposinf(summands).any() and np.isneginf(summands).any():
         raise ValueError(
-            "the mean is undefined: some rows cost inf and others -inf, because y_pred holds exact zeros or "
-            "ones and the cost is unbounded there. Keep predictions inside on purpose, e.g. "
-            "np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+            "y_pred contains values of exactly 0 or 1, for which the cost is infinite. Some rows cost inf and others "
+            "-inf, so their mean is undefined. Clip the predictions, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use "
+            "cost='squared'."
         )
     return float(summands.sum() / weight.sum())
 
 
 class Weighting(NamedTuple):
-    """How labels become targets, and how sure an interval is to be: options as the user gave them."""
+    """Options that determine how labels become targets, and the confidence level, as passed by the user."""
 
     sample_weight: ArrayLike | None
     normalised: bool
@@ -112,31 +112,31 @@ class Weighting(NamedTuple):
 
     @property
     def cap(self) -> float:
-        """The largest weight s/e, infinite where nothing is clipped."""
+        """The largest weight s/e; infinite without clipping."""
         return math.inf if self.max_weight is None else float(self.max_weight)
 
 
 def check_options(options: Weighting) -> None:
-    """Check what risks and scores of any kind may be told."""
+    """Check the options that all risks and scores share."""
     check_fraction(options.level, "level")
     normalised = check_flag(options.normalised, "normalised")
     if options.max_weight is not None and not (is_number(options.max_weight) and real_number(options.max_weight) >= 1):
         raise ValueError(
-            "max_weight, the largest weight s/e, must be a number of at least 1, e.g. 10; got "
+            "max_weight (the largest weight s/e) must be a number of at least 1, e.g. 10; got "
             f"{shown(options.max_weight)}."
         )
     if options.class_prior is None:
         return
     if not normalised:
         raise ValueError(
-            "class_prior is what normalised weights add up to; pass normalised=True with it, or leave it out."
+            "class_prior is used only with normalised=True. Pass normalised=True too, or leave class_prior out."
         )
     if not is_number(options.class_prior) or not 0.0 < options.class_prior <= 1.0:
         raise ValueError(f"class_prior must be a number in (0, 1], e.g. 0.3; got {shown(options.class_prior)}.")
 
 
 def targets(share: Vector, weight: Vector, options: Weighting) -> Targets:
-    """Turn ``s/e`` of rows that count into targets."""
+    """Return the targets for ``s/e`` of the rows with a positive weight."""
     if not options.normalised:
         return plain_targets(share, options.cap)
     if share.any():
@@ -144,6 +144,5 @@ def targets(share: Vector, weight: Vector, options: Weighting) -> Targets:
     if options.class_prior is None:
         return plain_targets(share)
     raise ValueError(
-        "normalised=True with a class_prior needs at least one labelled row that counts; there is none, so nothing is "
-        "known of the positives."
+        "normalised=True with a class_prior needs at least one labelled row with a positive weight, but there is none."
     )

@@ -1,8 +1,8 @@
-"""Confidence intervals for the risk in the population, and bounds for the rows at hand, from biased labels.
+"""Confidence intervals for the risk in the population, and bounds for the risk of the given rows.
 
-For `risk_interval` rows, classes and labels are all random: rows are drawn independently from one population and each
-positive is labelled with its propensity. The weighted costs of the rows are then independent draws with the true risk
-as their mean, so any interval for a mean serves. The bounds, like `risk_variance`, keep the rows fixed.
+`risk_interval` treats rows, classes and labels as random: rows are drawn independently from one population, and each
+positive is labelled with its propensity. The weighted costs of the rows are then independent with the true risk as
+their mean, so any interval for a mean is valid. The bounds, like `risk_variance`, treat the rows as fixed.
 """
 
 import math
@@ -20,7 +20,7 @@ from scarless.checks.options import (
     real_number,
     shown,
 )
-from scarless.metrics._rows import check_fraction, check_judged_predictions, check_predictions, is_number
+from scarless.metrics._rows import check_fraction, check_labels_and_predictions, check_predictions, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.metrics.score import Score
 from scarless.numerics.arrays import ArrayLike, Vector
@@ -28,7 +28,7 @@ from scarless.numerics.risk import Cost, over_propensity, times, weighted_cost
 from scarless.numerics.uncertainty import Interval, quantile
 
 METHODS = ("empirical-bernstein", "bootstrap", "normal")
-CELLS_PER_BATCH = 2**20  # 8 MB of resampled rows at a time
+CELLS_PER_BATCH = 2**20  # resampled values in memory at a time (8 MB)
 
 
 def risk_interval(
@@ -44,59 +44,58 @@ def risk_interval(
     n_resamples: int = 2000,
     random_state: Any = None,
 ) -> Score:
-    r"""Interval for the risk in the population the rows come from.
+    r"""Return a confidence interval for the risk in the population that the rows come from.
 
     With per-row weighted costs :math:`c_i = \frac{s_i}{e_i}\delta_1 + (1-\frac{s_i}{e_i})\delta_0`, their
     mean :math:`\bar c`, variance :math:`V` (over ``n - 1``) and :math:`\eta = 1 - \text{level}`:
 
     ``"empirical-bernstein"``
         :math:`\bar c \pm (\sqrt{2 V \ln(3/\eta) / n} + 7 B \ln(3/\eta) / (3(n-1)))`, where ``B`` is the
-        length of `cost_range`. Covers at any ``n`` if `cost_range` is right, but is often three to eight
-        times as long as the others. (Maurer and Pontil state one side, with ``ln(2/eta)``; both sides share
-        the event about the variance, which makes three events.)
+        length of `cost_range`. Valid for any ``n`` if `cost_range` is correct, but often three to eight times as
+        long as the other intervals. (Maurer and Pontil's bound is one-sided and has ``ln(2/eta)``, for one event on the
+        mean and one on the variance. The interval has two sides, so there are 3 events.)
     ``"bootstrap"``
-        Bias-corrected and accelerated (BCa) bootstrap over rows. Follows the skewness of the costs.
+        Bias-corrected and accelerated (BCa) bootstrap over rows. It accounts for the skewness of the costs.
     ``"normal"``
-        :math:`\bar c \pm z\sqrt{V/n}`. Quickest; too short with few labels or tiny propensities.
+        :math:`\bar c \pm z\sqrt{V/n}`. The fastest; too short with few labels or tiny propensities.
 
-    With `sample_weight` the mean is weighted, and a ratio of sums: :math:`V/n` becomes
-    :math:`\frac{n}{n-1}\sum v_i^2 (c_i - \bar c)^2` with :math:`v_i = w_i/\sum w`, as in all scores; the bootstrap
-    draws rows with their weights; and "empirical-bernstein" is that of the mean of :math:`n v_i (c_i - m)`, with `m`
-    the middle of `cost_range`, whose range is :math:`n \max(v) B`. It covers the weighted mean of the rows' risks,
-    given the weights.
+    With `sample_weight`, :math:`V/n` becomes :math:`\frac{n}{n-1}\sum v_i^2 (c_i - \bar c)^2` with
+    :math:`v_i = w_i/\sum w`. The bootstrap draws rows with their weights. "empirical-bernstein" is applied to the mean
+    of :math:`n v_i (c_i - m)`, where `m` is the middle of `cost_range`; the range of these terms is
+    :math:`n \max(v) B`. The interval is then for the weighted mean risk, given the weights.
 
-    In simulation (500 rows, half the positives labelled with propensity 0.8, half with 0.2) a nominal 0.95
-    came to 1.00, 0.94 and 0.94 in this order; with 0.05 for 0.2 the last two came to 0.90 to 0.92.
+    In simulations (500 rows; propensity 0.8 for half of the positives and 0.2 for the others), 95% intervals covered
+    the risk in 100%, 94% and 94% of runs, in the order above. With a propensity of 0.05 instead of 0.2, the last two
+    covered it in 90 to 92% of runs.
 
-    All assume independent rows, the right propensity, and predictions that were not fitted on these rows.
+    All methods assume independent rows, a correct propensity, and a model that was not fitted on these rows.
 
     Parameters
     ----------
     s, y_pred, propensity, cost
-        As in `propensity_weighted_risk`. Costs must be finite.
+        See `propensity_weighted_risk`. Costs must be finite.
     sample_weight : array-like of shape (n,), optional
-        As in `propensity_weighted_log_loss`: how much each row counts in the mean. Weights are not counts: a row of
-        weight 2 is one row, and a factor common to all weights changes nothing.
-    level : float in (0, 1)
-        Wanted probability of covering the true risk.
+        Weight of each row; 1 by default. Weights are not counts: a row of weight 2 is one row, and only ratios of
+        weights matter.
+    level : float in (0, 1), default=0.95
+        Confidence level.
     method : {"bootstrap", "normal", "empirical-bernstein"}, default="bootstrap"
-        See above.
+        Type of the interval; see above.
     cost_range : (low, high), optional
-        Values between which the weighted cost of every row of the *population* lies; for
-        "empirical-bernstein" only. With costs in [0, 1] and propensities of at least ``m`` that is
-        ``(1 - 1/m, 1/m)``. Left out, it is what the rows at hand could have cost with or without a label:
-        usually a good stand-in, but then nothing is guaranteed for rows unlike them.
-    n_resamples : int
+        Range of the weighted cost of all rows of the *population*; for "empirical-bernstein" only. With costs in
+        [0, 1] and propensities of at least ``m`` it is ``(1 - 1/m, 1/m)``. By default, the range that the given rows
+        can have with or without a label; the interval is then not guaranteed for rows with other costs.
+    n_resamples : int, default=2000
         Number of bootstrap samples.
     random_state : int, Generator or None
-        Seed of the bootstrap.
+        Seed of the random numbers. Pass an int for reproducible results.
 
     Returns
     -------
     Score
-        ``value`` is the propensity-weighted risk and ``interval`` is not cut at 0 or at the largest cost;
-        ``standard_error`` is that of a mean of ``n`` costs, unknown without labels. Where ``effective_sample_size`` is
-        below some ten, trust only "empirical-bernstein".
+        ``value`` is the propensity-weighted risk. ``interval`` is not cut at 0 or at the largest cost.
+        ``standard_error`` is NaN without labels. If ``effective_sample_size`` is below about 10, trust only
+        "empirical-bernstein".
 
     References
     ----------
@@ -118,15 +117,15 @@ def risk_interval(
     check_fraction(level, "level")
     check_choice(method, "method", METHODS)
     if cost_range is not None and method != "empirical-bernstein":
-        raise ValueError(f"cost_range is for method='empirical-bernstein' only; method is {method!r}.")
-    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+        raise ValueError(f"cost_range is used only with method='empirical-bernstein'; method is {method!r}.")
+    labels, p, cost_pos, cost_neg = check_labels_and_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
     _check_finite(cost_pos, cost_neg)
     counted = weight > 0
     labels, cost_pos, cost_neg, e, weight = (each[counted] for each in (labels, cost_pos, cost_neg, e, weight))
     if labels.size < 2:
-        raise ValueError(f"risk_interval needs at least 2 rows to see how costs vary; got {labels.size}.")
+        raise ValueError(f"risk_interval needs at least 2 rows with a positive weight; got {labels.size}.")
     costs = weighted_cost(cost_pos, cost_neg, labels, e)
     share = weight / weight.sum()
     estimate = float(share @ costs)
@@ -158,22 +157,22 @@ def _check_finite(cost_pos: Vector, cost_neg: Vector) -> None:
     bad = np.flatnonzero(~np.isfinite(cost_pos + cost_neg))
     if bad.size:
         raise ValueError(
-            f"an interval needs finite costs; {bad.size} of {cost_pos.size} predictions can cost infinity "
-            f"(first: row {bad[0]}), being exactly 0 or 1. Keep predictions inside on purpose, e.g. "
-            "np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+            f"an interval needs finite costs, but {bad.size} of {cost_pos.size} predictions (first: row {bad[0]}) are "
+            "exactly 0 or 1, which can cost infinity. Clip the predictions, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or "
+            "use cost='squared'."
         )
 
 
 def _check_some_label(labels: Vector, method: str) -> None:
     if not labels.any():
         raise ValueError(
-            f"method={method!r} needs at least one labelled row: it learns from the data how much labelled "
-            "rows vary. Without labels only method='empirical-bernstein' says something."
+            f"method={method!r} needs at least one labelled row, because it estimates the variance from the rows. "
+            "Without labels, use method='empirical-bernstein'."
         )
 
 
 def _standard_error(influence: Vector) -> float:
-    """Return the infinitesimal jackknife's error; with equal weights that of a mean."""
+    """Return the standard error by the infinitesimal jackknife; with equal weights, the standard error of a mean."""
     n = influence.size
     return float(np.linalg.norm(influence)) * math.sqrt(n / (n - 1))
 
@@ -183,11 +182,11 @@ def _cost_range(costs: Vector, attainable: Vector, cost_range: tuple[float, floa
         return Interval(float(attainable.min()), float(attainable.max()))
     low, high = cost_range if _is_pair(cost_range) else (math.nan, math.nan)
     if not -math.inf < low < high < math.inf:
-        raise ValueError(f"cost_range must be two finite numbers, the lower first; got {cost_range!r}.")
+        raise ValueError(f"cost_range must be two finite numbers, the smaller first; got {cost_range!r}.")
     if costs.min() < low or costs.max() > high:
         raise ValueError(
-            f"cost_range is ({low:g}, {high:g}), but the rows' weighted costs reach from {costs.min():g} to "
-            f"{costs.max():g}. With costs in [0, 1] and propensities of at least m it is (1 - 1/m, 1/m)."
+            f"cost_range is ({low:g}, {high:g}), but the weighted costs of the rows range from {costs.min():g} to "
+            f"{costs.max():g}. With costs in [0, 1] and propensities of at least m, use (1 - 1/m, 1/m)."
         )
     return Interval(float(low), float(high))
 
@@ -197,21 +196,22 @@ def _is_pair(value: Any) -> bool:
 
 
 def _bernstein_half_width(costs: Vector, share: Vector, within: Interval, level: float) -> float:
-    """Return the two-sided half-width of Maurer and Pontil: two tails and the variance, eta/3 each."""
+    """Return Maurer and Pontil's half-width for two sides. Each tail, and the variance, may fail with eta/3."""
     n, log_term = costs.size, math.log(3.0 / (1.0 - level))
-    summands = share * (costs - 0.5 * (within.low + within.high))  # 1/n of independent terms, in a known range
+    summands = share * (costs - 0.5 * (within.low + within.high))  # independent terms of known range, divided by n
     spread = _standard_error(summands - summands.mean()) * math.sqrt(2.0 * log_term)
     length = n * float(share.max()) * (within.high - within.low)
     return spread + 7.0 * length * log_term / (3.0 * (n - 1))
 
 
 def _bca(costs: Vector, weight: Vector, level: float, n_resamples: int, random_state: Any) -> Interval:
-    """Return the ends of Efron's BCa interval for a weighted mean.
+    """Return Efron's BCa interval for a weighted mean.
 
-    scipy.stats.bootstrap has it too, but jackknifes row by row: n^2 work, while a mean needs its skewness.
+    `scipy.stats.bootstrap` computes it too, but its jackknife takes a time proportional to the square of the number of
+    rows. For a mean, the skewness determines the acceleration.
     """
     if not isinstance(n_resamples, int | np.integer) or n_resamples < 100:
-        raise ValueError(f"n_resamples must be a whole number of at least 100, better 2000; got {n_resamples!r}.")
+        raise ValueError(f"n_resamples must be a whole number of at least 100 (better 2000); got {n_resamples!r}.")
     estimate = float(weight @ costs / weight.sum())
     centred = weight * (costs - estimate)
     scale = math.sqrt(float((centred**2).sum()))
@@ -219,10 +219,11 @@ def _bca(costs: Vector, weight: Vector, level: float, n_resamples: int, random_s
         return Interval(estimate, estimate)
     means = _resampled_means(costs, weight, n_resamples, check_random_stream(random_state))
     below = np.count_nonzero(means < estimate) + 0.5 * np.count_nonzero(means == estimate)
-    bias = ndtri((below + 0.5) / (n_resamples + 1))  # never infinite
+    bias = ndtri((below + 0.5) / (n_resamples + 1))  # the constants keep it finite
     acceleration = float(((centred / scale) ** 3).sum()) / 6.0
     shifted = bias + np.array([-quantile(level), quantile(level)])
-    # Beyond its pole the formula would turn around; its limit there is the extreme sample.
+    # The formula changes sign beyond its pole, so the denominator is kept positive: its limit is the most extreme
+    # resample.
     slowed = np.maximum(1.0 - acceleration * shifted, np.finfo(float).tiny ** 0.5)
     low, high = np.quantile(means, ndtr(bias + shifted / slowed))
     return Interval(float(low), float(high))
@@ -239,19 +240,17 @@ def _resampled_means(costs: Vector, weight: Vector, n_resamples: int, rng: np.ra
 
 
 def paper_bound(n: int, *, delta_max: float, eta: float = 0.05, n_hypotheses: int | None = None) -> float:
-    r"""Deviation bound as printed in the paper. **It is too tight**; see `corrected_bound`.
+    r"""Return the deviation bound of Bekker et al. (2019). **It is too small**; use `corrected_bound`.
 
     .. math:: |R - \hat R| \le \sqrt{\frac{\delta_{\max}^2 \ln(2/\eta)}{2n}}
               \quad\text{(Proposition 1)}, \qquad
               R \le \hat R + \sqrt{\frac{\delta_{\max}^2 \ln(|H|/\eta)}{2n}}
               \quad\text{(Proposition 2)}
 
-    The paper claims each with probability at least ``1 - eta`` over the labels. The claim needs every row's
-    weighted cost to stay within a range of ``delta_max``, but that of a positive row jumps by
-    ``|d1 - d0| / e`` between no label and a label. The argument as printed needs
-    ``|d1 - d0| <= e delta_max`` on every positive row; the bound itself is safe where the sum over positives of
-    ``((d1 - d0) / e)^2`` is at most ``n delta_max^2``. With small ``e`` and not too few positives it fails far more
-    often than ``eta``. Shipped for comparison.
+    The paper claims that each holds with probability ``1 - eta`` over the labels. The proof assumes that the weighted
+    cost of a row has the range ``delta_max``, but a label changes the cost of a positive row by ``|d1 - d0| / e``. The
+    bound holds if the sum of ``((d1 - d0) / e)^2`` over the positives is at most ``n delta_max^2``. With small ``e``
+    and many positives it fails far more often than ``eta``. It is provided for comparison.
 
     Parameters
     ----------
@@ -262,8 +261,8 @@ def paper_bound(n: int, *, delta_max: float, eta: float = 0.05, n_hypotheses: in
     eta : float in (0, 1)
         Probability with which the bound may fail.
     n_hypotheses : int, optional
-        Size of a finite hypothesis class: gives the one-sided bound of Proposition 2, for all at once.
-        Without it, the two-sided bound of Proposition 1 for one fixed predictor.
+        Size of a finite hypothesis class, for the one-sided bound of Proposition 2, which holds for all hypotheses at
+        once. By default, the two-sided bound of Proposition 1 for one fixed predictor.
 
     Returns
     -------
@@ -280,9 +279,9 @@ def paper_bound(n: int, *, delta_max: float, eta: float = 0.05, n_hypotheses: in
     """
     rows, largest = real_number(n), real_number(delta_max)
     if not 1 <= rows < math.inf:
-        raise ValueError(f"n must be a finite number of rows, at least 1 row; got {shown(n)}.")
+        raise ValueError(f"n must be a finite number of at least 1; got {shown(n)}.")
     if not largest >= 0:
-        raise ValueError(f"delta_max must be a number that is at least 0; got {shown(delta_max)}.")
+        raise ValueError(f"delta_max must be a number of at least 0; got {shown(delta_max)}.")
     return largest * math.sqrt(_log_inverse(eta, n_hypotheses) / (2 * rows))
 
 
@@ -295,32 +294,31 @@ def corrected_bound(
     eta: float = 0.05,
     n_hypotheses: int | None = None,
 ) -> float:
-    r"""Deviation of the propensity-weighted risk from the true risk that labels exceed with probability eta at most.
+    r"""Return a bound on the error of the propensity-weighted risk that fails with probability at most `eta`.
 
     .. math:: \sqrt{\frac{\ln(2/\eta)}{2 n^2} \sum_{i:\,y_i=1}
               \Bigl(\frac{\delta_1(\hat y_i) - \delta_0(\hat y_i)}{e_i}\Bigr)^2}
 
-    Hoeffding's inequality with the right range: between no label and a label, the weighted cost of a positive
-    row jumps by ``|d1 - d0| / e``; that of a negative row does not move. Holds for fixed rows and classes,
-    labels drawn independently with the true propensity, and predictions that do not depend on these labels.
-    Without `y` every row may be positive and the sum runs over all rows. (Rows with ``e = 1`` have no
-    randomness; their terms are kept, which is safe.)
+    This is Hoeffding's inequality with the correct range: a label changes the weighted cost of a positive row by
+    ``|d1 - d0| / e``. The bound holds for fixed rows and classes, labels drawn independently with the true propensity,
+    and predictions that do not depend on these labels. Without `y` the sum is over all rows. (Terms of rows with
+    ``e = 1`` are not needed, but are kept; this makes the bound larger.)
 
     Parameters
     ----------
     y_pred : array-like of shape (n,)
         Predicted probability of the positive class.
     propensity : float or array-like of shape (n,)
-        ``e(x)`` in (0, 1].
+        Propensity of each row, in (0, 1].
     y : array-like of shape (n,), optional
-        True class, where it is known; without it the bound is the worst case over classes.
+        True classes, if known. By default, the bound is the worst case over all classes.
     cost : {"log", "squared", "absolute"} or Cost
-        What a prediction costs. The bound is infinite for a log loss with a prediction of exactly 0 or 1.
+        Cost of a prediction. With "log", the bound is infinite if a prediction is exactly 0 or 1.
     eta : float in (0, 1)
         Probability with which the bound may fail.
     n_hypotheses : int, optional
-        Size of a finite class of predictors: ``ln(2/eta)`` becomes ``ln(n_hypotheses/eta)``, and
-        ``R <= R^ + bound`` holds for all of them at once, each with its own bound (union bound, one side).
+        Size of a finite class of predictors. ``ln(2/eta)`` becomes ``ln(n_hypotheses/eta)``, and ``R <= R^ + bound``
+        holds for all predictors at once, each with its own bound (one-sided union bound).
 
     Returns
     -------
@@ -346,15 +344,15 @@ def corrected_bound(
 
 
 def _length(jump: Vector) -> float:
-    """Return the Euclidean length of a vector whose squares may leave the range of numbers."""
+    """Return the Euclidean norm of a vector whose squares may overflow."""
     largest = float(jump.max())
     return largest * float(np.linalg.norm(jump / largest)) if 0.0 < largest < math.inf else largest
 
 
 def _log_inverse(eta: float, n_hypotheses: int | None) -> float:
-    """Return ``ln(2/eta)``, or ``ln(n_hypotheses/eta)`` where a number of hypotheses is given."""
+    """Return ``ln(2/eta)``, or ``ln(n_hypotheses/eta)`` if `n_hypotheses` is given."""
     check_fraction(eta, "eta")
     count = 2.0 if n_hypotheses is None else real_number(n_hypotheses)
     if not 1 <= count < math.inf:
-        raise ValueError(f"n_hypotheses must be a finite number that is at least 1; got {shown(n_hypotheses)}.")
+        raise ValueError(f"n_hypotheses must be a finite number of at least 1; got {shown(n_hypotheses)}.")
     return math.log(count) - math.log(eta)

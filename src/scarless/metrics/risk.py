@@ -1,9 +1,9 @@
-"""Risk of predictions with the true class, with biased labels only, and how wrong the latter is."""
+"""Risk of predictions, from true classes or from biased labels, and the bias and variance of the estimate."""
 
 import numpy as np
 
 from scarless.checks.options import check_indicator, check_propensity, check_weight
-from scarless.metrics._rows import Weighting, check_judged_predictions, check_options, targets, weighted_mean
+from scarless.metrics._rows import Weighting, check_labels_and_predictions, check_options, targets, weighted_mean
 from scarless.numerics.arrays import ArrayLike
 from scarless.numerics.risk import (
     Cost,
@@ -19,20 +19,20 @@ from scarless.numerics.risk import (
 def true_risk(
     y: ArrayLike, y_pred: ArrayLike, *, cost: str | Cost = "log", sample_weight: ArrayLike | None = None
 ) -> float:
-    r"""Mean cost of the predictions when the true class is known.
+    r"""Return the mean cost of the predictions if the true class is known.
 
     .. math:: R = \frac1n \sum_i y_i\,\delta_1(\hat y_i) + (1-y_i)\,\delta_0(\hat y_i)
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        True class, coded 0/1, -1/+1 or boolean.
+        True classes, coded 0/1, -1/+1 or boolean.
     y_pred : array-like of shape (n,)
         Predicted probability of the positive class.
     cost : {"log", "squared", "absolute"} or Cost
-        What a prediction costs. With "log", a wrong prediction of exactly 0 or 1 makes the risk infinite.
+        Cost of a prediction. With "log", a wrong prediction of exactly 0 or 1 makes the risk infinite.
     sample_weight : array-like of shape (n,), optional
-        Weight of each row in the mean.
+        Weight of each row; 1 by default.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def true_risk(
     >>> round(true_risk([1, 0], [0.9, 0.2], cost="absolute"), 3)
     0.15
     """
-    classes, p, cost_pos, cost_neg = check_judged_predictions(y, y_pred, cost, name="y")
+    classes, p, cost_pos, cost_neg = check_labels_and_predictions(y, y_pred, cost, name="y")
     weight = check_weight(sample_weight, n_rows=p.size)
     return weighted_mean(true_cost(cost_pos, cost_neg, classes), weight)
 
@@ -64,59 +64,58 @@ def propensity_weighted_risk(
     max_weight: float | None = None,
     class_prior: float | None = None,
 ) -> float:
-    r"""Estimate the true risk from biased labels and the propensity with which positives are labelled.
+    r"""Estimate the true risk from biased labels and propensities.
 
     .. math:: \hat R = \frac1n \sum_i t_i\,\delta_1(\hat y_i) + (1 - t_i)\,\delta_0(\hat y_i)
 
     ================================  =====================================================================
     option                            target of a row
     ================================  =====================================================================
-    neither                           ``t = s/e``. Unbiased for the true risk if `propensity` is right.
-    ``max_weight=M``                  ``t = min(s/e, M)``, clipped. Less variance, but positives with ``e < 1/M``
-                                      count too little; the bias is `risk_bias` with ``max(e, 1/M)`` as
-                                      estimated propensity.
-    ``normalised=True``               the targets above, times one factor such that their mean is `class_prior`:
-                                      Hajek's ratio estimate of the mean of ``d1 - d0`` over the positives,
-                                      times the share of positives. Consistent if nothing is clipped, not
-                                      unbiased; exact where ``d1 - d0`` is the same for all positives and
-                                      `class_prior` is the share of positives among these rows.
+    none                              ``t = s/e``. Unbiased for the true risk if `propensity` is correct.
+    ``max_weight=M``                  ``t = min(s/e, M)``: less variance, but positives with ``e < 1/M`` count too
+                                      little. The bias is `risk_bias` with ``max(e, 1/M)`` as estimated propensity.
+    ``normalised=True``               The targets above, scaled such that their mean is `class_prior`. The mean of
+                                      ``t (d1 - d0)`` is then the class prior times Hajek's ratio estimate of the mean
+                                      of ``d1 - d0`` over the positives (``d1``, ``d0``: the two costs of a row).
+                                      Biased, but consistent if nothing is clipped. Exact if ``d1 - d0`` is the same
+                                      for all positives and `class_prior` is the share of positives in these rows.
     ================================  =====================================================================
 
-    Without a `class_prior` normalised targets have the mean ``min(1, mean(s/e))``, the prior that the labels imply:
-    where nothing is clipped they then differ from plain ones only where that prior would exceed 1. The words are those
-    of all scores; `propensity_weighted_log_loss` says more of them.
+    Without a `class_prior`, normalised targets have the mean ``min(1, mean(s/e))``, the class prior that the labels
+    imply. Without clipping, they then differ from ``s/e`` only if ``mean(s/e)`` exceeds 1. See also
+    `propensity_weighted_log_loss`.
 
     Parameters
     ----------
     s : array-like of shape (n,)
-        1 for labelled rows (which are positive), 0 for the others.
+        Observed labels: 1 for labelled rows, 0 for unlabelled rows.
     y_pred : array-like of shape (n,)
         Predicted probability of the positive class.
     propensity : float or array-like of shape (n,)
-        ``e(x) = Pr(s=1 | y=1, x)``, in (0, 1]. One number means SCAR.
+        Propensity of each row, in (0, 1]. One number means SCAR.
     cost : {"log", "squared", "absolute"} or Cost
-        What a prediction costs.
+        Cost of a prediction.
     sample_weight : array-like of shape (n,), optional
-        Weight of each row in the means.
+        Weight of each row; 1 by default.
     normalised : bool, default=False
-        See the table.
+        Scale the targets; see the table.
     max_weight : float, optional
-        Largest weight ``s/e``, at least 1. ``np.count_nonzero((s == 1) & (propensity < 1 / max_weight))`` rows are
-        clipped.
+        Largest weight ``s/e``, at least 1. Labelled rows with ``propensity < 1 / max_weight`` are clipped. By default,
+        no row is.
     class_prior : float in (0, 1], optional
-        ``Pr(y=1)`` where it is known; with ``normalised=True`` only.
+        Known class prior. Requires ``normalised=True``.
 
     Returns
     -------
     float
-        It may be negative: a labelled row counts more than once as a positive and less than zero times as a
-        negative.
+        The estimated risk. It can be negative, because a labelled row gets a weight above 1 as a positive and below 0
+        as a negative.
 
     Raises
     ------
     ValueError
-        Also when a row would cost minus infinity, with the log loss and a prediction of exactly 1 on a row of
-        weight above 1: no other model could then look better.
+        If an argument is invalid, or if a row costs minus infinity. With the log loss this happens if a labelled row
+        with ``e < 1`` has a prediction of exactly 1.
 
     References
     ----------
@@ -133,7 +132,7 @@ def propensity_weighted_risk(
     >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute", max_weight=1.5), 3)
     0.225
     """
-    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    labels, p, cost_pos, cost_neg = check_labels_and_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
     options = Weighting(sample_weight, normalised, max_weight, class_prior)
@@ -141,16 +140,15 @@ def propensity_weighted_risk(
     share = np.where(weight > 0, over_propensity(labels, e), 0.0)
     if max_weight is None and np.isinf(share).any():
         raise ValueError(
-            "the weight s/e of a labelled row leaves the range of numbers, its propensity is so small. Raise small "
-            "values on purpose, e.g. np.maximum(propensity, 0.01), or clip them by max_weight=."
+            "propensity contains values so small that the weight s/e of a labelled row is infinite. Raise small "
+            "propensities, e.g. np.maximum(propensity, 0.01), or clip the weights with max_weight=."
         )
     rows = mixed_cost(targets(share, weight, options).t, cost_pos, cost_neg)
     minus = np.flatnonzero(np.isneginf(rows) & (weight > 0))
     if minus.size:
         raise ValueError(
-            f"{minus.size} labelled rows with a prediction of exactly 1 cost minus infinity under this cost "
-            f"(first: row {minus[0]}); the estimate would be -inf for any model that does so. Keep "
-            "predictions inside on purpose, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+            f"y_pred is exactly 1 in {minus.size} labelled rows (first: row {minus[0]}), whose cost is minus infinity. "
+            "Clip the predictions, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
         )
     return weighted_mean(rows, weight)
 
@@ -163,18 +161,18 @@ def expected_risk(
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Risk that the predictions expect of themselves; biased, here to show why not to use it.
+    r"""Return the risk that is expected if the predictions are correct. Biased; provided for comparison only.
 
     .. math:: \frac1n \sum_i q_i\,\delta_1(\hat y_i) + (1-q_i)\,\delta_0(\hat y_i), \qquad
               q_i = s_i + (1-s_i)\,\frac{\hat y_i (1-e_i)}{1 - \hat y_i e_i}
 
-    Right in expectation only if `y_pred` is the true ``Pr(y=1|x)``, which is what a risk should find out. In
-    particular "everything is positive" has an expected risk of 0 on any data.
+    The estimate is unbiased only if `y_pred` is the true ``Pr(y=1|x)``, but a risk should measure how far `y_pred`
+    is from the truth. For example, a model that predicts 1 for all rows has an expected risk of 0 on any data.
 
     Parameters
     ----------
     s, y_pred, propensity, cost, sample_weight
-        As in `propensity_weighted_risk`.
+        See `propensity_weighted_risk`.
 
     Returns
     -------
@@ -191,7 +189,7 @@ def expected_risk(
     >>> round(propensity_weighted_risk([1, 0, 0], [1.0, 1.0, 1.0], propensity=0.5, cost="squared"), 3)
     0.333
     """
-    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    labels, p, cost_pos, cost_neg = check_labels_and_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
     return weighted_mean(expected_cost(cost_pos, cost_neg, p, labels, e), weight)
@@ -206,27 +204,26 @@ def risk_bias(
     cost: str | Cost = "log",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Bias of the propensity-weighted risk when the propensity in use is wrong.
+    r"""Return the bias of the propensity-weighted risk if a wrong propensity is used.
 
     .. math:: R - \mathbb E_s[\hat R] = \frac1n \sum_i y_i \Bigl(1 - \frac{e_i}{\hat e_i}\Bigr)
               \bigl(\delta_1(\hat y_i) - \delta_0(\hat y_i)\bigr)
 
-    Note the sign, which is the paper's: true risk *minus* expected estimate. A positive number means that the
-    estimate is too low on average. Rows and classes are fixed; the expectation is over the labels. Only
-    positive rows matter, and the error of ``e`` counts relative to the estimate.
+    The sign is that of the paper: true risk *minus* expected estimate. A positive number means that the estimate is
+    too low on average. Rows and classes are fixed; the expectation is over the labels.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        True class.
+        True classes, coded 0/1, -1/+1 or boolean.
     y_pred : array-like of shape (n,)
         Predicted probability of the positive class.
     propensity, estimated_propensity : float or array-like of shape (n,)
-        The true ``e`` that draws the labels, and the one put into `propensity_weighted_risk`.
+        The true propensity, and the propensity that is passed to `propensity_weighted_risk`.
     cost : {"log", "squared", "absolute"} or Cost
-        What a prediction costs.
+        Cost of a prediction.
     sample_weight : array-like of shape (n,), optional
-        Weight of each row in the mean.
+        Weight of each row; 1 by default.
 
     Returns
     -------
@@ -238,12 +235,12 @@ def risk_bias(
 
     Examples
     --------
-    Half the true propensity doubles every label, and a good model looks better than it is:
+    With half the true propensity every label counts twice, and a good model looks better than it is:
 
     >>> round(risk_bias([1, 0], [0.9, 0.1], propensity=0.8, estimated_propensity=0.4, cost="absolute"), 3)
     0.4
     """
-    positive, p, cost_pos, cost_neg = check_judged_predictions(y, y_pred, cost, name="y")
+    positive, p, cost_pos, cost_neg = check_labels_and_predictions(y, y_pred, cost, name="y")
     e = check_propensity(propensity, n_rows=p.size)
     e_hat = check_propensity(estimated_propensity, n_rows=p.size, name="estimated_propensity")
     weight = check_weight(sample_weight, n_rows=p.size)
@@ -252,19 +249,19 @@ def risk_bias(
 
 
 def risk_variance(s: ArrayLike, y_pred: ArrayLike, *, propensity: ArrayLike, cost: str | Cost = "log") -> float:
-    r"""Estimate how much the propensity-weighted risk varies over labelings of these very rows.
+    r"""Estimate the variance of the propensity-weighted risk over labellings of the given rows.
 
     .. math:: \widehat{\mathrm{Var}}_s[\hat R] = \frac1{n^2} \sum_i \frac{s_i}{e_i}\,\frac{1-e_i}{e_i}
               \bigl(\delta_1(\hat y_i) - \delta_0(\hat y_i)\bigr)^2
 
-    An unbiased estimate of ``1/n^2 sum_i y_i (1-e_i)/e_i (d1-d0)^2``, the variance of the estimate around the
-    true risk of the rows at hand, if labels are drawn independently with the given propensity. It leaves out
-    that other rows could have been drawn; `risk_interval` includes that.
+    This is an unbiased estimate of ``1/n^2 sum_i y_i (1-e_i)/e_i (d1-d0)^2``, the variance around the true risk of
+    these rows, if labels are drawn independently with the given propensity. It does not include the sampling of the
+    rows; `risk_interval` does.
 
     Parameters
     ----------
     s, y_pred, propensity, cost
-        As in `propensity_weighted_risk`.
+        See `propensity_weighted_risk`.
 
     Returns
     -------
@@ -280,28 +277,28 @@ def risk_variance(s: ArrayLike, y_pred: ArrayLike, *, propensity: ArrayLike, cos
     >>> round(risk_variance([1, 0, 0, 0], [0.9, 0.8, 0.3, 0.1], propensity=0.5, cost="absolute"), 3)
     0.08
     """
-    labels, p, cost_pos, cost_neg = check_judged_predictions(s, y_pred, cost)
+    labels, p, cost_pos, cost_neg = check_labels_and_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     variance = over_propensity(labelling_variance(cost_pos, cost_neg, labels, e), e)
     return float(variance.sum() / p.size**2)
 
 
 def effective_sample_size(s: ArrayLike, *, propensity: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    r"""Return the number of equally weighted positives that the labelled rows are worth (Kish).
+    r"""Return the number of equally weighted positives with the same information as the labelled rows (Kish).
 
     .. math:: \frac{\bigl(\sum_i s_i/e_i\bigr)^2}{\sum_i (s_i/e_i)^2}
 
-    Equal to the number of labelled rows under SCAR, smaller when the propensities of the labelled rows
-    differ, and 0 without labels.
+    It equals the number of labelled rows under SCAR. It is smaller if the propensities of the labelled rows differ,
+    and 0 without labels.
 
     Parameters
     ----------
     s : array-like of shape (n,)
-        1 for labelled rows, 0 for the others.
+        Observed labels: 1 for labelled rows, 0 for unlabelled rows.
     propensity : float or array-like of shape (n,)
-        ``e(x)`` in (0, 1].
+        Propensity of each row, in (0, 1].
     sample_weight : array-like of shape (n,), optional
-        Multiplies ``s/e``.
+        Weight of each row; 1 by default. It multiplies ``s/e``.
 
     Returns
     -------
@@ -320,12 +317,12 @@ def effective_sample_size(s: ArrayLike, *, propensity: ArrayLike, sample_weight:
     """
     labels = check_indicator(s, "s")
     if labels.size == 0:
-        raise ValueError("s has no rows; give one label per row.")
+        raise ValueError("s has no rows. Pass one label for each row.")
     e = check_propensity(propensity, n_rows=labels.size)
     weight = check_weight(sample_weight, n_rows=labels.size)
     counted = (labels == 1) & (weight > 0)
     if not counted.any():
         return 0.0
-    logs = np.log(weight[counted]) - np.log(e[counted])  # for ratios and squares may overflow
+    logs = np.log(weight[counted]) - np.log(e[counted])  # logarithms, because ratios and squares may overflow
     share = np.exp(logs - logs.max())
     return float(share.sum() ** 2 / (share**2).sum())

@@ -1,4 +1,4 @@
-"""Scorers for ``GridSearchCV`` and ``cross_validate`` that need no negatives, and what they ask of a model."""
+"""Scorers for ``GridSearchCV`` and ``cross_validate`` that need labels and propensities, but no known negatives."""
 
 import math
 from collections.abc import Callable
@@ -31,11 +31,11 @@ from scarless.metrics.scores import (
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import listed
 
-OBSERVED = "observed_log_likelihood"
+OBSERVED_LOG_LIKELIHOOD = "observed_log_likelihood"
 
 
-class Answers(NamedTuple):
-    """Labels as 0 and 1, predicted probabilities of the positive class and propensities of the same rows."""
+class ScorerInput(NamedTuple):
+    """Labels (0 or 1), predicted probabilities of the positive class, and propensities of the same rows."""
 
     s: Vector
     f: Vector
@@ -43,7 +43,7 @@ class Answers(NamedTuple):
 
 
 def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
-    """Return which of a model's two classes is the positive one: as it was fitted, or by `pos_label`."""
+    """Return which of the two classes of a model is positive, from its fit or from `pos_label`."""
     if pos_label is None:
         coding = getattr(innermost(model), "label_coding_", None)
         if isinstance(coding, LabelCoding):
@@ -51,14 +51,14 @@ def coding_of(model: Any, pos_label: Any = None) -> LabelCoding:
     classes = getattr(model, "classes_", None)
     if classes is None:
         raise ValueError(
-            f"{type(model).__name__} has no classes_; a fitted classifier of two classes is needed, "
+            f"{type(model).__name__} has no attribute classes_. Pass a fitted classifier with two classes, "
             "e.g. SAREMClassifier().fit(X, s)."
         )
     return check_labels(classes, pos_label=pos_label)
 
 
 def encode(coding: LabelCoding, y: Any) -> Vector:
-    """Return observed labels as 0 and 1."""
+    """Return observed labels coded as 0 and 1."""
     return check_vector(coding.encode(y), "y")
 
 
@@ -66,19 +66,19 @@ def class_probability(model: Any, X: Any, coding: LabelCoding) -> Vector:
     """Return the predicted probability of the positive class."""
     if not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"{type(model).__name__} has no predict_proba, but probabilities are scored here. Take a model that has "
-            "them, or score decisions or ranks: 'accuracy', 'f1', 'roc_auc'."
+            f"{type(model).__name__} has no predict_proba, which this score needs. Use a model that has it, or a "
+            "score of predicted classes or ranks: 'accuracy', 'f1', 'roc_auc'."
         )
     return np.asarray(model.predict_proba(X), dtype=np.float64)[:, coding.positive]
 
 
 def decisions(model: Any, X: Any, coding: LabelCoding) -> Vector:
-    """Return 1 where the model predicts the positive class."""
+    """Return 1 for rows that the model predicts positive, 0 for other rows."""
     return (np.asarray(model.predict(X)) == coding.classes[coding.positive]).astype(np.float64)
 
 
 def ranking(model: Any, X: Any, coding: LabelCoding) -> Vector:
-    """Return numbers that are higher for rows more likely to be positive: probabilities, or else decision values."""
+    """Return numbers that rank rows from negative to positive: probabilities, or decision values without them."""
     if hasattr(model, "predict_proba") or not hasattr(model, "decision_function"):
         return class_probability(model, X, coding)
     values = np.asarray(model.decision_function(X), dtype=np.float64).reshape(-1)
@@ -86,12 +86,12 @@ def ranking(model: Any, X: Any, coding: LabelCoding) -> Vector:
 
 
 def own_propensity(model: Any, X: Any) -> Vector | None:
-    """Return the propensity that a model predicts, also from inside a pipeline or a search; None if it has none."""
+    """Return the propensity that a model predicts, also inside a pipeline or a search. None if it predicts none."""
     if hasattr(model, "predict_propensity"):
         refuse_looks(
             model,
             "This measure",
-            instead="Its predict_propensity is that of one look. Use model.score(X, S) and predict_posterior(X, S).",
+            instead="Its predict_propensity is for one look. Use model.score(X, S) and predict_posterior(X, S).",
         )
         return np.asarray(model.predict_propensity(X), dtype=np.float64)
     if isinstance(model, Pipeline):
@@ -101,24 +101,24 @@ def own_propensity(model: Any, X: Any) -> Vector | None:
     return None
 
 
-def answers_of(model: Any, X: Any, s: Any, propensity: Any, *, pos_label: Any, user: str) -> Answers:
-    """Return probabilities, labels and propensities: those given, else the model's own, else an error."""
+def scorer_input(model: Any, X: Any, s: Any, propensity: Any, *, pos_label: Any, user: str) -> ScorerInput:
+    """Return labels, predicted probabilities and propensities. Without `propensity`, the model must predict it."""
     coding, X = coding_of(model, pos_label), known_rows(X)
     f = class_probability(model, X, coding)
     labels = check_vector(encode(coding, named_values(X, s, labels=True)), "s", n_rows=f.size)
     e = own_propensity(model, X) if propensity is None else named_values(X, propensity)
     if e is None:
         raise ValueError(
-            f"{user} needs the propensity of every row: pass propensity=, or a model with predict_propensity, such as "
-            f"SAREMClassifier; {type(model).__name__} has none."
+            f"{user} needs the propensity of every row, and {type(model).__name__} has no predict_propensity. Pass "
+            "propensity=, or a model that predicts it, such as SAREMClassifier."
         )
-    return Answers(labels, f, check_propensity(e, n_rows=f.size))
+    return ScorerInput(labels, f, check_propensity(e, n_rows=f.size))
 
 
 class _Recipe(NamedTuple):
-    """How a score is made from a model: what is asked of it, the function, its sign and its options."""
+    """Definition of a scorer: how to predict, the score function, its sign and its options."""
 
-    ask: Callable[[Any, Any, LabelCoding], Vector]
+    predict: Callable[[Any, Any, LabelCoding], Vector]
     function: Callable[..., Score]
     sign: float
     options: tuple[str, ...] = ("normalised", "max_weight", "class_prior")
@@ -133,25 +133,24 @@ _RECIPES = {
     "f1": _Recipe(decisions, propensity_weighted_f1, 1.0),
     "roc_auc": _Recipe(ranking, propensity_weighted_roc_auc, 1.0),
     "average_precision": _Recipe(ranking, propensity_weighted_average_precision, 1.0),
-    OBSERVED: _Recipe(class_probability, observed_log_likelihood, 1.0, ()),
+    OBSERVED_LOG_LIKELIHOOD: _Recipe(class_probability, observed_log_likelihood, 1.0, ()),
 }
 
 
 class PUScorer(BaseEstimator):
-    r"""A score of the true class that needs labels and propensities only, as scikit-learn's ``scoring=`` takes it.
+    r"""Scorer for scikit-learn's ``scoring=`` that estimates a score of the true class from labels and propensities.
 
-    Made by `make_pu_scorer`. Called as ``scorer(model, X, s, propensity=e)`` it returns one number, of which greater is
-    better; `evaluate` returns it with its standard error.
+    Create it with `make_pu_scorer`. ``scorer(model, X, s, propensity=e)`` returns one number; higher is better.
+    `evaluate` returns the score with its standard error.
 
     Parameters
     ----------
     metric : str
         One of `pu_scorer_names`.
     normalised, max_weight, class_prior
-        As in `propensity_weighted_log_loss`.
+        See `propensity_weighted_log_loss`.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for models of this library, which know it, and for 0/1,
-        -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for models of this library, nor for 0/1, -1/+1 or booleans.
 
     Examples
     --------
@@ -159,7 +158,7 @@ class PUScorer(BaseEstimator):
     PUScorer(max_weight=10, metric='roc_auc')
     """
 
-    # The scorer is made for propensities: they are routed to it whenever they are passed.
+    # Propensities are routed to the scorer by default, because every metric needs them.
     __metadata_request__score = {"propensity": True, "estimator": UNUSED}  # noqa: RUF012
 
     def __init__(
@@ -178,21 +177,24 @@ class PUScorer(BaseEstimator):
         self.pos_label = pos_label
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, propensity: Any = None, sample_weight: Any = None) -> float:
-        """Return the score of a fitted model on rows and their observed labels; greater is better."""
+        """Return the score of a fitted model on rows and their observed labels; higher is better."""
         return self.score(estimator, X, y, propensity=propensity, sample_weight=sample_weight)
 
     def score(self, estimator: Any, X: Any, y: Any, *, propensity: Any = None, sample_weight: Any = None) -> float:
-        """Return the score of a fitted model on rows and their observed labels; greater is better.
+        """Return the score of a fitted model on rows and their observed labels; higher is better.
 
         Parameters
         ----------
         estimator : fitted classifier
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+            The model to score.
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
             Observed labels, coded as in the model's `fit`.
         propensity : float or array of shape (n_rows,), optional
-            Of these rows. None: the model's own, by ``predict_propensity``.
+            Propensity of each row, in (0, 1]. By default, the model's ``predict_propensity``.
         sample_weight : array of shape (n_rows,), optional
+            Weight of each row; 1 by default.
 
         Returns
         -------
@@ -201,10 +203,10 @@ class PUScorer(BaseEstimator):
         found = self.evaluate(estimator, X, y, propensity=propensity, sample_weight=sample_weight)
         if math.isnan(found.value):
             raise ValueError(
-                f"{self.metric!r} is undefined on these rows, {found.n_labelled} of which are labelled and count: it "
-                "needs positives (precision: rows predicted positive; ROC-AUC: negatives too), as many as labels and "
-                "propensities say. Score more rows, or raise propensities that are too small, e.g. "
-                "np.maximum(propensity, 0.01); evaluate returns NaN instead of this error."
+                f"{self.metric!r} is undefined on these rows, of which {found.n_labelled} are labelled. It needs "
+                "positives, as estimated from labels and propensities; precision needs rows predicted positive, and "
+                "ROC-AUC also needs negatives. Score more rows, or raise propensities that are too small, e.g. "
+                "np.maximum(propensity, 0.01). The method evaluate returns NaN instead of this error."
             )
         return _RECIPES[self.metric].sign * found.value
 
@@ -218,14 +220,14 @@ class PUScorer(BaseEstimator):
         sample_weight: Any = None,
         level: float = 0.95,
     ) -> Score:
-        """Return the score with its standard error and interval; losses are positive here.
+        """Return the score with its standard error and interval. Losses are not negated.
 
         Parameters
         ----------
         estimator, X, y, propensity, sample_weight
-            As in `score`.
+            See `score`.
         level : float in (0, 1), default=0.95
-            Of the interval.
+            Confidence level.
 
         Returns
         -------
@@ -233,7 +235,7 @@ class PUScorer(BaseEstimator):
         """
         recipe = self._recipe()
         coding, X = coding_of(estimator, self.pos_label), known_rows(X)
-        predicted = recipe.ask(estimator, X, coding)
+        predicted = recipe.predict(estimator, X, coding)
         e = self._own_propensity(estimator, X, predicted.size) if propensity is None else named_values(X, propensity)
         labels, w = encode(coding, named_values(X, y, labels=True)), named_values(X, sample_weight)
         options = {name: getattr(self, name) for name in recipe.options}
@@ -241,14 +243,17 @@ class PUScorer(BaseEstimator):
 
     def _recipe(self) -> _Recipe:
         recipe = _RECIPES[check_choice(self.metric, "metric", pu_scorer_names())]
-        unused = [name for name in _RECIPES["roc_auc"].options if self._says(name) and name not in recipe.options]
+        every = _RECIPES["roc_auc"].options
+        unused = [name for name in every if self._is_set(name) and name not in recipe.options]
         if unused:
-            takes = ", ".join(recipe.options) or "no such option"
-            raise ValueError(f"{self.metric!r} does not depend on {listed(unused)}; leave it out. It takes {takes}.")
+            takes = f"only {listed(recipe.options)}" if recipe.options else "none"
+            raise ValueError(
+                f"Leave out {listed(unused)}, which {self.metric!r} does not use. Of {listed(every)}, it takes {takes}."
+            )
         return recipe
 
-    def _says(self, option: str) -> bool:
-        """Whether an option is given; a flag that is off is none."""
+    def _is_set(self, option: str) -> bool:
+        """Return whether an option is given. ``normalised=False`` counts as not given."""
         value = getattr(self, option)
         return value is not None if option != "normalised" else check_flag(value, option)
 
@@ -256,26 +261,26 @@ class PUScorer(BaseEstimator):
         e = own_propensity(estimator, X)
         if e is not None:
             return e
-        if self.metric == OBSERVED and getattr(estimator, "label_frequency_", None) == 1.0:
-            return np.ones(n_rows)  # such a model says that all positives are labelled
+        if self.metric == OBSERVED_LOG_LIKELIHOOD and getattr(estimator, "label_frequency_", None) == 1.0:
+            return np.ones(n_rows)  # a label frequency of 1 means that all positives are labelled
         raise ValueError(
-            f"{self!r} needs the propensity of every row: {type(estimator).__name__} has no predict_propensity, and "
-            "none was passed. In a search or cross-validation pass it as metadata: "
+            f"{self!r} needs the propensity of every row, but none was passed and {type(estimator).__name__} has no "
+            "predict_propensity. In a search or cross-validation, pass it as metadata: "
             "sklearn.set_config(enable_metadata_routing=True), then cross_validate(..., params={'propensity': e}) "
             "or search.fit(X, s, propensity=e)."
         )
 
     @property
     def _score_func(self) -> Callable[..., float]:
-        """Tell what TunedThresholdClassifierCV, which looks here for a function of decisions, can use instead."""
+        """Raise an error for TunedThresholdClassifierCV, which reads this attribute, and suggest an alternative."""
         raise AttributeError(
-            f"{self!r} scores a model, not decisions, so that TunedThresholdClassifierCV cannot use it. Pass a scorer "
-            "of decisions: make_scorer(lambda s, d, propensity: "
+            f"{self!r} scores a model, not predicted classes, so TunedThresholdClassifierCV cannot use it. Pass a "
+            "scorer of predicted classes: make_scorer(lambda s, d, propensity: "
             "float(propensity_weighted_f1(s, d, propensity=propensity))).set_score_request(propensity=True)."
         )
 
     def _accept_sample_weight(self) -> bool:
-        return True  # scikit-learn asks this where several scorers are used and metadata routing is off
+        return True  # scikit-learn calls this if there are several scorers and metadata routing is off
 
 
 def make_pu_scorer(
@@ -286,45 +291,41 @@ def make_pu_scorer(
     class_prior: float | None = None,
     pos_label: Any = None,
 ) -> PUScorer:
-    r"""Make a scorer of the true class that needs labels and propensities only.
+    r"""Return a scorer that estimates a score of the true class from labels and propensities.
 
     ==========================================  ================================================================
     metric                                      score
     ==========================================  ================================================================
     ``"neg_log_loss"``, ``"neg_brier_score"``   minus `propensity_weighted_log_loss`, minus
                                                 `propensity_weighted_brier_score`
-    ``"accuracy"``, ``"precision"``,            `propensity_weighted_accuracy` and so on, of what ``predict``
-    ``"recall"``, ``"f1"``                      says
+    ``"accuracy"``, ``"precision"``,            `propensity_weighted_accuracy` etc. of the classes that ``predict``
+    ``"recall"``, ``"f1"``                      returns
     ``"roc_auc"``, ``"average_precision"``      `propensity_weighted_roc_auc`, `propensity_weighted_average_precision`
-    ``"observed_log_likelihood"``               `observed_log_likelihood`: of class and propensity together
+    ``"observed_log_likelihood"``               `observed_log_likelihood`, which rates class and propensity together
     ==========================================  ================================================================
 
-    **Where the propensity comes from.** Best from you, as metadata that scikit-learn cuts into folds. It does so only
-    where metadata routing is on: say ``sklearn.set_config(enable_metadata_routing=True)`` once, or work inside of
-    ``with sklearn.config_context(enable_metadata_routing=True):``, then ``search.fit(X, s, propensity=e)`` or
-    ``cross_validate(model, X, s, scoring=..., params={"propensity": e})``. The scorer asks for it by itself, and
-    ``set_score_request(propensity=False)`` stops that; for weights say ``set_score_request(sample_weight=True)``. If
-    none is passed, the model's own ``predict_propensity`` is used. Mind that the score then depends on what the model
-    believes: one that takes every positive as labelled is judged as if that were so, and scores of models with
-    different propensities cannot be compared. Only ``"observed_log_likelihood"`` can, since it judges the propensity
-    too. ``permutation_importance`` changes rows, and with them a propensity that comes from the model: pass one there.
+    **Where the propensity comes from.** Preferably, you pass it as metadata, which scikit-learn splits into folds. Turn
+    on metadata routing with ``sklearn.set_config(enable_metadata_routing=True)``, then call ``search.fit(X, s,
+    propensity=e)`` or ``cross_validate(model, X, s, scoring=..., params={"propensity": e})``. The scorer requests the
+    propensity by default. It requests weights only after ``set_score_request(sample_weight=True)``.
 
-    **Not for** ``TunedThresholdClassifierCV``, which gives a scorer decisions where this one asks the model itself.
-    There pass ``make_scorer(function).set_score_request(propensity=True)``, with a function of labels, decisions and
-    propensity such as ``lambda s, d, propensity: float(propensity_weighted_f1(s, d, propensity=propensity))``.
+    If no propensity is passed, the scorer uses the model's own ``predict_propensity``. Such scores depend on the
+    model's propensity, so they cannot be compared between models with different propensities. An exception is
+    ``"observed_log_likelihood"``, which rates the propensity too. For ``permutation_importance``, pass the propensity:
+    permuting a column would change the model's own propensity.
+
+    **Not for** ``TunedThresholdClassifierCV``, which passes predicted classes to a scorer. Use
+    ``make_scorer(function).set_score_request(propensity=True)`` there, for example with the function
+    ``lambda s, d, propensity: float(propensity_weighted_f1(s, d, propensity=propensity))``.
 
     Parameters
     ----------
     metric : str
-        See the table; `pu_scorer_names` lists them.
-    normalised : bool, default=False
-        Scale the weights (Hajek), as in `propensity_weighted_log_loss`.
-    max_weight : float, optional
-        Largest weight ``s/e``, as in `propensity_weighted_log_loss`.
-    class_prior : float in (0, 1], optional
-        Known ``Pr(y=1)``, with ``normalised=True``.
+        Name of the score; see the table or `pu_scorer_names`.
+    normalised, max_weight, class_prior
+        See `propensity_weighted_log_loss`.
     pos_label : object, optional
-        The value that marks a labelled positive, where the model does not know it and it is not 1.
+        Value that marks a labelled row. Not needed for models of this library, nor for 0/1, -1/+1 or booleans.
 
     Returns
     -------
@@ -355,13 +356,13 @@ def make_pu_scorer(
     scorer = PUScorer(
         metric, normalised=normalised, max_weight=max_weight, class_prior=class_prior, pos_label=pos_label
     )
-    scorer._recipe()  # a wrong name or option is better told here than from within a search
+    scorer._recipe()  # report a wrong name or option here, not from within a search
     check_options(Weighting(None, normalised, max_weight, class_prior, level=0.95))
     return scorer
 
 
 def pu_scorer_names() -> tuple[str, ...]:
-    """Return the names that `make_pu_scorer` knows.
+    """Return the names that `make_pu_scorer` accepts.
 
     Examples
     --------

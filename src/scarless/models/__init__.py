@@ -1,4 +1,4 @@
-"""Thin scikit-learn classes: check, compute, store."""
+"""Classifiers with scikit-learn's interface."""
 
 from scarless.models.base import PUClassifier as PUClassifier
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
@@ -39,8 +39,8 @@ __all__ = [
     "Summary",
 ]
 
-# Names that moved to rooms above this one; they are imported when somebody asks for them.
-_MOVED = {
+# Names that moved to other packages. They are imported on first use, because those packages import this one.
+_MOVED_NAMES = {
     "ModelFileError": "scarless.saved",
     "TableClassifier": "scarless.raw",
     "load": "scarless.saved",
@@ -48,4 +48,4 @@ _MOVED = {
     "save_onnx": "scarless.saved",
     "to_onnx": "scarless.saved",
 }
-__getattr__, __dir__ = _late_names("scarless.models", _MOVED)
+__getattr__, __dir__ = _late_names("scarless.models", _MOVED_NAMES)

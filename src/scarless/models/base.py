@@ -1,4 +1,4 @@
-"""What all classifiers here share: labels in, probabilities of the true class out."""
+"""Base class of all classifiers: `fit` takes observed labels, and predictions are of the true class."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -37,15 +37,15 @@ from scarless.pair.logistic import Training
 
 
 class PUClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers: `fit` gets the observed labels, predictions are of the true class."""
+    """Base of the classifiers: `fit` takes observed labels, and predictions are of the true class."""
 
     pos_label: Any
     class_prior_: float
     _coding: LabelCoding
-    _corrects = True  # whether it tells the class from the label; tools that take one for the other are told of then
-    _propensity_is_fact = False  # whether an unlabelled row of propensity 1 is surely negative
-    _one_propensity = False  # whether it is the label frequency for every row
-    _is_shown = True  # whether somebody sees its warnings: not where a fit is one of many resamples
+    _corrects = True  # whether the model corrects for missing labels; it then warns about tools that undo this
+    _propensity_is_known = False  # whether the propensity is exact: unlabelled rows with propensity 1 are negative
+    _one_propensity = False  # whether every row has the label frequency as its propensity
+    _runs_checks = True  # whether a fit makes its checks and warns; False for resamples
     predict_to = predict_to
 
     def __sklearn_tags__(self) -> Any:
@@ -60,19 +60,20 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def label_coding_(self) -> LabelCoding:
-        """The two values of labels in the fit, and which of them is the positive one."""
+        """The two label values of the fit, and which one is positive."""
         return self._coding
 
     def _inner(self) -> Any:
-        """Return the user's estimator that reads the table, if there is one."""
+        """Return the estimator of the user that reads the table, or None."""
         return getattr(self, "estimator", None)
 
     def predict_proba(self, X: Any) -> Vector:
-        """Return the probability of each class, one column per entry of ``classes_``.
+        """Return the probability of each class, in the order of ``classes_``.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
 
         Returns
         -------
@@ -84,16 +85,17 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return as_given(X, self._coding.columns(self._class_probability(X)))
 
     def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
-        r"""Return the class of each row: positive where :math:`f(x)` is above a cut.
+        r"""Return the class of each row: positive if :math:`f(x)` is above a threshold.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         decision : {"accuracy", "balanced"} or pair of numbers, default="accuracy"
-            Which cut. "accuracy": 1/2, the more probable class, which makes fewest errors. "balanced": the class prior
-            :math:`\pi`, ``class_prior_``, which maximises the mean of sensitivity and specificity. A pair ``(cost_fp,
-            cost_fn)``: :math:`c_{fp} / (c_{fp} + c_{fn})`, which minimises the expected cost of false positives and
-            false negatives. Each is right as far as :math:`f` is calibrated.
+            The threshold. "accuracy": 1/2, which makes the fewest errors. "balanced": the class prior ``class_prior_``,
+            which maximises the mean of sensitivity and specificity. A pair of costs ``(false positive, false
+            negative)``: :math:`c_{fp} / (c_{fp} + c_{fn})`, which minimises the expected cost. Each assumes that
+            :math:`f` is calibrated.
 
         Returns
         -------
@@ -115,18 +117,21 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return posterior_known(f, propensity, coded) if known else posterior(f, propensity, coded)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+        r"""Return the mean log-likelihood of the observed labels, which needs no true classes.
 
         .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
 
-        Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
+        Higher is better. It is not the accuracy: against observed labels, accuracy rewards a classifier that calls
+        every unlabelled row negative.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
         sample_weight : array of shape (n_rows,), optional
+            Weight of each row; 1 by default.
 
         Returns
         -------
@@ -144,43 +149,43 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted]) / float(w.sum())
 
     def explain(self, X: Any, background: Any, *, n_reasons: int | None = 3) -> Any:
-        r"""Return the columns that move each row's log-odds of the class most, compared with an average row.
+        r"""Return the columns that contribute most to the log-odds of each row, compared with an average row.
 
-        Of a linear model a column's contribution is :math:`\beta_j (x_j - \bar x_j)`; of any other, how far the
-        log-odds fall if the column is put to its mean. Contributions say what the model leans on. They are not causes.
+        The contribution of a column to a linear model is :math:`\beta_j (x_j - \bar x_j)`. For other models it is the
+        fall of the log-odds if the column is set to its mean. Contributions describe the model. They are not causes.
 
         Parameters
         ----------
-        X : array or data frame of shape (n_rows, n_attributes)
-            The rows to explain.
-        background : array or data frame of shape (n_other_rows, n_attributes)
-            The rows whose average is the row compared with, usually those of the fit.
+        X : array or data frame of shape (n_rows, n_columns)
+            Rows to explain.
+        background : array or data frame of shape (n_other_rows, n_columns)
+            Rows whose average is the average row, usually those of the fit.
         n_reasons : int or None, default=3
-            How many columns of each row, the largest contributions first, positive or negative; None for all.
+            Number of columns for each row, largest absolute contribution first; None for all.
 
         Returns
         -------
         pandas DataFrame
-            A line for each row and reason: ``row`` (its index, or its number from 0), ``column``, ``value`` and
+            One line for each row and reason: ``row`` (its index, or its number from 0), ``column``, ``value`` and
             ``contribution``.
         """
         refuse_elsewhere(X, background)
         for table in (X, background):
-            self.predict_proba(table)  # checks columns and values, in the words of a prediction
+            self.predict_proba(table)  # raises the errors of a prediction for wrong columns or values
         tables = [table if hasattr(table, "shape") else np.asarray(table) for table in (X, background)]
         mean, groups = average_row(tables[1]), grouped(column_names(tables[0]))
         if mean is None:
-            raise ValueError("explain needs columns of numbers; wrap the estimator in TableClassifier for raw tables.")
+            raise ValueError("explain needs numeric columns. For other tables wrap the estimator in TableClassifier.")
         return explanation(tables[0], groups, contributions(self, tables[0], mean, list(groups.values())), n_reasons)
 
     def _assumed_propensity(self, X: Any) -> Vector:
-        """Return the propensity that the model assumes for rows it is scored on; 1 where it assumes nothing."""
+        """Return the propensity that `score` uses for each row; 1 for models without a propensity."""
         check_is_fitted(self)
         refuse_unread(X, "X")
         return np.ones(count_rows(X))
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        """Check everything a fit gets."""
+        """Check the table, labels and weights of a fit."""
         if self._corrects:
             warn_if_fitted_to_labels(self)
         refuse_own_engine(X, f"{type(self).__name__} with these parameters")
@@ -194,7 +199,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return Training(table, s, weight)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows:
-        """Check everything a fit of logistic models gets, wherever its rows live."""
+        """Check the rows, labels and weights of a fit of logistic models, in memory or elsewhere."""
         if self._corrects:
             warn_if_fitted_to_labels(self)
         forget_fit(self)
@@ -205,19 +210,19 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return rows
 
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:
-        """Fit logistic models to checked rows; `X` is the table as the user gave it, for those who name columns."""
+        """Fit logistic models to checked rows; `X` is the user's table, for column names in parameters."""
         raise NotImplementedError
 
     def _lives_in_engine(self) -> bool:
-        """Whether a fit needs no rows but those of an engine."""
+        """Return whether the model can be fitted from the rows of an engine alone."""
         return False
 
     def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
-        """Return the model that is asked about rows of files, and these as it takes them."""
+        """Return the model that predicts a table in files, and the table in the form that this model reads."""
         return self, X
 
     def _store_linear(self, beta: Vector, design: Design, prefix: str = "") -> None:
-        """Store a linear model with coefficients for all columns, 0 where it does not look."""
+        """Store a linear model with a coefficient for each column, 0 for columns that it does not use."""
         coef = np.zeros((1, self.n_features_in_))
         coef[0, design.columns] = beta[:-1]
         setattr(self, f"{prefix}coef_", coef)
@@ -231,34 +236,34 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(engine.collect(block_probability, coef, float(getattr(self, f"{prefix}intercept_")[0])))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "class_prior_")  # what every fit stores last
+        return hasattr(self, "class_prior_")  # every fit stores this attribute last
 
 
 def block_probability(X: Any, rows: Any, coef: Vector, intercept: float) -> Vector:
-    """Return probabilities in float64: coefficients of a float64 fit may be beyond float32, or need more digits."""
+    """Return probabilities in float64, because coefficients of a float64 fit can exceed the range of float32."""
     if namespace_of(X) is not np:
         return sigmoid(logits(in_float64(X), np.append(coef, intercept)))
     return np.asarray(expit(np.asarray(in_double(X) @ coef, dtype=np.float64) + intercept))
 
 
 def as_given(X: Any, values: Any) -> Any:
-    """Return an answer as an array of the library, and on the device, of the table that was asked about."""
+    """Return values as an array of the same library, and on the same device, as the table `X`."""
     if not on_device(X) or np.asarray(values).dtype.kind not in "fiub":
         return values
     return namespace_of(X).asarray(values, device=X.device)
 
 
 def in_double(X: Any) -> Any:
-    """Return a block in float64; a sparse one is that in products."""
+    """Return a block in float64; sparse blocks are returned unchanged, because their products are in float64."""
     return X if sparse.issparse(X) or X.dtype == np.float64 else X.astype(np.float64)
 
 
 def need_labels(s: Any, call: str) -> None:
-    """Raise where the labels are left out that a posterior is given."""
+    """Raise if the labels that a posterior needs are missing."""
     if s is None:
         raise TypeError(
-            f"predict_posterior needs the observed labels of the rows too: {call}. The probability by attributes alone "
-            "is predict_proba(X)."
+            f"predict_posterior needs the observed labels of the rows: {call}. For probabilities without labels use "
+            "predict_proba(X)."
         )
 
 
@@ -271,8 +276,8 @@ def check_solver_options(estimator: Any) -> None:
 
 
 def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
-    """Return a clone of a fitted model, fitted to the same rows with other weights: none of them is copied."""
-    again = clone_unshown(model)
+    """Return a clone of a fitted model, fitted to the same rows with other weights, without copying rows."""
+    again = clone_without_checks(model)
     for name in ("n_features_in_", "feature_names_in_", "classes_", "_coding", "_reader"):
         if hasattr(model, name):
             setattr(again, name, getattr(model, name))
@@ -281,25 +286,25 @@ def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
 
 
 def lives_in_engine(model: Any) -> bool:
-    """Whether a fit of a model needs no rows but those of an engine."""
+    """Return whether a model can be fitted from the rows of an engine alone."""
     return bool(getattr(model, "_lives_in_engine", bool)())
 
 
 def class_probability(model: Any, X: Any) -> Vector:
-    """Return the probability of the positive class of each row, whatever the order of the classes is."""
+    """Return the probability of the positive class for each row, independent of the order of the classes."""
     return cast(Vector, model._class_probability(X))
 
 
-def clone_unshown(model: Any) -> Any:
-    """Return a clone whose fit warns of nothing that the model's own fit has warned of, nor looks from other starts."""
+def clone_without_checks(model: Any) -> Any:
+    """Return a clone whose fit makes no checks of its own: no warnings, no comparison with other starts."""
     again = clone(model)
-    again._is_shown = False
+    again._runs_checks = False
     return again
 
 
 def fit_quietly(model: Any, X: Any, s: Any, **given: Any) -> Any:
-    """Fit a model of which nothing is shown: without warnings, and without a look from other starts."""
-    model._is_shown = False
+    """Fit a model without warnings and without comparison with other starts."""
+    model._runs_checks = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, s, **given)
@@ -311,7 +316,10 @@ WITHOUT = "all but the propensity attributes"
 def check_attribute_sets(
     given: Any, e_columns: Columns, n_columns: int, columns_of: Callable[[Any], Columns]
 ) -> dict[str, Columns]:
-    """Return the columns of each set. "auto": all columns, and all but the propensity attributes."""
+    """Return the columns of each attribute set.
+
+    "auto" gives two sets: all columns, and all columns but the propensity attributes.
+    """
     if isinstance(given, str) and given == "auto":
         everything = np.arange(n_columns)
         without = np.setdiff1d(everything, e_columns)
@@ -320,7 +328,7 @@ def check_attribute_sets(
     sets = {name: columns_of(chosen) for name, chosen in named}
     if len(sets) < len(named):
         names = ", ".join(repr(name) for name, _ in named)
-        raise ValueError(f"Each of attribute_sets needs its own name; got {names}. Give a dict with other names.")
+        raise ValueError(f"attribute_sets: each set needs a different name; got {names}. Pass a dict with other names.")
     return sets
 
 
@@ -332,8 +340,8 @@ def _named_sets(given: Any) -> list[tuple[str, Any]]:
         named = [(_name(i, chosen), chosen) for i, chosen in enumerate(each)]
     if not named:
         raise ValueError(
-            "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each as "
-            f"classification_attributes of SAREMClassifier takes them; got {shown(given)}."
+            "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each in a form that "
+            f"SAREMClassifier accepts as classification_attributes; got {shown(given)}."
         )
     return named
 

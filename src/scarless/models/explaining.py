@@ -1,4 +1,4 @@
-"""What each column adds to the log-odds of the class of single rows, above those of an average row."""
+"""Contributions of columns to the log-odds of single rows, compared with an average row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,35 +14,36 @@ from scarless.checks.tables import refuse_own_engine, take_rows
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need
 
-_NEAREST = 1e-9  # to 0 and 1 that a probability may be for its logit
-_CELLS = 4_000_000  # of rows that are changed or averaged at once
+_MIN_PROBABILITY = 1e-9  # probabilities are clipped to this distance from 0 and 1 before their logit is taken
+_CELLS_PER_BLOCK = 4_000_000  # table cells that are changed or averaged at once, to bound memory
 
 
 def dense(table: Any) -> Matrix:
-    """Return some rows as an array in double precision."""
+    """Return rows as a dense array in float64."""
     return np.asarray(table.toarray() if sparse.issparse(table) else table, dtype=np.float64)
 
 
 def has_coefficients(model: Any) -> bool:
-    """Whether the class is a linear model's."""
+    """Return whether the class model is linear."""
     return hasattr(model, "coef_")
 
 
 def contributions(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence[int]]) -> Matrix:
-    r"""Return what each group of columns adds to the logit of the class of rows, above the average row.
+    r"""Return the contribution of each group of columns to the logit of each row, compared with the average row.
 
-    Of a linear model it is :math:`\sum_j \beta_j (x_j - \bar x_j)` over the group's columns; of any other, how far the
-    logit falls if these columns are put to their means.
+    For a linear model it is :math:`\sum_j \beta_j (x_j - \bar x_j)` over the columns of the group. For other models it
+    is the fall of the logit if these columns are set to their means.
 
     Parameters
     ----------
     model : fitted classifier
-        Its ``coef_`` is read where it has one; otherwise it is asked.
-    rows : table of the kind that the model reads
+        Its ``coef_`` is used if it has one, else its ``predict_proba``.
+    rows : table
+        Rows that the model can read.
     mean : array of shape (n_columns,)
         The average row.
     groups : list of lists of int
-        Columns that are taken together.
+        Columns of each group.
 
     Returns
     -------
@@ -51,13 +52,13 @@ def contributions(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence
     if has_coefficients(model):
         moved = (dense(rows) - mean) * np.ravel(model.coef_)
         return np.column_stack([moved[:, list(group)].sum(axis=1) for group in groups])
-    block = max(_CELLS // max(len(groups) * mean.size, 1), 1)
+    block = max(_CELLS_PER_BLOCK // max(len(groups) * mean.size, 1), 1)
     starts = range(0, rows.shape[0], block)
     return np.vstack([by_replacement(model, take_rows(rows, slice(i, i + block)), mean, groups) for i in starts])
 
 
 def by_replacement(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence[int]]) -> Matrix:
-    """Return how far the logit of rows falls if each group of columns is put to its means."""
+    """Return the fall of each row's logit if a group of columns is set to its means, for each group."""
     values = dense(rows)
     changed = np.repeat(values[None], len(groups), axis=0)
     for table, group in zip(changed, groups, strict=True):
@@ -67,7 +68,7 @@ def by_replacement(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequenc
 
 
 def _like(rows: Any, values: Matrix) -> Any:
-    """Return values as a table of the kind that the classifier was fitted to."""
+    """Return values as a table of the same type as `rows`."""
     if hasattr(rows, "iloc"):
         return type(rows)(values, columns=rows.columns)
     return type(rows)(values, schema=rows.columns) if hasattr(rows, "get_column") else values
@@ -75,15 +76,15 @@ def _like(rows: Any, values: Matrix) -> Any:
 
 def _logits(model: Any, table: Any) -> Vector:
     f = np.asarray(model.predict_proba(table), dtype=np.float64)[:, model._coding.positive]
-    return np.asarray(logit(np.clip(f, _NEAREST, 1.0 - _NEAREST)))
+    return np.asarray(logit(np.clip(f, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)))
 
 
 def average_row(table: Any, weight: Any = None) -> Vector | None:
-    """Return the mean of each column, of the values that are there; None of a table that is not of numbers."""
+    """Return the mean of the finite values of each column; None if the table is not numeric."""
     w = np.ones(table.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
     if sparse.issparse(table):
         return np.asarray(table.T @ w, dtype=np.float64) / w.sum()
-    block = max(_CELLS // max(table.shape[1], 1), 1)  # so that large tables are not copied as a whole
+    block = max(_CELLS_PER_BLOCK // max(table.shape[1], 1), 1)  # large tables are not copied as a whole
     total, count = np.zeros(table.shape[1]), np.zeros(table.shape[1])
     for start in range(0, table.shape[0], block):
         rows, part = take_rows(table, slice(start, start + block)), w[start : start + block]
@@ -98,7 +99,7 @@ def average_row(table: Any, weight: Any = None) -> Vector | None:
 
 
 def grouped(columns: Sequence[Any]) -> dict[str, list[int]]:
-    """Return the positions of equal names, in the order of the names."""
+    """Return the positions of each name, in order of first occurrence."""
     found: dict[str, list[int]] = {}
     for j, name in enumerate(columns):
         found.setdefault(str(name), []).append(j)
@@ -106,19 +107,19 @@ def grouped(columns: Sequence[Any]) -> dict[str, list[int]]:
 
 
 def column_names(table: Any) -> list[str]:
-    """Return the names of a table's columns; ``x0``, ``x1``, ... where it has none."""
+    """Return the names of a table's columns, or ``x0``, ``x1``, ... if it has none."""
     names = names_of(table)
     return [f"x{j}" for j in range(table.shape[1])] if names is None else list(map(str, names))
 
 
 def refuse_elsewhere(X: Any, background: Any) -> None:
-    """Raise where rows that are explained, or compared with, are not in memory."""
+    """Raise if the rows to explain, or the background, are not in memory."""
     for table in (X, background):
         refuse_own_engine(table, "explain")
 
 
 def explanation(X: Any, groups: dict[str, list[int]], parts: Matrix, n_reasons: int | None) -> Any:
-    """Return the largest contributions to each row as a data frame, with the raw values that they belong to."""
+    """Return the largest contributions for each row as a data frame, with the values of these columns."""
     pandas = need("pandas", "explain", "frames")
     names = list(groups)
     n = len(names) if n_reasons is None else min(check_whole(n_reasons, "n_reasons", at_least=1), len(names))
@@ -137,7 +138,7 @@ def explanation(X: Any, groups: dict[str, list[int]], parts: Matrix, n_reasons: 
 
 
 def _cells(X: Any, name: str) -> Any:
-    """Return a column's values; None of each row where the table has no column of that name."""
+    """Return the values of a column, or None for each row if the table has no column of that name."""
     names = column_names(X)
     if name not in names:
         return [None] * X.shape[0]

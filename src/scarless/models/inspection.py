@@ -1,4 +1,4 @@
-"""What other rooms ask of a fitted model: the problem of its fit again, its remarks, and its shares look by look."""
+"""Access to fitted models for other parts of the package: the problem of the fit, its remarks, and its looks."""
 
 from typing import Any, NamedTuple
 
@@ -14,52 +14,52 @@ from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.constraints import check_known, check_labelling
 from scarless.pair.inference import PairInference
-from scarless.pair.problem import PairProblem, what_is_seen
+from scarless.pair.problem import PairProblem, summarise_observations
 
-_ALMOST_SURE = float(np.nextafter(1.0, 0.0))
+_LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 
 def problem_again(model: Any, X: Any, s: Any, *, sample_weight: Any = None, audit: Any = None) -> PairProblem:
-    """Return what a model of two logistic models was fitted to, from its rows and all that was observed of them."""
+    """Rebuild the problem that two logistic models were fitted to, from the rows, labels and audits of the fit."""
     inference, looks = known_inference(model), model.fitted_pair_.looks
     penalties = inference.C, inference.propensity_C
     if looks is None:
         if audit is not None:
-            raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+            raise ValueError("audit: this model was fitted without audits. Leave audit out.")
         engine, _, totals = check_rows_again(model, X, s, sample_weight)
-        return PairProblem(engine, totals, inference.objective, *penalties, inference.audits)
-    engine, facts = fitted_rows(model, X, s, sample_weight, audit, looks)
-    seen = what_is_seen(engine, inference.objective)
-    return PairProblem(engine, row_totals(engine), inference.objective, *penalties, None, facts, seen)
+        return PairProblem(engine, totals, inference.objective, *penalties, inference.pseudo_observations)
+    engine, constraints = fitted_rows(model, X, s, sample_weight, audit, looks)
+    seen = summarise_observations(engine, inference.objective)
+    return PairProblem(engine, row_totals(engine), inference.objective, *penalties, None, constraints, seen)
 
 
 def remarks_of(model: Any) -> list[str]:
-    """Return what a fit of two logistic models has to say beside its numbers."""
+    """Return the remarks on a fit of two logistic models."""
     return list(model._remarks())
 
 
 class LooksSummary(NamedTuple):
-    """Shares of a fit, with intervals where it knows them."""
+    """Estimates of a fit to several looks, with intervals if it has standard errors."""
 
-    names: tuple[str, ...]  # of looks
+    names: tuple[str, ...]  # names of the looks
     n_audited: int
-    plain: bool  # whether a label means what it does with one label of each row
+    plain: bool  # whether there is one look without false positives, offset, bounds or visit attributes
     alike: bool  # whether one propensity holds for all looks
-    frequencies: tuple[tuple[float, Interval | None], ...]  # share of positives that each look labels
-    rates: tuple[tuple[float, Interval | None], ...]  # share of negatives; one, or one for each look
-    rate_is: str  # "none", "given", "estimated", or "estimated in part": where there is an interval
-    claims: tuple[Any, ...]  # what is known from elsewhere
-    told: tuple[str, ...]  # what the fit warned of
+    frequencies: tuple[tuple[float, Interval | None], ...]  # label frequency of each look
+    rates: tuple[tuple[float, Interval | None], ...]  # one false-positive rate, or one for each look
+    rate_is: str  # source of the rates: "none", "given", "estimated" or "estimated in part"
+    claims: tuple[Any, ...]  # known values
+    warnings: tuple[str, ...]  # warnings of the fit
 
 
 def looks_summary(model: Any, level: float = 0.95) -> LooksSummary | None:
-    """Return what a fitted model knows of its looks; None where it was fitted to one label of each row.
+    """Return the estimates of a fit to several looks; None for a fit to one label for each row.
 
     Parameters
     ----------
     model : fitted classifier, TableClassifier or pipeline
-    level : float, default=0.95
-        Nominal probability that intervals cover.
+    level : float in (0, 1), default=0.95
+        Confidence level.
 
     Returns
     -------
@@ -71,8 +71,8 @@ def looks_summary(model: Any, level: float = 0.95) -> LooksSummary | None:
     known = inner.fitted_pair_.inference
     known = None if known is None or known.information is None else known
     each = each_rate(check_labelling(inner.labelling).false_positive_rate)
-    open_ones = [isinstance(rate, str) for rate in each]
-    estimated = any(open_ones)
+    is_estimated = [isinstance(rate, str) for rate in each]
+    estimated = any(is_estimated)
     return LooksSummary(
         names=tuple(map(str, looks.names)),
         n_audited=int(looks.n_audited),
@@ -80,9 +80,9 @@ def looks_summary(model: Any, level: float = 0.95) -> LooksSummary | None:
         alike=int(looks.objective.n_kinds) == 1,
         frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
         rates=_rates(inner, looks, known=estimated and known is not None, level=level),
-        rate_is="estimated in part" if estimated and not all(open_ones) else _rate_is(estimated, each),
+        rate_is="estimated in part" if estimated and not all(is_estimated) else _rate_is(estimated, each),
         claims=check_known(inner.known).shares,
-        told=tuple(getattr(inner, "_told", ())),
+        warnings=tuple(getattr(inner, "_looks_warnings", ())),
     )
 
 
@@ -108,30 +108,30 @@ def _rate_is(estimated: bool, rates: list[Any]) -> str:
     return "estimated" if estimated else "given" if np.any(rates) else "none"
 
 
-def any_label(model: Any, X: Any, labels: Any) -> Vector:
-    r"""Return the probability that a positive gets a label at any of the looks that took place.
+def any_label_probability(model: Any, X: Any, labels: Any) -> Vector:
+    r"""Return the probability that a positive gets a label at any look that took place.
 
     .. math:: 1 - \prod_k (1 - e_k)
 
     Parameters
     ----------
     model : fitted classifier
-        That was fitted to looks, audits or facts.
+        Model that was fitted to looks, audits or known values.
     X : table
-        As the model sees it.
+        Table that the model can read.
     labels : array of shape (n_rows,) or (n_rows, n_looks)
-        Which looks took place: what they found is of no matter.
+        Labels, of which only the gaps matter: they mark looks that did not take place.
 
     Returns
     -------
     array of shape (n_rows,)
-        0 where nobody looked.
+        0 for rows without any look.
     """
     return _any_look(X, labels, model, model.predict_propensity)
 
 
-def any_false_label(model: Any, X: Any, labels: Any) -> Vector:
-    """Return the probability that a negative gets a label at any of the looks that took place."""
+def false_label_probability(model: Any, X: Any, labels: Any) -> Vector:
+    """Return the probability that a negative gets a label at any look that took place."""
     looks = looks_of(model)
     rates = np.resize(np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)), looks.n_looks)
     return _any_look(X, labels, model, lambda X, look: rates[look])
@@ -140,7 +140,7 @@ def any_false_label(model: Any, X: Any, labels: Any) -> Vector:
 def _any_look(X: Any, labels: Any, model: Any, probability: Any) -> Vector:
     seen = check_looks(labels, coding=model.label_coding_, name="s").labels >= 0
     p = [
-        np.where(seen[:, k], np.minimum(probability(X, look=k), _ALMOST_SURE), 0.0)
+        np.where(seen[:, k], np.minimum(probability(X, look=k), _LARGEST_BELOW_ONE), 0.0)
         for k in range(looks_of(model).n_looks)
     ]
     return at_least_one(np.column_stack(p))

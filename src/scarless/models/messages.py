@@ -1,4 +1,7 @@
-"""What a fit says beside its numbers: warnings when it ends, and remarks that its summary repeats."""
+"""Warnings at the end of a fit, and remarks that its summary prints below the table.
+
+Functions `message_about_...` return sentences; functions `warn_...` emit a warning.
+"""
 
 from typing import Any
 
@@ -27,51 +30,52 @@ from scarless.pair.inference import disagreements
 from scarless.pair.logistic import all_labelled
 from scarless.pair.look_checks import (
     AuditGap,
+    AuditSelectionGap,
     BoundGap,
     EnteredFindings,
     LookGap,
     OffsetGap,
-    OtherChoice,
     PairGap,
     PriorGap,
-    UnsaidRate,
+    RateGap,
     bound_gap,
     look_gaps,
     offset_gap,
     pair_gaps,
     prior_gap,
-    unsaid_rate,
+    rate_gap,
 )
-from scarless.pair.optima import message_about_optima
+from scarless.pair.optima import describe_higher_optimum
 from scarless.pair.problem import PairProblem
 from scarless.pair.stack import gap_to_naive
 
-WIDE_INTERVAL = 0.5  # of the class prior's 95% interval
-RANKED_WORSE = 0.02  # in the area under the ROC curve: less is no reason to worry
-CLAIM_DISAGREES = 2.576  # standard errors between rows and a claim that are worth a warning: 1 in 100 by chance
-_RESTS_ON_FORM = (
-    "Class prior, interval and propensities rest on that form, and classifier and propensity may be swapped. Check "
-    "propensity_attributes, or use SARStackingClassifier, whose classifiers need not be linear."
+WIDE_INTERVAL = 0.5  # width of the 95% interval of the class prior above which a fit warns
+MIN_AUC_LOSS_TO_WARN = 0.02  # area under the ROC curve lost against the naive model; smaller losses are harmless
+CLAIM_WARNING_Z = 2.576  # standard errors between the rows and a known value: 1 in 100 by chance
+_DEPENDS_ON_FORM = (
+    "The class prior, its interval and the propensities depend on the functional form of the models, and the class "
+    "model and the propensity model may be swapped. Check propensity_attributes, or use SARStackingClassifier, whose "
+    "classifiers need not be linear."
 )
 
 
 def warn_if_all_labelled(label_frequency: float, name: str) -> None:
-    """Warn that a fit has no use for missing labels: it is the naive model then."""
+    """Warn if the fit estimates that all positives are labelled: it is then the naive model."""
     if all_labelled(label_frequency):
         warn_user(
-            f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}): its classifier is "
-            "then the naive one. If that cannot be: does a column of X follow from the label? Otherwise say more "
-            "of what you know: fewer classification_attributes, or a stronger penalty (lower C).",
+            f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}). Its classifier is "
+            "then the naive model. If this is implausible, check whether a column was filled in after the label was "
+            "known, and remove it. Otherwise use fewer classification_attributes, or a stronger penalty (lower C).",
             UserWarning,
         )
 
 
 def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -> None:
-    """Warn that a fit has no use for negatives: the propensity explains the labels by itself then."""
+    """Warn if the fit estimates that nearly all rows are positive: the propensity alone then explains the labels."""
     if class_prior > 0.95 and labelled_share < 0.6:
         warn_user(
-            f"{name} finds that nearly every row is positive (class prior {class_prior:.3f}; {labelled_share:.0%} are "
-            "labelled): the propensity explains the labels by itself. If that cannot be, name fewer "
+            f"{name} finds that nearly every row is positive (class prior {class_prior:.3f}; {labelled_share:.0%} of "
+            "rows are labelled). The propensity alone explains the labels. If this is implausible, name fewer "
             "propensity_attributes, or audit some unlabelled rows.",
             UserWarning,
         )
@@ -80,19 +84,19 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
 def warn_if_class_prior_is_uncertain(
     name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool, swappable: bool
 ) -> None:
-    """Warn where labels are few, or the interval of the class prior is wide: what to trust, what not, what to do."""
+    """Warn if labels are few or the interval of the class prior is wide; the warning says what is still reliable."""
     few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
     if not (few or wide):
         return
     rows = "is only 1 labelled row" if labelled == 1 else f"are only {labelled:g} labelled rows"
-    why = f"there {rows}" if few else "the labels leave the class prior open"
+    why = f"there {rows}" if few else "the labels do not determine the class prior"
     span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
-    ranking = "Rely on the ranking of rows."
+    ranking = "You can rely on the ranking of rows."
     if swappable:
         ranking = (
-            "Class and propensity see the same columns and may be swapped: compare the ranking of rows with that of "
-            "NaiveClassifier or SARStackingClassifier."
+            "Class model and propensity model use the same columns and may be swapped: compare the ranking of rows "
+            "with that of NaiveClassifier or SARStackingClassifier."
         )
     warn_user(
         f"{name}: {why}. {ranking} Do not rely on the number of positives (class prior "
@@ -103,22 +107,22 @@ def warn_if_class_prior_is_uncertain(
 
 
 def warn_unless_converged(solution: Solution, name: str, *, total_weight: float, tol: float) -> None:
-    """Turn a solver's status into a warning that says what to do."""
+    """Warn if a solver did not converge, with the reason and a remedy."""
     gain = solution.gain / total_weight
     if solution.status is Status.AT_INFINITY:
         message = (
-            f"{name}: the optimum is at infinity, since there is no penalty and the classes are separable. The "
-            f"coefficients returned are where one more step gains {gain:.1e} per row. Use a finite C."
+            f"{name}: the optimum is at infinity, because there is no penalty and the classes are separable. At the "
+            f"returned coefficients one more step would gain {gain:.1e} in log-likelihood per row. Use a finite C."
         )
     elif solution.status is Status.MAX_ITER:
         message = (
             f"{name} did not converge in max_iter={solution.n_iter} iterations: one more step would gain "
-            f"{gain:.1e} in log-likelihood per row, tol is {tol:.1e}. Raise max_iter, scale the columns or lower C."
+            f"{gain:.1e} in log-likelihood per row, and tol is {tol:.1e}. Raise max_iter, scale the columns or lower C."
         )
     elif solution.status is Status.STALLED:
         message = (
-            f"{name} stopped after {solution.n_iter} iterations: no step lowers the objective although "
-            f"{gain:.1e} per row was predicted, tol is {tol:.1e}. Scale the columns, lower C or raise tol."
+            f"{name} stopped after {solution.n_iter} iterations: no step improves the log-likelihood, although a gain "
+            f"of {gain:.1e} per row was predicted (tol is {tol:.1e}). Scale the columns, lower C or raise tol."
         )
     else:
         return
@@ -126,79 +130,81 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
 
 
 def message_about_driver(name: str, gain: float) -> str:
-    """Say that a column which nobody named drives the labelling, by the labels."""
+    """Return the message that a column outside the propensity attributes seems to drive the labelling."""
     return (
         f"The labels contradict the propensity attributes: the log-likelihood rises by {gain:.1f} if {name!r}, which "
-        "is not named, drives the labelling. If that can be, name it; if not, the class depends on it in a way that "
-        "the models do not see. Until then the class prior and its interval may be far off."
+        f"is not among them, drives the labelling. If this is plausible, add {name!r} to propensity_attributes. If "
+        f"not, the class probably depends on {name!r} in a way that the class model cannot describe. In either case "
+        "the class prior and its interval may be far off."
     )
 
 
 def message_about_higher(model: Any) -> str:
-    """Return the sentences on a higher optimum that was seen; empty where none was."""
+    """Return the message about a higher optimum; empty if none was found."""
     higher = getattr(model, "higher_optimum_", None)
     if higher is None:
         return ""
-    told = message_about_optima(higher, model.optima_[model.selection_.index])
-    return told[0].upper() + told[1:]
+    message = describe_higher_optimum(higher, model.optima_[model.selection_.index])
+    return message[0].upper() + message[1:]
 
 
 def message_about_drivers(model: Any) -> str:
-    """Say that labels reject the named attributes against a column which is not among them; empty if not."""
+    """Return the message about the driver of the labelling that was not named; empty if there is none."""
     if model._driver is None:
         return ""
     return message_about_driver(str(attribute_names(model)[model._driver[0]]), model._driver[1])
 
 
 def message_about_form(model: Any) -> str:
-    """Say that the labels contradict the form of the models, and what to do; empty where they do not."""
+    """Return the message that the labels contradict the form of the models; empty if they do not."""
     found = getattr(model, "form_test_", None)
     if found is None or not found.rejected or getattr(model, "higher_optimum_", None) is not None:
         return ""
     names = attribute_names(model)
     if found.driver >= 0:
-        return f"{message_about_driver(str(names[found.driver]), found.gain)} {_RESTS_ON_FORM}"
+        return f"{message_about_driver(str(names[found.driver]), found.gain)} {_DEPENDS_ON_FORM}"
     return (
         f"The labels contradict the form of the two models: they fit clearly better with "
-        f"{found.direction.told(names)} (score test, adjusted p = {found.p_value:.1g}). The class is not linear in "
-        f"the attributes, or the labelling depends on attributes that are not named. {_RESTS_ON_FORM}"
+        f"{found.direction.describe(names)} (score test, adjusted p = {found.p_value:.1g}). The class is not linear in "
+        f"the attributes, or the labelling depends on attributes that are not named. {_DEPENDS_ON_FORM}"
     )
 
 
 def warn_about_units(units: Units | None, names: Any, name: str) -> None:
-    """Warn that errors were computed from columns that a solver had to centre and scale."""
+    """Warn if the solver had to centre and scale columns: standard errors are then unreliable."""
     if units is None:
         return
     bad = np.flatnonzero((units.shift != 0) | (units.scale != 1))
     more = f" and {bad.size - 1} more" if bad.size > 1 else ""
     warn_user(
-        f"{name}: column {names[bad[0]]!r}{more} lies farther from 0 than 1e5 times its spread, or "
-        "has entries below 1e-100 only. The models were fitted to centred and scaled columns and are right; their "
-        "standard errors and intervals are not to be trusted. Scale the columns first, e.g. with "
+        f"{name}: column {names[bad[0]]!r}{more} lies farther from 0 than 1e5 times its spread, or all of its values "
+        "are below 1e-100. The models were fitted to centred and scaled columns. Their coefficients are correct, but "
+        "standard errors and intervals are unreliable. Scale the columns first, for example with "
         "sklearn.preprocessing.StandardScaler.",
         UserWarning,
     )
 
 
 def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, name: str) -> None:
-    """Warn where a fit to one label of each row ranks labelled rows worse than the naive model.
+    """Warn if a fit to one label for each row ranks labelled rows worse than the naive model.
 
-    A classifier that sees the same columns as the propensity is compared by itself, since the two may have changed
-    places. Else the product of both is compared: a good classifier alone may rank labels worse than naive.
+    If the class model and the propensity model use the same columns, they may be swapped, so only the class model is
+    compared. Otherwise the product of both is compared, because even a good class model may rank labels worse than the
+    naive model, which also learns what drives the labelling.
     """
     gap = gap_to_naive(problem, beta_f, None if problem.swappable else beta_e)
-    if gap is None or not gap.is_loss or gap.difference >= -RANKED_WORSE:
+    if gap is None or not gap.is_loss or gap.difference >= -MIN_AUC_LOSS_TO_WARN:
         return
-    what = "the classifier ranks" if problem.swappable else "classifier and propensity together rank"
+    what = "the class model ranks" if problem.swappable else "class model and propensity model together rank"
     why = (
-        "It sees the same columns as the propensity, and the two have probably changed places."
+        "Class model and propensity model use the same columns and are probably swapped."
         if problem.swappable
-        else "The fit is probably in a poor local optimum: use n_starts=5."
+        else "The fit is probably in a poor local optimum: try n_starts=5."
     )
     warn_user(
         f"{name}: {what} labelled rows worse than the naive model (area under the ROC curve lower by "
         f"{-gap.difference:.2f}). {why} Name the attributes that drive the labelling, or use SARStackingClassifier(), "
-        "whose ranking is compared with the naive one.",
+        "which checks its ranking against the naive model.",
         ClassPriorWarning,
     )
 
@@ -207,11 +213,11 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
 
 
 def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
-    """Return what to know of a fit of two logistic models beside its numbers."""
+    """Return the remarks on a fit of two logistic models."""
     remarks = [*filter(None, [message_about_higher(model), message_about_form(model)])] if pair.looks is None else []
     if pair.n_groups:
         remarks.append(
-            f"Rows belong to {pair.n_groups:,} groups, for which standard errors and intervals account (sandwich "
+            f"Rows belong to {pair.n_groups:,} groups. Standard errors and intervals account for them (sandwich "
             "formula)."
         )
     inference = pair.inference
@@ -224,45 +230,45 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
         remarks += [SWAPPABLE] if inference.swappable else []
         if all_labelled(inference.label_frequency.value):
             remarks.append(
-                "All positives are labelled in this fit. How many more the data would allow is not for standard errors "
-                "to say: profile_class_prior follows the likelihood."
+                "All positives are labelled in this fit, so standard errors do not show how many more positives the "
+                "data allow. Use profile_class_prior."
             )
         remarks += [] if model.converged_ else [NOT_CONVERGED]
     elif pair.looks is not None:
         remarks += remarks_on_looks(model, pair, pair.looks)
     chosen = getattr(model, "selection_", None)
     if hasattr(model, "cv_results_") and chosen is not None and chosen.n_tied > 1:
-        remarks.append(f"{chosen.reason} Standard errors of coefficients do not know of this choice.")
+        remarks.append(f"{chosen.reason} Standard errors of coefficients ignore this choice.")
     return remarks
 
 
 def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[str]:
-    """Return what to know of a fit to several looks, audits or facts."""
-    remarks = [told[0].upper() + told[1:] for told in model._told]
+    """Return the remarks on a fit to several looks, audits or known values."""
+    remarks = [message[0].upper() + message[1:] for message in model._looks_warnings]
     remarks += few_labels_remarks(pair.labelled)
     remarks += [] if model.converged_ else [NOT_CONVERGED]
     if looks.n_looks == 2 and not looks.n_audited:
         remarks.append(
-            "With two looks and no audit, rows hardly show whether one look is partly a copy of the other: only "
-            "the form of the models tells. In a simulation with a copy in 60% of rows the class prior was 0.18 to "
-            "0.21 instead of 0.42. A third look, or 50 to 100 audits of rows without a label, show it."
+            "With two looks and no audit, the data hardly show whether one look is partly a copy of the other. In a "
+            "simulation in which 60% of rows were copies, the estimated class prior was 0.18 to 0.21 instead of 0.42. "
+            "A third look, or 50 to 100 audits of unlabelled rows, would show it."
         )
     if looks.n_looks == 1 and looks.objective.false_positives is not None and not looks.objective.n_rates:
         remarks.append(
-            "With one look of each row the false-positive rate is taken as given: rows show at most that it is too "
-            "high. The class prior depends on it. Audits of labelled rows, or a second look, allow "
+            "With one look, the false-positive rate is taken as given, and the class prior depends on it. The data can "
+            "only show that the rate is too high. With audits of labelled rows, or a second look, you can use "
             "false_positive_rate='estimate'."
         )
     if looks.objective.bounds is not None:
         remarks.append(
-            "Propensity bounds are taken as given, and the class prior depends on them. Rows contradict them only "
-            "where the models fit clearly better without."
+            "Propensity bounds are taken as given, and the class prior depends on them. The data can contradict them "
+            "only if the models fit clearly better without bounds."
         )
     if looks.n_looks > 1:
         remarks.append(
-            "Looks count as independent given the attributes. Differences between rows that no attribute explains "
-            "make the class prior too low, and intervals far too short. goodness_of_fit looks for them; "
-            "audited_class_prior is right whatever the models are."
+            "Looks are assumed to be independent given the attributes. If rows differ in ways that no attribute "
+            "explains, the class prior is too low and intervals are far too short. goodness_of_fit tests for this; "
+            "audited_class_prior does not depend on the models."
         )
     if looks.n_audited:
         remarks += _remarks_on_audits(model, labelling_of(model).audit_labels)
@@ -271,34 +277,35 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
 
 def _remarks_on_audits(model: Any, audit_labels: str) -> list[str]:
     remarks = [
-        "Audits count as chosen by attributes, labels or chance. If positives were more likely to be checked, "
-        "or to be reported, the class prior is too high."
+        "Rows are assumed to be chosen for audits by their attributes, by their labels or at random. If positives were "
+        "more likely to be audited, or their audits more likely to be reported, the class prior is too high."
     ]
     if audit_labels == "keep":
         remarks.append(
-            "Labels of audited rows count as labelling. If findings of audits were entered as labels, the "
-            "class prior is too low: use audit_labels='drop' or 'undo'."
+            "Labels of audited rows are assumed not to come from the audits. If findings of audits were entered as "
+            "labels, the class prior is too low: use audit_labels='drop' or 'undo'."
         )
     else:
-        told = model._choice_remark or choice_remark(None, audit_labels)
-        remarks.append(f"Labels of audited rows count as findings of the audits, not as labelling. {told}")
+        assumption = model._choice_remark or choice_remark(None, audit_labels)
+        remarks.append(f"Labels of audited rows are assumed to be findings of the audits. {assumption}")
     return remarks
 
 
-# --- looks, audits and facts
+# --- looks, audits and known values
 
 
 def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, max_iter: int) -> list[str]:
-    """Return where rows contradict what the models, and the user, take for granted."""
+    """Return messages about assumptions that the rows contradict, whether the models or the user make them."""
     looks, differ = given.looks, list[str]()
     assert looks is not None
     if looks.n_looks > 1 and shared:
         differ = message_about_looks(look_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
-    found = message_about_rate(unsaid_rate(problem, fit, max_iter=max_iter))
+    found = message_about_rate(rate_gap(problem, fit, max_iter=max_iter))
     if fit.converged:
         found += message_about_bounds(bound_gap(problem, fit, max_iter=max_iter))
         found += message_about_offset(offset_gap(problem, fit, max_iter=max_iter))
-        # Looks that differ, and share a propensity, seem to depend on each other as well.
+        # Looks that differ although they share one propensity model would also fail the test of independence, so the
+        # test would add nothing.
         if looks.n_looks > 1 and not differ:
             found += message_about_pairs(pair_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
         if looks.n_looks > 1:
@@ -308,99 +315,108 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
 
 
 def message_about_claims(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[str]:
-    """Return that rows and what is known from elsewhere disagree."""
+    """Return a message for each known value that the rows contradict."""
     return [
-        f"what is known of the {claim} and the rows disagree: they are {apart:.1f} standard errors apart. "
-        "One of them is wrong: the claim, its standard error, or the form of the models."
+        f"the known {claim} and the rows disagree: they are {apart:.1f} standard errors apart. Either the known value, "
+        "its standard error or the form of the models is wrong."
         for claim, apart in disagreements(problem, fit, max_iter=max_iter)
-        if apart > CLAIM_DISAGREES
+        if apart > CLAIM_WARNING_Z
     ]
 
 
 def message_about_swapped(rates: Vector, frequencies: Vector) -> list[str]:
-    """Return that negatives are labelled as often as positives."""
+    """Return the message that negatives are labelled as often as positives; empty if they are not."""
     if not rates.max() > frequencies.min():
         return []
     return [
-        f"negatives are found to be labelled as often as positives (false-positive rate {rates.max():.2f}, "
-        f"label frequency {frequencies.min():.2f}): the looks say little, or the classes have changed places."
+        "according to the fit, negatives are labelled as often as positives (false-positive rate "
+        f"{rates.max():.2f}, label frequency {frequencies.min():.2f}). The looks carry little information, or the "
+        "classes are swapped."
     ]
 
 
-AUDITS_DISAGREE = 3.3  # standard errors between audits and models: 1 in 1,000 by chance
-_LOOKS_APART, _SHARE_APART = 4.0, 0.1  # of a look that shares a propensity: surely, and by enough to matter
-_BY_CHANCE = 0.001  # how often independent looks are said to depend on each other
-_CLAIM_APART = 3.0  # standard errors between rows and bounds, or a coefficient of 1: 3 in 1,000 by chance
-_PRIOR_APART = 0.05  # of the class prior: a smaller difference matters to nobody, however sure it is
-_LOG_GAIN = 3.5  # log-likelihood: the logarithm of the right offset gains as much in fewer than 3 of 100 cases
-_FEWEST_FINDINGS = 5  # audited positives with a label, and labels of rows that were not audited
-_MISSING = 2.0  # standard errors: positives without a label that audits should have found
-_UNLABELLED_SHARE = 0.1  # of audited positives: at most, where findings seem to be entered as labels
-_CHOICE_GAIN = 3.0  # log-likelihood, odds of 20: the wrong choice of rows is ahead by it in fewer than 1 of 100 cases
-_ON_BOUND = 0.5  # share of positives from which on a bound decides, and not the rows
-_OUTSIDE = 0.1  # share of positives: bounds that rows contradict
-_NEAR = 0.02  # class priors that are the same for whoever uses them
+# Warnings need strong evidence, because each fit makes many of these tests.
+AUDIT_WARNING_Z = 3.3  # standard errors between audits and models: 1 in 1,000 by chance
+_LOOK_WARNING_Z = 4.0  # standard errors between the labels of a look and those that a shared propensity predicts
+_MIN_LOOK_DIFFERENCE = 0.1  # the same difference, as a share of the expected labels
+_DEPENDENCE_TEST_SIZE = 0.001  # probability of a warning if all looks are independent
+_CONSTRAINT_WARNING_Z = 3.0  # standard errors between rows and bounds, or an offset: 3 in 1,000 by chance
+_MIN_PRIOR_DIFFERENCE = 0.05  # share of the class prior; smaller differences do not matter in practice
+# Log-likelihood gain by the logarithm of an offset at which the fit warns. If the offset itself is correct, fewer than
+# 3% of fits gain so much.
+_MIN_LOG_OFFSET_GAIN = 3.5
+_MIN_FINDINGS = 5  # audited positives with a label, and labels of rows that were not audited
+_MISSING_POSITIVES_Z = 2.0  # standard errors by which audits found fewer unlabelled positives than expected
+_MAX_UNLABELLED_SHARE = 0.1  # share of audited positives without a label if findings were entered as labels
+# Log-likelihood gain (odds of 20 to 1) of another assumption about audits at which the fit warns. If the assumption of
+# the user is correct, fewer than 1% of fits gain so much.
+_MIN_CHOICE_GAIN = 3.0
+_MIN_SHARE_ON_BOUND = 0.5  # share of positives at a bound above which the bound determines the class prior
+_MIN_SHARE_OUTSIDE_BOUNDS = 0.1  # share of positives whose propensity is outside the bounds in a fit without them
+_SAME_PRIOR_TOLERANCE = 0.02  # distance of a class prior from the interval that does not matter in practice
 
 
 def message_about_audits(gap: AuditGap | None) -> list[str]:
-    """Return that audits found more positives, or fewer, than labels and models allow."""
-    if gap is None or abs(gap.apart) < AUDITS_DISAGREE:
+    """Return the message that audits found more or fewer positives than the models expect; empty if they agree."""
+    if gap is None or abs(gap.z_score) < AUDIT_WARNING_Z:
         return []
     return [
-        f"audits found {gap.found:,.0f} positives where labels and models expect {gap.expected:,.0f}, "
-        f"{abs(gap.apart):.1f} standard errors apart. Either the models are of the wrong form, or audits were not "
-        "chosen blindly: by what the check would find, or written down only if it found. If chance chose them, "
-        "audited_class_prior is right."
+        f"audits found {gap.found:,.0f} positives, but labels and models predict {gap.expected:,.0f} "
+        f"({abs(gap.z_score):.1f} standard errors apart). Either the models are of the wrong form, or the audits are "
+        "not representative: rows were chosen because of their expected result, or only some results were reported. If "
+        "rows were audited at random, use audited_class_prior."
     ]
 
 
 def message_about_findings(found: EnteredFindings | None, gap: AuditGap | None) -> list[str]:
-    """Return that the labels of audited rows seem to come from their audits."""
-    if found is None or min(found.labelled, found.others) < _FEWEST_FINDINGS or found.missing < _MISSING:
+    """Return the message that labels of audited rows seem to come from their audits; empty if they do not."""
+    if found is None or min(found.labelled, found.others) < _MIN_FINDINGS or found.missing < _MISSING_POSITIVES_Z:
         return []
-    few = found.positives - found.labelled <= _UNLABELLED_SHARE * found.positives
-    if not few or not (found.apart > AUDITS_DISAGREE or (gap is not None and gap.apart < -AUDITS_DISAGREE)):
+    few = found.positives - found.labelled <= _MAX_UNLABELLED_SHARE * found.positives
+    if not few or not (found.z_score > AUDIT_WARNING_Z or (gap is not None and gap.z_score < -AUDIT_WARNING_Z)):
         return []
     return [
         f"{found.labelled:,.0f} of the {found.positives:,.0f} audited positives have a label, and audited rows have "
-        f"{found.labels:,.0f} labels where {found.expected:,.0f} are expected of such rows. If findings of the audit "
-        "were entered as labels, the class prior is too low: use audit_labels='drop' (--audit-labels drop), or 'undo' "
-        "where only rows without a label were audited."
+        f"{found.labels:,.0f} labels, where {found.expected:,.0f} are expected. If findings of the audits were entered "
+        "as labels, the class prior is too low: use audit_labels='drop' (--audit-labels drop), or 'undo' if only rows "
+        "without a label were audited."
     ]
 
 
-_CHOSEN = {
+_WHO_WAS_AUDITED = {
     "drop": "rows were audited whether or not they had a label",
     "undo": "only rows without a label were audited",
 }
 
 
-def message_about_choice(other: OtherChoice | None, audit_labels: str) -> list[str]:
-    """Return that rows seem to be chosen for audits in another way than `audit_labels` says."""
-    if other is None or other.gained < _CHOICE_GAIN:
+def message_about_choice(other: AuditSelectionGap | None, audit_labels: str) -> list[str]:
+    """Return the message that `audit_labels` probably makes a wrong assumption; empty if it does not."""
+    if other is None or other.gained < _MIN_CHOICE_GAIN:
         return []
     instead = _other_of(audit_labels)
     return [
-        f"audit_labels={audit_labels!r} says that {_CHOSEN[audit_labels]}, and the rows contradict it: that "
-        f"{_CHOSEN[instead]} fits better (log-likelihood higher by {other.gained:.1f}, if the chance to be audited is "
-        f"logistic in the attributes). If it was so, use audit_labels={instead!r}; the class prior is then "
-        f"{other.class_prior:.2f}."
+        f"audit_labels={audit_labels!r} assumes that {_WHO_WAS_AUDITED[audit_labels]}, and the rows contradict it. The "
+        f"assumption that {_WHO_WAS_AUDITED[instead]} fits better (log-likelihood higher by {other.gained:.1f}, if the "
+        f"probability of being audited is logistic in the attributes). If it holds, use audit_labels={instead!r}; the "
+        f"class prior is then {other.class_prior:.2f}."
     ]
 
 
-def choice_remark(other: OtherChoice | None, audit_labels: str) -> str:
-    """Return what `audit_labels` takes for granted of audits, and what the answer would be if it were otherwise."""
-    told = f"audit_labels={audit_labels!r} takes for granted that {_CHOSEN[audit_labels]}."
+def choice_remark(other: AuditSelectionGap | None, audit_labels: str) -> str:
+    """Return what `audit_labels` assumes about audits, and the class prior under the other assumption."""
+    assumption = f"audit_labels={audit_labels!r} assumes that {_WHO_WAS_AUDITED[audit_labels]}."
     if other is None:
-        return f"{told} If not, the class prior is wrong."
+        return f"{assumption} If this is wrong, so is the class prior."
     instead = _other_of(audit_labels)
-    if other.gained >= _CHOICE_GAIN:
-        shown = "The rows contradict this"
+    if other.gained >= _MIN_CHOICE_GAIN:
+        verdict = "The rows contradict this"
     else:
-        shown = (
-            "The rows agree with this" if other.gained <= -_CHOICE_GAIN else "The rows do not show whether it was so"
-        )
-    return f"{told} {shown}. If it was not so, {instead!r} is right, and the class prior is {other.class_prior:.2f}."
+        agree = other.gained <= -_MIN_CHOICE_GAIN
+        verdict = "The rows agree with this" if agree else "The rows do not show whether this is right"
+    return (
+        f"{assumption} {verdict}. If it is wrong, use audit_labels={instead!r}: the class prior is then "
+        f"{other.class_prior:.2f}."
+    )
 
 
 def _other_of(audit_labels: str) -> str:
@@ -408,109 +424,112 @@ def _other_of(audit_labels: str) -> str:
 
 
 def message_about_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str]:
-    """Return that two looks depend on each other, by the pair that does most."""
-    worst = max(gaps, key=lambda gap: abs(gap.apart), default=None)
-    if worst is None or abs(worst.apart) < norm.isf(0.5 * _BY_CHANCE / len(gaps)):
+    """Return the message about the two looks that depend on each other most; empty if all are independent."""
+    worst = max(gaps, key=lambda gap: abs(gap.z_score), default=None)
+    if worst is None or abs(worst.z_score) < norm.isf(0.5 * _DEPENDENCE_TEST_SIZE / len(gaps)):
         return []
     one, other = (names[look] for look in worst.looks)
-    if worst.apart > 0:
+    if worst.z_score > 0:
         return [
-            f"{one} and {other} agree more often than independent looks would, by {worst.apart:.1f} standard errors. "
+            f"{one} and {other} agree more often than independent looks would, by {worst.z_score:.1f} standard errors. "
             "Either one is partly a copy of the other (leave it out), or rows differ in ways that no attribute "
-            "explains, or the models are of the wrong form. In the first two cases the class prior is too low. Audits "
-            "of rows without a label tell."
+            "explains, or the models are of the wrong form. In the first two cases the class prior is too low. To "
+            "find out, audit unlabelled rows."
         ]
     return [
-        f"{one} and {other} agree less often than independent looks would, by {-worst.apart:.1f} standard errors. If "
-        "no second look was made after a label, code it as NaN and not as 0; else the models are of the wrong form."
+        f"{one} and {other} agree less often than independent looks would, by {-worst.z_score:.1f} standard errors. If "
+        "rows were not examined again after a label, code the later look as NaN, not as 0. Otherwise the models are of "
+        "the wrong form."
     ]
 
 
 def message_about_prior(gap: PriorGap | None, *, audited: bool) -> list[str]:
-    """Return that the class prior of a fit is far from one that does not depend on the class model."""
-    if gap is None or abs(gap.apart) < CLAIM_DISAGREES:
+    """Return the message that repeated labels imply another class prior than the fit; empty if they agree."""
+    if gap is None or abs(gap.z_score) < CLAIM_WARNING_Z:
         return []
-    if abs(gap.by_histories - gap.by_fit) < _PRIOR_APART * gap.by_fit:
+    if abs(gap.by_histories - gap.by_fit) < _MIN_PRIOR_DIFFERENCE * gap.by_fit:
         return []
-    besides = "; or audits were chosen by what the check would find" if audited else ""
+    besides = ", or rows were chosen for audits because of their expected result" if audited else ""
     return [
-        f"the class prior is {gap.by_fit:.3f}, and how often labelled rows are labelled again says "
-        f"{gap.by_histories:.3f}, whatever the classifier is ({abs(gap.apart):.1f} standard errors apart). Probably "
-        f"the classifier is of the wrong form, or misses an attribute; or the propensity does{besides}. Try another "
-        "classifier, as SAREMClassifier(HistGradientBoostingClassifier()), or audit some rows without a label."
+        f"the class prior of the fit is {gap.by_fit:.3f}, but the share of labelled rows that are labelled again "
+        f"implies {gap.by_histories:.3f}, an estimate without a class model ({abs(gap.z_score):.1f} standard errors "
+        "apart). Probably the class model or the propensity model is of the wrong form or lacks an attribute"
+        f"{besides}. Try another classifier, for example SAREMClassifier(HistGradientBoostingClassifier()), or audit "
+        "some unlabelled rows."
     ]
 
 
 def message_about_bounds(gap: BoundGap | None) -> list[str]:
-    """Return that propensities sit on a bound, or that rows speak for others outside of the bounds."""
+    """Return the message that the rows contradict the bounds, or that a bound determines the class prior."""
     if gap is None:
         return []
-    if gap.apart > _CLAIM_APART and gap.outside > _OUTSIDE:
+    if gap.z_score > _CONSTRAINT_WARNING_Z and gap.outside > _MIN_SHARE_OUTSIDE_BOUNDS:
         return [
-            f"rows contradict the bounds: without them the fit is better by {gap.apart:.1f} standard errors, and "
-            f"{gap.outside:.0%} of positives have a propensity outside of them. The class prior is wrong if the "
-            "bounds are: leave them out, or widen them."
+            f"the rows contradict the bounds: the fit without bounds is better by {gap.z_score:.1f} standard errors, "
+            f"and gives {gap.outside:.0%} of positives a propensity outside the bounds. If the bounds are wrong, so is "
+            "the class prior. Remove or widen them."
         ]
-    if gap.on_bound >= _ON_BOUND:
+    if gap.on_bound >= _MIN_SHARE_ON_BOUND:
         return [
-            f"the propensity of {gap.on_bound:.0%} of positives sits on the bound {gap.bound:g} that was given, "
-            "so that the bound decides the class prior, and not the rows. Check where the bound comes from, or widen "
-            "it."
+            f"the propensity of {gap.on_bound:.0%} of positives is at the bound {gap.bound:g}, so the bound determines "
+            "the class prior almost alone. Check the source of the bound, or widen it."
         ]
     return []
 
 
 def message_about_offset(gap: OffsetGap | None) -> list[str]:
-    """Return that rows speak for a coefficient of the offset other than 1."""
-    if gap is None or (gap.apart < _CLAIM_APART and gap.by_log < _LOG_GAIN):
+    """Return the message that the rows contradict the offset of the propensity; empty if they agree."""
+    if gap is None or (gap.z_score < _CONSTRAINT_WARNING_Z and gap.by_log < _MIN_LOG_OFFSET_GAIN):
         return []
     remedy = (
-        "The offset is added to the logit as it is: give the logarithm of an effort, not the effort. Or name the "
-        "column among propensity_attributes, which estimates its coefficient."
+        "The offset is added to the logit unchanged: give the logarithm of an effort, not the effort. Or add the "
+        "column to propensity_attributes, so that its coefficient is estimated."
     )
-    if gap.by_log >= _LOG_GAIN:
+    if gap.by_log >= _MIN_LOG_OFFSET_GAIN:
         return [
             f"the logarithm of the offset fits better than the offset itself (log-likelihood higher by "
             f"{gap.by_log:.1f}). {remedy}"
         ]
     return [
-        f"the coefficient of the offset is taken for 1, and {gap.coefficient:.2g} fits better, "
-        f"{gap.apart:.1f} standard errors apart. {remedy}"
+        f"the coefficient of an offset is 1, but {gap.coefficient:.2g} fits better ({gap.z_score:.1f} standard errors "
+        f"apart). {remedy}"
     ]
 
 
 def message_about_looks(gaps: list[LookGap], names: tuple[str, ...]) -> list[str]:
-    """Return that looks which share one propensity differ, by the look that differs most."""
-    worst = max(gaps, key=lambda gap: abs(gap.apart))
-    if abs(worst.apart) < _LOOKS_APART or abs(worst.found - worst.expected) < _SHARE_APART * worst.expected:
+    """Return the message about the look that fits a shared propensity worst; empty if all looks fit."""
+    worst = max(gaps, key=lambda gap: abs(gap.z_score))
+    difference = abs(worst.found - worst.expected)
+    if abs(worst.z_score) < _LOOK_WARNING_Z or difference < _MIN_LOOK_DIFFERENCE * worst.expected:
         return []
     return [
-        f"{names[worst.look]} found {worst.found:,.0f} labels, and {worst.expected:,.0f} are expected if all looks "
-        f"share one propensity ({abs(worst.apart):.1f} standard errors): they differ. Use Labelling(shared=False), or "
-        "visit_attributes for what differs."
+        f"{names[worst.look]} found {worst.found:,.0f} labels, but {worst.expected:,.0f} are expected if all looks "
+        f"share one propensity ({abs(worst.z_score):.1f} standard errors apart). The looks differ: use "
+        "Labelling(shared=False), or describe the difference by visit_attributes."
     ]
 
 
-def message_about_rate(found: UnsaidRate | None) -> list[str]:
-    """Return that rows speak for another rate of false positives than the one that was given."""
-    if found is None or found.apart < AUDITS_DISAGREE:
+def message_about_rate(found: RateGap | None) -> list[str]:
+    """Return the message that another false-positive rate fits better than the given one; empty if it does not."""
+    if found is None or found.z_score < AUDIT_WARNING_Z:
         return []
-    said = "without false positives" if found.given == 0 else f"with a false-positive rate of {found.given:.3g}"
+    given = "without false positives" if found.given == 0 else f"with a false-positive rate of {found.given:.3g}"
     return [
-        f"labels do not fit {said}: a rate of {found.rate:.3f} fits better, {found.apart:.1f} standard errors apart. "
-        "Either it is so, and false_positive_rate='estimate' takes care of it, or the models are of the wrong form."
+        f"the labels do not fit a model {given}: a rate of {found.rate:.3f} fits better ({found.z_score:.1f} standard "
+        "errors apart). If there may be false positives, use false_positive_rate='estimate'. Otherwise the models are "
+        "of the wrong form."
     ]
 
 
 def message_about_rivals(rivals: list[tuple[float, float]], interval: Interval) -> list[str]:
-    """Return that another optimum, whose class prior is outside of the interval, is about as likely."""
-    low, high = interval
-    outside = [each for each in rivals if not low - _NEAR <= each[0] <= high + _NEAR]
+    """Return the message about an optimum that fits about as well but has a class prior outside the interval."""
+    low, high = interval[0] - _SAME_PRIOR_TOLERANCE, interval[1] + _SAME_PRIOR_TOLERANCE
+    outside = [each for each in rivals if not low <= each[0] <= high]
     if not outside:
         return []
     prior, behind = min(outside, key=lambda each: each[1])
     return [
-        f"models with a class prior of {prior:.2f} fit these rows about as well (log-likelihood lower by "
-        f"{behind:.1f}), and no interval knows of them. More audits of rows without a label, or more rows with "
-        "several looks, tell which are right."
+        f"another optimum, with a class prior of {prior:.2f}, fits these rows about as well (log-likelihood lower by "
+        f"{behind:.1f}), and intervals do not include it. More audits of unlabelled rows, or more rows with several "
+        "looks, would show which one is right."
     ]

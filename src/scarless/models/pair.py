@@ -1,11 +1,12 @@
-r"""The base of classifiers that learn a model of the labelling too. They hold a fitted pair, and ask it.
+r"""Base class of classifiers that also learn a model of the labelling, and hold a fitted pair.
 
-Intervals of two logistic models are by the delta method. Their parameters :math:`\theta` have the covariance
-:math:`(H + R)^{-1}`, with `H` the observed information of the likelihood at the optimum and `R` the penalty; other
-quantities follow by their gradients, and probabilities get intervals that are symmetric in the logit. That is right
-when both models are of the right form, the fit is in the right optimum (see `identifiability_report`) and rows are many:
-`profile_class_prior` and `bootstrap_intervals` do not lean on the last. Near a boundary, as a label frequency of 1,
-only they say something. Weights count rows. Intervals centre on the penalised estimates, which are shrunk towards 0.
+Intervals of two logistic models use the delta method. The parameters :math:`\theta` have the covariance
+:math:`(H + R)^{-1}`, where `H` is the observed information of the likelihood at the optimum and `R` the penalty. The
+variance of other quantities follows from their gradients, and intervals of probabilities are symmetric on the logit
+scale. These intervals are valid if both models are of the right form, the fit is in the right optimum (see
+`identifiability_report`) and there are many rows. `profile_class_prior` and `bootstrap_intervals` do not need many
+rows. Near a boundary, such as a label frequency of 1, only these two are valid. Weights are counts of rows. Intervals
+are centred on the penalised estimates, which are shrunk towards 0.
 """
 
 from dataclasses import replace
@@ -63,49 +64,50 @@ from scarless.pair.constraints import check_known, labelling_of
 from scarless.pair.crossed import SLOPE_C
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.fitted import FittedPair, LookModels, NoRowIntervals, StandardErrors
-from scarless.pair.form import SUSPECT, FormTest, check_form, unnamed_driver
+from scarless.pair.form import SUSPICION_P_VALUE, FormTest, check_form, unnamed_driver
 from scarless.pair.groups import warn_about_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.logistic import Training
-from scarless.pair.look_checks import audit_gap, entered_findings, labels_alone, other_choice
+from scarless.pair.look_checks import audit_gap, compare_audit_selection, entered_findings, fit_labels_alone
 from scarless.pair.optima import (
-    HARDLY_LOWER,
-    Climb,
+    MAX_GAP_OF_POSSIBLE_OPTIMUM,
     Optimum,
+    OptimumFit,
     Progress,
     choose,
+    find_higher_optimum,
     find_optima,
-    seen_higher,
-    warn_about_higher,
+    warn_about_higher_optimum,
 )
 from scarless.pair.problem import PairProblem
-from scarless.pair.stack import MOST_COLUMNS
-from scarless.pair.starts import asks_for_papers_start
+from scarless.pair.stack import MAX_COLUMNS_SEARCHED
+from scarless.pair.starts import is_paper_start_alone
 
 
 def means_all(attributes: Any) -> bool:
-    """Whether the word "all" stands for every column. A column of that name is meant by ``["all"]``."""
+    """Return whether `attributes` is the string "all", which selects every column; ``["all"]`` is a column name."""
     return isinstance(attributes, str) and attributes == "all"
 
 
 class PairClassifier(PUClassifier):
-    """A classifier of the true class together with a model of the labelling."""
+    """Classifier of the true class with a model of the labelling."""
 
     propensity_attributes: Any
     max_iter: int
     converged_: bool
     label_frequency_: float
     _pair: FittedPair | None = None
-    _told: tuple[str, ...] = ()  # what a fit to looks, audits and facts warned of
-    _choice_remark: str = ""  # what audit_labels takes for granted
-    _driver: tuple[int, float] | None = None  # a column that nobody named and that drives the labelling, and its gain
-    _none_is_scar = True  # what it means that no propensity attributes are named
-    _has_coefficients = True  # of both models
-    _known_where = "estimator=None, propensity_estimator=None"
+    _looks_warnings: tuple[str, ...] = ()  # warnings of a fit to looks, audits or known values
+    _choice_remark: str = ""  # remark on the assumption that audit_labels makes
+    _driver: tuple[int, float] | None = None  # unnamed column that seems to drive the labelling, and its gain
+    _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
+    _has_coefficients = True  # whether both models can be logistic, with coefficients
+    _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return what scikit-learn shows, with a comment where one propensity for all rows is assumed: SCAR."""
-        # Scikit-learn breaks the lines of classes with its own __repr__ only: it is shown one that has it.
+        """Return scikit-learn's text, with a comment if one propensity for all positives is assumed (SCAR)."""
+        # Scikit-learn breaks lines only for classes that do not override __repr__, so a class of the same name and
+        # parameters without this method is printed.
 
         def get_params(_: Any, deep: bool = True) -> dict[str, Any]:
             return self.get_params(deep)
@@ -116,11 +118,11 @@ class PairClassifier(PUClassifier):
         is_scar = self._none_is_scar and self.propensity_attributes is None
         return f"{text}  # SCAR: no propensity_attributes" if is_scar else text
 
-    # --- answers
+    # --- predictions and intervals
 
     @property
     def fitted_pair_(self) -> FittedPair:
-        """The fitted pair: logits of class and propensities, and how sure they are."""
+        """The fitted class model and propensity model, with their uncertainty."""
         check_is_fitted(self)
         if self._pair is None:
             raise AttributeError(f"This {type(self).__name__} was not fitted as a pair of models.")
@@ -131,9 +133,10 @@ class PairClassifier(PUClassifier):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         look : int, optional
-            Of a fit to several looks: which one; the first is 0. Needed where their propensities differ.
+            Number of the look, from 0. Needed if the looks have different propensities.
 
         Returns
         -------
@@ -146,47 +149,51 @@ class PairClassifier(PUClassifier):
         )
 
     def predict_posterior(self, X: Any, s: ArrayLike, audit: ArrayLike | None = None) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given its labels, and its audit where there is one.
+        r"""Return the posterior :math:`\Pr(y=1|x,s)` of each row, given its labels and its audit if it has one.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         s : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
         audit : array of shape (n_rows,), optional
-            The class of rows that someone checked, for a model that was fitted with audits.
+            True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited. Only for models that
+            were fitted with audits.
 
         Returns
         -------
         array of shape (n_rows,)
-            Without false positives 1 for labelled rows; for the others :math:`f(1-e)/(1-fe)`, with :math:`1-e` the
-            probability that no look of a positive finds a label.
+            Without false positives, 1 for labelled rows and :math:`f(1-e)/(1-fe)` for unlabelled rows, where
+            :math:`1-e` is the probability that a positive gets no label at any look.
         """
         need_labels(s, "predict_posterior(X, s)")
         check_is_fitted(self)
         rows, pair = known_rows(X), self._pair
         if audit is not None and (pair is None or pair.looks is None):
-            raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+            raise ValueError("audit: this model was fitted without audits. Leave audit out.")
         if pair is None:
             e = self._own_propensity(rows)
-            return as_given(X, self._posterior(rows, s, e, known=self._propensity_is_fact))
+            return as_given(X, self._posterior(rows, s, e, known=self._propensity_is_known))
         return as_given(X, pair.posterior(self._observed(rows, s, audit)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+        r"""Return the mean log-likelihood of the observed labels, which needs no true classes.
 
         .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
 
-        Higher is better. Not accuracy: against the observed labels that rewards calling every unlabelled row negative.
-        Audits are not taken: a model that was fitted with them is scored by labels alone. Labels that came from audits
-        (see `Labelling`) count as labels here, so leave such rows out, or give them a weight of 0.
+        Higher is better. It is not the accuracy: against observed labels, accuracy rewards a classifier that calls
+        every unlabelled row negative. Audits are ignored. If labels came from audits (see `Labelling`), leave these
+        rows out or give them a weight of 0.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
         sample_weight : array of shape (n_rows,), optional
+            Weight of each row; 1 by default.
 
         Returns
         -------
@@ -203,15 +210,16 @@ class PairClassifier(PUClassifier):
         return float(w[counted] @ pair.log_likelihood(rows)[counted]) / float(w.sum())
 
     def detection_curve(self, X: Any, n_looks: int | None = None) -> Vector:
-        r"""Return the share of positives that have a label after one look, after two, and so on.
+        r"""Return the expected share of positives with a label after one look, after two looks, and so on.
 
         .. math:: \frac{\sum_i f_i \bigl[1 - \prod_{k \le K} (1 - e_{ik})\bigr]}{\sum_i f_i}
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         n_looks : int, optional
-            How many looks; more than there were only where all looks have one propensity. None: as many as in `fit`.
+            Number of looks; by default, as in `fit`. It can be larger only if all looks share one propensity.
 
         Returns
         -------
@@ -223,23 +231,23 @@ class PairClassifier(PUClassifier):
             raise ValueError(f"n_looks must be a whole number of at least 1; got {shown(n_looks)}.")
         if wanted > looks.n_looks and looks.objective.n_kinds > 1:
             raise ValueError(
-                f"n_looks={wanted}, and the model was fitted to {looks.n_looks} looks whose propensities differ: "
-                "nothing says what that of another would be."
+                f"n_looks={wanted} is more than the {looks.n_looks} looks of the fit. Their propensities differ, so "
+                "the propensity of a further look is unknown."
             )
         return self.fitted_pair_.detection(self._rows(X), np.resize(looks.kinds, wanted))
 
     def summary(self, *, level: float = 0.95) -> Any:
-        """Return a table of what was found: both models' parameters, or what classifiers of other kinds can say.
+        """Return a table of the estimates, with intervals.
 
         Parameters
         ----------
-        level : float, default=0.95
-            Nominal probability that an interval covers.
+        level : float in (0, 1), default=0.95
+            Confidence level.
 
         Returns
         -------
         Summary or StackSummary
-            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+            Prints as text, and as HTML in a notebook; ``to_frame()`` returns a pandas DataFrame.
 
         Examples
         --------
@@ -263,19 +271,19 @@ class PairClassifier(PUClassifier):
         return pair_summary(self, check_share(level, "level"), self._remarks())
 
     def _remarks(self) -> list[str]:
-        """Return what to know of this very fit."""
+        """Return the remarks that the summary prints."""
         return remarks_on_fit(self, self.fitted_pair_)
 
     @available_if(lambda model: model._has_coefficients)
     def standard_errors(self) -> StandardErrors:
-        """Return the standard errors of everything that the fit estimates.
+        """Return the standard errors of all estimates.
 
         Returns
         -------
         StandardErrors
-            Named fields `coef`, `intercept`, `propensity_coef`, `propensity_intercept`, and of looks `visit_coef` and
-            `false_positive_rate`, shaped like the attributes of those names; `class_prior`, `label_frequency`.
-            Infinite where the data tell nothing.
+            Fields `coef`, `intercept`, `propensity_coef`, `propensity_intercept`, `class_prior` and `label_frequency`;
+            with several looks also `visit_coef` and `false_positive_rate`. Each has the shape of the attribute of that
+            name. Infinite for parameters that the data do not determine.
         """
         self._known_inference()
         return self.fitted_pair_.standard_errors(self.n_features_in_)
@@ -285,20 +293,20 @@ class PairClassifier(PUClassifier):
 
         Parameters
         ----------
-        level : float, default=0.95
-            Nominal probability that the interval covers.
+        level : float in (0, 1), default=0.95
+            Confidence level.
         kind : {"auto", "grid", "model"}, default="auto"
-            "model": by the delta method, as if both models were of the right form and not chosen: on tables where that
-            is not so it covers far less often than it says (nominal 95%: 64 to 77% on the tables of
-            ``benchmarks.elsewhere``). "grid", for recalibrated fits: from the likelihood of every class prior, with all
-            else as the labels like it best, over all sets of attributes and classifiers that the labels leave possible,
-            a nat of log-likelihood counting for a third. "auto": "grid" where the fit is recalibrated, else "model".
+            "model": delta method. It assumes that both models are of the right form. On real tables, where they need
+            not be, nominal 95% intervals contained the true class prior in 64 to 77% of cases
+            (``benchmarks.other_tables``). "grid", for recalibrated fits only: from the likelihood on the grid of class
+            priors, over all candidate classifiers and attribute sets. Log-likelihood differences are divided by 3,
+            because no table follows the model exactly. "auto": "grid" if the fit is recalibrated, else "model".
 
         Returns
         -------
         Interval
-            ``low, high``. By "model" symmetric in the logit; where such a fit to one label of each row has all
-            positives labelled, `high` is 1: `scarless.diagnostics.profile_class_prior` says more.
+            ``low, high``. With "model", symmetric on the logit scale. If the fit estimates that all positives are
+            labelled, `high` is 1; use `scarless.diagnostics.profile_class_prior` then.
         """
         return self._share_interval("class_prior", level, kind)
 
@@ -307,30 +315,30 @@ class PairClassifier(PUClassifier):
 
         Parameters
         ----------
-        level : float, default=0.95
-            Nominal probability that the interval covers.
+        level : float in (0, 1), default=0.95
+            Confidence level.
         kind : {"auto", "grid", "model"}, default="auto"
             As in `class_prior_interval`.
 
         Returns
         -------
         Interval
-            ``low, high``. Of several looks: for the probability that any of them finds a label.
+            ``low, high``. With several looks, for the probability that a positive gets a label at any look.
         """
         return self._share_interval("label_frequency", level, kind)
 
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
-        r"""Return an interval for each row's :math:`f(x) = \Pr(y=1|x)`, one row at a time.
+        r"""Return a pointwise interval for the class probability :math:`f(x) = \Pr(y=1|x)` of each row.
 
-        Of classifiers that were fitted in folds: each at every level that the labels allow it, members of a stack in
-        equal shares. What they differ in and what labels cannot tell of the level is in it; the noise of each one's
-        direction is not.
+        For cross-fitted classifiers and stacks, the interval covers the uncertainty of the class prior and the
+        differences between the members of a stack. It does not cover the sampling error of each classifier's ranking.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        level : float, default=0.95
-            Nominal probability that each interval covers.
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
+        level : float in (0, 1), default=0.95
+            Confidence level.
 
         Returns
         -------
@@ -341,15 +349,16 @@ class PairClassifier(PUClassifier):
         return self._row_intervals(self._known_rows(X), level, of="class")
 
     def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
-        r"""Return an interval for each row's propensity :math:`e(x) = \Pr(s=1|y=1,x)`, one row at a time.
+        r"""Return a pointwise interval for the propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         look : int, optional
-            Of a fit to several looks: which one; the first is 0. Needed where their propensities differ.
-        level : float, default=0.95
-            Nominal probability that each interval covers.
+            Number of the look, from 0. Needed if the looks have different propensities.
+        level : float in (0, 1), default=0.95
+            Confidence level.
 
         Returns
         -------
@@ -363,23 +372,25 @@ class PairClassifier(PUClassifier):
     def predict_posterior_interval(
         self, X: Any, s: ArrayLike, *, audit: ArrayLike | None = None, level: float = 0.95
     ) -> Vector:
-        r"""Return an interval for each row's :math:`\Pr(y=1|x,s)`, one row at a time.
+        r"""Return a pointwise interval for the posterior :math:`\Pr(y=1|x,s)` of each row.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         s : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
         audit : array of shape (n_rows,), optional
-            The class of rows that someone checked, for a model that was fitted with audits.
-        level : float, default=0.95
-            Nominal probability that each interval covers.
+            True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited. Only for models that
+            were fitted with audits.
+        level : float in (0, 1), default=0.95
+            Confidence level.
 
         Returns
         -------
         array of shape (n_rows, 2)
-            Lower and upper end; both the same for rows whose class is known: without false positives labelled rows,
-            and those that were checked.
+            Lower and upper end. Both are equal for rows whose class is known: audited rows and, without false
+            positives, labelled rows.
         """
         need_labels(s, "predict_posterior_interval(X, s)")
         level, X = check_share(level, "level"), self._known_rows(X)
@@ -394,28 +405,29 @@ class PairClassifier(PUClassifier):
         n_draws: int = 200,
         random_state: Any = 0,
     ) -> Matrix:
-        r"""Draw each row's :math:`\Pr(y=1|x,s)` from what the labels leave possible, all rows of a draw together.
+        r"""Draw posteriors :math:`\Pr(y=1|x,s)` of all rows jointly, from the uncertainty of the fit.
 
-        For numbers about many rows at once, such as how many of the 50 that rank highest are positive: compute the
-        number for each draw, and take quantiles.
+        Use it for quantities of many rows, such as the number of positives among the 50 rows that rank highest: compute
+        the quantity for each draw, and take quantiles.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         s : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
         audit : array of shape (n_rows,), optional
-            The class of rows that someone checked, for a model that was fitted with audits.
+            True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited. Only for models that
+            were fitted with audits.
         n_draws : int, default=200
-            How many.
+            Number of draws.
         random_state : int, numpy generator or RandomState, default=0
-            Of the draws.
+            Seed of the random numbers. Pass an int for reproducible results.
 
         Returns
         -------
         array of shape (n_draws, n_rows)
-            The class itself for rows whose class is known: without false positives labelled rows, and those that were
-            checked.
+            1 or 0 for rows whose class is known: audited rows and, without false positives, labelled rows.
         """
         need_labels(s, "draw_posteriors(X, s)")
         n_draws, rng = check_whole(n_draws, "n_draws", at_least=1), check_random_stream(random_state)
@@ -428,24 +440,25 @@ class PairClassifier(PUClassifier):
     def out_of_fold_logits(
         self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> tuple[Vector, Vector]:
-        """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
+        """Return out-of-fold logits of class and propensity for the rows of the fit.
 
-        For questions that a row must not answer for itself, such as whether the rows that rank highest are labelled as
-        often as they should be. Of two logistic models to first order; of models that were fitted in folds by those
-        folds.
+        Use them for checks in which a row's own label must play no role, such as whether the rows that rank highest are
+        labelled as often as predicted. For two logistic models, the effect of leaving out each row is computed to first
+        order. For cross-fitted models, the logits come from the folds.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-            The rows of the fit.
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows of the fit.
         s : array of shape (n_rows,)
-            Their labels.
+            Observed labels of the fit.
         sample_weight : array of shape (n_rows,), optional
-            Their weights: a row of weight 3 is left out with its copies. Folds leave out rows with all their weight.
+            Weights of the fit. A row of weight 3 is left out with all its copies.
 
         Returns
         -------
         array of shape (n_rows,), array of shape (n_rows,)
+            Logits of the class, and logits of the propensity.
         """
         if self._pair is None or self._pair.source is None:
             self._known_inference()
@@ -458,18 +471,18 @@ class PairClassifier(PUClassifier):
             rows = attach(rows, s=labels, w=check_counts(sample_weight, n_rows=labels.size))
         return pair.out_of_fold_logits(rows, checked, labels)
 
-    # --- rows that a fitted model is asked about
+    # --- rows for predictions
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
         return self.fitted_pair_.probability(self._rows(X))
 
     def _own_propensity(self, X: Any) -> Vector:
-        """Return the propensity of each row, where the models are not held as a pair."""
+        """Return the propensity of each row, for models that do not hold a fitted pair."""
         raise NotImplementedError
 
     def _checked(self, X: Any) -> Any:
-        """Return checked rows: an engine for two logistic models, else a table as the user's models read it."""
+        """Return checked rows: an engine for two logistic models, otherwise the table that the estimator reads."""
         if self.fitted_pair_.source is None:
             return check_rows(self, X)
         if self._reader is None:
@@ -480,16 +493,16 @@ class PairClassifier(PUClassifier):
         return self.fitted_pair_.rows(self._checked(X))
 
     def _known_rows(self, X: Any) -> Any:
-        """Return the table of rows, for a model that can say how sure it is; or say that it cannot."""
+        """Return the table of rows, or raise if the model has no standard errors."""
         if self._pair is None or self._pair.source is None:
             self._known_inference()
         return known_rows(X)
 
     def _observed(self, X: Any, s: Any, audit: Any, name: str = "s") -> Engine:
-        """Return rows with all that was observed of them, as the likelihood reads them."""
+        """Return rows with their labels and audits, as the likelihood reads them."""
         pair = self.fitted_pair_
         if audit is not None and pair.looks is None:
-            raise ValueError("audit goes with a model that was fitted with audits; this one was not.")
+            raise ValueError("audit: this model was fitted without audits. Leave audit out.")
         if pair.source is None:
             return open_observed(self, X, s, audit, pair.looks, name)
         return with_observed(self._rows(X), X, s, audit, coding=self._coding, looks=pair.looks, name=name)
@@ -501,13 +514,13 @@ class PairClassifier(PUClassifier):
         try:
             return self.fitted_pair_.row_intervals(rows, level, of=of, kind=kind)
         except NoRowIntervals:
-            raise self._no_row_intervals(f"An interval of each row's {of}") from None
+            raise self._no_row_intervals(f"The interval of each row's {of}") from None
 
     def _no_row_intervals(self, what: str) -> ValueError:
         return ValueError(
-            f"{what} is not to be had from this {type(self).__name__}: after several looks, audits or facts it takes "
-            "two logistic models (SAREMClassifier without an estimator, SAREMClassifierCV). predict_proba_interval "
-            "needs no labels; bootstrap_intervals fits the model again."
+            f"{what} is not available for this {type(self).__name__}: with several looks, audits or known values it "
+            "needs two logistic models (SAREMClassifier without an estimator, or SAREMClassifierCV). Use "
+            "predict_proba_interval, or bootstrap_intervals, which refits the model."
         )
 
     def _share_interval(self, share: str, level: float, kind: str) -> Interval:
@@ -517,7 +530,8 @@ class PairClassifier(PUClassifier):
         grids = () if self._pair is None else self._pair.grids
         if kind == "grid" and not grids:
             raise ValueError(
-                "kind='grid' is for recalibrated fits, as SAREMClassifierCV's are; this fit is not recalibrated."
+                "kind='grid' needs a recalibrated fit, such as those of SAREMClassifierCV; this fit is not "
+                "recalibrated. Use kind='auto'."
             )
         how = ("grid" if grids else "model") if kind == "auto" else kind
         if how == "model" and (self._pair is None or self._pair.shares is None):
@@ -532,22 +546,25 @@ class PairClassifier(PUClassifier):
         looks = None if self._pair is None else self._pair.looks
         if looks is None:
             raise ValueError(
-                f"{what} needs a fit to several looks: labels as a table, one column for each look. This model was "
-                "fitted to one label of each row."
+                f"{what} needs a fit to several looks: labels as a table with one column for each look. This model was "
+                "fitted to one label for each row."
             )
         return looks
 
     def _kind_of_look(self, look: int | None) -> int:
-        """Return of which kind a look is."""
+        """Return the index of the propensity that belongs to a look."""
         looks = None if self._pair is None else self._pair.looks
         if looks is None:
             if look is not None and not (isinstance(look, int | np.integer) and look == 0):
-                raise ValueError(f"look={shown(look)}, and this model was fitted to one label of each row.")
+                raise ValueError(
+                    f"look={shown(look)}: this model was fitted to one label for each row. Leave look out."
+                )
             return 0
         if look is None and looks.objective.n_kinds > 1:
             raise ValueError(
-                f"This model has {looks.n_looks} looks with propensities of their own: say which one, look=0 to "
-                f"{looks.n_looks - 1}. detection_curve(X) is how many positives have a label after each."
+                f"look: the {looks.n_looks} looks of this model have different propensities. Choose one, look=0 to "
+                f"look={looks.n_looks - 1}. detection_curve(X) gives the share of positives with a label after each "
+                "look."
             )
         k = 0 if look is None else look
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 0 <= k < looks.n_looks:
@@ -557,7 +574,7 @@ class PairClassifier(PUClassifier):
     # --- fits
 
     def _columns(self, X: Any, attributes: Any, parameter: str) -> NDArray[np.intp]:
-        """Return the columns that a parameter selects; None is all for the classifier and none for the propensity."""
+        """Return the columns that a parameter selects; None selects all for the classifier, none for the propensity."""
         if means_all(attributes):
             return np.arange(self.n_features_in_)
         if attributes is None:
@@ -565,33 +582,33 @@ class PairClassifier(PUClassifier):
         names = getattr(self, "feature_names_in_", None)
         return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
 
-    def _climb(
+    def _fit_from_starts(
         self, problem: PairProblem, asked: Any, tol: float, *, rng: Any = None, progress: Progress | None = None
-    ) -> Climb:
-        """Climb by Newton from as many starts as were asked for, and return the optimum to believe.
+    ) -> OptimumFit:
+        """Optimise by Newton's method from the requested starts, and return the selected optimum.
 
-        After the paper's start alone, see whether another leads higher.
+        If only the paper's start is used, check whether another start leads to a higher optimum.
         """
-        climbs = find_optima(problem, asked, rng, tol=tol, max_iter=self.max_iter, progress=progress)
-        self.optima_ = [climb.optimum for climb in climbs]
-        self.selection_ = choose(problem, climbs)
-        found = climbs[self.selection_.index]
+        fits = find_optima(problem, asked, rng, tol=tol, max_iter=self.max_iter, progress=progress)
+        self.optima_ = [fit.optimum for fit in fits]
+        self.selection_ = choose(problem, fits)
+        found = fits[self.selection_.index]
         warn_unless_converged(found.fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        look = asks_for_papers_start(asked) and not problem.told_by_height and self._is_shown
-        self.higher_optimum_: Optimum | None = seen_higher(problem, found.optimum) if look else None
-        self._tell_of_higher(found.optimum)
+        compare = is_paper_start_alone(asked) and not problem.has_extra_information and self._runs_checks
+        self.higher_optimum_: Optimum | None = find_higher_optimum(problem, found.optimum) if compare else None
+        self._warn_if_higher_optimum(found.optimum)
         return found
 
-    def _tell_of_higher(self, found: Optimum) -> None:
+    def _warn_if_higher_optimum(self, found: Optimum) -> None:
         if self.higher_optimum_ is not None:
-            warn_about_higher(self.higher_optimum_, found, type(self).__name__)
+            warn_about_higher_optimum(self.higher_optimum_, found, type(self).__name__)
             self.selection_ = replace(self.selection_, reason=message_about_higher(self))
 
-    def _store_fit(self, given: Given, problem: PairProblem, found: Climb | PairFit) -> None:
-        """Store two logistic models that Newton's method found, and warn of what the user has to know."""
-        fit = found.fit if isinstance(found, Climb) else found
+    def _store_fit(self, given: Given, problem: PairProblem, found: OptimumFit | PairFit) -> None:
+        """Store two logistic models that were fitted by Newton's method, and emit the warnings of the fit."""
+        fit = found.fit if isinstance(found, OptimumFit) else found
         self._store_history(fit)
-        sums = found.sums if isinstance(found, Climb) else None
+        sums = found.sums if isinstance(found, OptimumFit) else None
         inference = pair_inference(problem, fit, information=fit.information, sums=sums)
         self._hold(
             FittedPair(
@@ -612,10 +629,10 @@ class PairClassifier(PUClassifier):
             self._store_looks(given, problem, fit, inference)
             return
         warn_if_all_labelled(self.label_frequency_, type(self).__name__)
-        self._doubt_pair(problem, fit.f, fit.e)
+        self._check_pair(problem, fit.f, fit.e)
 
     def _hold(self, pair: FittedPair) -> None:
-        """Keep a fitted pair, and its coefficients for who looks at them."""
+        """Store a fitted pair, and its coefficients as attributes."""
         self._pair = pair
         places = pair.objective.places
         if pair.source is None:
@@ -629,78 +646,82 @@ class PairClassifier(PUClassifier):
         if pair.looks is not None:
             self.visit_coef_ = np.array([beta[beta.size - 1 - n_visits : -1] for beta in own])
 
-    def _doubt_pair(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
-        """Warn where one label of each row gives reasons to doubt two logistic models."""
-        if self._is_shown:
+    def _check_pair(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
+        """Check two logistic models that were fitted to one label for each row, and warn if they are doubtful."""
+        if self._runs_checks:
             warn_if_ranked_worse(problem, beta_f, beta_e, type(self).__name__)
         self._test_form(problem, beta_f, beta_e)
-        self._warn_if_level_is_unknown()
+        self._warn_if_class_prior_is_uncertain()
 
     def _store_looks(self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference) -> None:
-        """Store what looks, audits and facts tell besides, and warn of what the user has to know."""
+        """Store the estimates of a fit to looks, audits or known values, and emit the warnings of the fit."""
         looks = given.looks
         assert looks is not None
         self.n_looks_, self.n_audited_ = looks.n_looks, looks.n_audited
         self.false_positive_rate_ = rates_of_looks(problem.objective, inference.parameters, looks.kinds)
         self.label_frequencies_ = np.array([inference.label_frequency_of(int(kind)).value for kind in looks.kinds])
-        self._told = tuple(self._doubts_of_looks(given, problem, fit, inference))
+        self._looks_warnings = tuple(self._messages_about_looks(given, problem, fit, inference))
         if looks.n_looks == 1 and not looks.n_audited:
             warn_if_all_labelled(self.label_frequency_, type(self).__name__)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
-        for told in self._told:
-            warn_user(f"{type(self).__name__}: {told}", UserWarning)
+        for message in self._looks_warnings:
+            warn_user(f"{type(self).__name__}: {message}", UserWarning)
 
-    def _doubt_looks_of(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
-        """Store and doubt looks of a recalibrated fit: `problem` is that of its table, `parameters` are its own there."""
+    def _store_recalibrated_looks(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
+        """Store and check a recalibrated fit to looks, whose `parameters` belong to `problem`."""
         problem = problem._replace(C=SLOPE_C)
-        top = fit_pair(problem, parameters, FitOptions(1e-10, 200))  # doubts compare with an optimum
+        top = fit_pair(problem, parameters, FitOptions(1e-10, 200))  # the checks need an exact optimum
         inference = pair_inference(problem, top.at(parameters))
         self._pair = replace(self.fitted_pair_, shares=inference)
         self._store_looks(given, problem, top, inference)
 
-    def _doubts_of_looks(self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference) -> list[str]:
-        """Return what the user has to know of this fit: where rows and claims disagree, where models changed places."""
-        told, said = list(given.doubts), labelling_of(self)
-        wrong = misfits(problem, fit, given, shared=bool(said.shared), max_iter=self.max_iter)
+    def _messages_about_looks(
+        self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference
+    ) -> list[str]:
+        """Return messages about disagreement between rows, audits and known values, and about swapped models."""
+        messages = list(given.doubts)
+        wrong = misfits(problem, fit, given, shared=bool(labelling_of(self).shared), max_iter=self.max_iter)
         if problem.swappable and self.fitted_pair_.source is None:
-            told.append(
-                "both models see the same attributes, and one label of each row does not say which of them is the "
-                "classifier; nor does a known share, which holds either way round. A second look does, or 50 to 100 "
-                "audits, or naming what drives the labelling."
+            messages.append(
+                "both models use the same attributes, so one label for each row does not show which one is the class "
+                "model. A known class prior or label frequency does not help. Name the attributes that drive the "
+                "labelling, or add a second look or 50 to 100 audits."
             )
         claims = message_about_claims(problem, fit, max_iter=self.max_iter)
-        told += claims
-        if not fit.met:
-            told.append("no models of this form keep to what is known as closely as said; give it a larger se.")
-        if fit.met and not claims:
-            told += [*wrong, *self._doubts_of_audits(problem, fit)]
-            told += message_about_rivals(self._rivals(), inference.class_prior_interval(0.95))
+        messages += claims
+        if not fit.constraints_met:
+            messages.append(
+                "no models of this form agree with the known values within their standard errors. Use a larger se."
+            )
+        if fit.constraints_met and not claims:
+            messages += [*wrong, *self._messages_about_audits(problem, fit)]
+            messages += message_about_rivals(self._rivals(), inference.class_prior_interval(0.95))
         rates = np.ravel(np.asarray(self.false_positive_rate_, dtype=np.float64))
-        return told + message_about_swapped(rates, self.label_frequencies_)
+        return messages + message_about_swapped(rates, self.label_frequencies_)
 
     def _rivals(self) -> list[tuple[float, float]]:
-        """Return class priors of optima that are nearly as high as the one that was taken, and how far they are behind.
+        """Return the class priors of optima that are nearly as high as the selected one, and their distance from it.
 
-        Of a search, and of a cross-fit, none are known.
+        The list is empty for searches and cross-fits, which do not store their optima.
         """
         optima = getattr(self, "optima_", [])
         lower = [(optimum.class_prior, optimum.objective - optima[0].objective) for optimum in optima[1:]]
-        return [each for each in lower if each[1] < HARDLY_LOWER]
+        return [each for each in lower if each[1] < MAX_GAP_OF_POSSIBLE_OPTIMUM]
 
-    def _doubts_of_audits(self, problem: PairProblem, fit: PairFit) -> list[str]:
-        """Return what audits and labels say of each other."""
+    def _messages_about_audits(self, problem: PairProblem, fit: PairFit) -> list[str]:
+        """Return messages about disagreement between audits and labels."""
         audit_labels = labelling_of(self).audit_labels
-        alone = labels_alone(problem, fit, max_iter=self.max_iter)
+        alone = fit_labels_alone(problem, fit, max_iter=self.max_iter)
         gap = audit_gap(problem, fit, alone)
-        other = other_choice(problem, fit, audit_labels, max_iter=self.max_iter)
+        other = compare_audit_selection(problem, fit, audit_labels, max_iter=self.max_iter)
         if audit_labels != "keep":
             self._choice_remark = choice_remark(other, audit_labels)
-        if otherwise := message_about_choice(other, audit_labels):
-            return otherwise
+        if messages := message_about_choice(other, audit_labels):
+            return messages
         return message_about_findings(entered_findings(problem, alone), gap) or message_about_audits(gap)
 
     def _store_history(self, fit: PairFit) -> None:
-        """Store how a fit by Newton's method went."""
+        """Store the history of a fit by Newton's method."""
         self.n_iter_, self.converged_ = fit.solution.n_iter, fit.converged
         self.history_ = {
             "log_likelihood": np.array(fit.log_likelihoods),
@@ -709,49 +730,46 @@ class PairClassifier(PUClassifier):
         }
 
     def _test_form(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
-        """Test the form of two logistic models, and warn where the labels contradict it.
+        """Test the form of two logistic models, and warn if the labels contradict it.
 
-        A local optimum fails the test too: after a single start others are tried where there is reason to doubt.
+        A local optimum can also fail the test, so other starts are tried if only one was used.
         """
-        self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._is_shown else None
-        doubtful = self.form_test_ is not None and self.form_test_.p_value < SUSPECT
+        self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._runs_checks else None
+        doubtful = self.form_test_ is not None and self.form_test_.p_value < SUSPICION_P_VALUE
         optima = getattr(self, "optima_", [])
         if doubtful and len(optima) == 1 and optima[0].starts == ("paper",) and self.higher_optimum_ is None:
-            self.higher_optimum_ = seen_higher(problem, optima[0], thoroughly=True)
-            self._tell_of_higher(optima[0])
+            self.higher_optimum_ = find_higher_optimum(problem, optima[0], thoroughly=True)
+            self._warn_if_higher_optimum(optima[0])
         self._warn_about_class_prior(message_about_form(self))
 
     def _warn_about_driver(self, training: Training, logits: list[Vector], held: Vector, named: Columns) -> None:
-        """Warn where labels say that a column which nobody named drives the labelling; `logits` have not seen them."""
+        """Warn if a column outside the propensity attributes seems to drive the labelling; `logits` are out-of-fold."""
         self._driver = None
         n_columns = training.X.shape[1]
-        if not self._is_shown or not 0 < named.size < n_columns <= MOST_COLUMNS or not training.is_numeric:
+        if not self._runs_checks or not 0 < named.size < n_columns <= MAX_COLUMNS_SEARCHED or not training.is_numeric:
             return
         found = unnamed_driver(training, logits, held, tuple(int(column) for column in named))
         self._driver = None if found is None else (found.column, found.gain)
         self._warn_about_class_prior(message_about_drivers(self))
 
-    def _warn_about_class_prior(self, told: str) -> None:
-        if told:
-            warn_user(f"{type(self).__name__}: {told[0].lower()}{told[1:]}", ClassPriorWarning)
+    def _warn_about_class_prior(self, message: str) -> None:
+        if message:
+            warn_user(f"{type(self).__name__}: {message[0].lower()}{message[1:]}", ClassPriorWarning)
 
-    def _warn_if_level_is_unknown(self) -> None:
-        """Warn where labels are few, and nobody audited, or the class prior's interval is wide.
-
-        Not again for each resample of a fit.
-        """
-        if not self._is_shown:
+    def _warn_if_class_prior_is_uncertain(self) -> None:
+        """Warn if there are few labels and no audits, or if the interval of the class prior is wide."""
+        if not self._runs_checks:
             return
         pair = self.fitted_pair_
         labelled = np.inf if pair.looks is not None and pair.looks.n_audited else pair.labelled
         try:
             interval = self.class_prior_interval()
-        except ValueError:  # too many columns for standard errors
+        except ValueError:  # there are too many columns for standard errors
             interval = None
         named = getattr(self, "propensity_attributes", None)
         shares = check_known(getattr(self, "known", None)).shares
         if shares and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
-            return  # the level is known from elsewhere
+            return
         warn_if_class_prior_is_uncertain(
             type(self).__name__,
             labelled,
@@ -762,7 +780,7 @@ class PairClassifier(PUClassifier):
         )
 
     def _account_for(self, groups: Integers | None, rows: Engine) -> None:
-        """Have intervals and standard errors count the groups that rows belong to."""
+        """Make intervals and standard errors account for groups of rows."""
         if groups is None:
             totals = row_totals(rows)
             warn_about_heavy_rows(float(totals.n_rows), float(totals.weight), type(self).__name__)
@@ -773,7 +791,7 @@ class PairClassifier(PUClassifier):
 
 
 def rates_of_looks(objective: Any, beta: Vector, kinds: NDArray[np.intp]) -> Any:
-    """Return the rate of false positives of every look; one number where all are the same."""
+    """Return the false-positive rate of each look, or one number if all are equal."""
     if objective.false_positives is None:
         return 0.0
     own = [beta[place.start] for place in objective.places[1 + len(objective.models) :]]
@@ -784,22 +802,22 @@ def rates_of_looks(objective: Any, beta: Vector, kinds: NDArray[np.intp]) -> Any
 
 
 def known_inference(model: Any) -> PairInference:
-    """Return what a fitted model knows of its uncertainty, or say why it knows nothing."""
+    """Return the covariance of a fitted model's estimates, or raise if it has none."""
     check_is_fitted(model)
     refuse_wrapped(model)
     inference = getattr(getattr(model, "_pair", None), "inference", None)
     if inference is None:
+        need = getattr(model, "_standard_errors_need", "SAREMClassifier, SAREMClassifierCV or SCARClassifier")
         raise ValueError(
-            f"This {type(model).__name__} has no standard errors: they come from the likelihood of two logistic "
-            f"models at its maximum ({getattr(model, '_known_where', PairClassifier._known_where)}). For other fits "
-            "use scarless.diagnostics.bootstrap_intervals."
+            f"This {type(model).__name__} has no standard errors: they need {need}. For intervals of this model use "
+            "scarless.diagnostics.bootstrap_intervals."
         )
     inference.needed_information()
     return inference
 
 
 def refuse_wrapped(model: Any) -> None:
-    """Raise for a search: which of its fits is meant is for the user to say."""
+    """Raise for a search of scikit-learn: its `best_estimator_` must be passed instead."""
     name = type(model).__name__
     if hasattr(model, "best_estimator_"):
-        raise TypeError(f"A fitted classifier is needed, and this {name} holds one. Pass its best_estimator_.")
+        raise TypeError(f"A fitted classifier is needed; got a {name}. Pass its best_estimator_.")

@@ -1,7 +1,7 @@
-"""Predictions of rows in files: a fitted model as something that can be sent to where the rows are.
+"""Predictions of rows in files: a picklable form of a fitted model that can be sent to the workers.
 
-Of every row it gives the probability of the class, the propensity of any label, and the posterior. What was observed of
-a row is one label, or labels at several looks with an audit. `scarless.scale` writes what comes of it.
+It predicts class probability, propensity and posterior of each row, from its attributes and its labels and audits.
+`scarless.scale` writes the predictions.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from scarless.checks.looks import (
     refuse_contradictions,
 )
 from scarless.checks.options import check_choice, check_propensity
-from scarless.checks.tables import LARGEST, in_files
+from scarless.checks.tables import MAX_SUMMABLE_VALUE, in_files
 from scarless.engines.base import MayMiss, Rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import at_least_one, posterior, posterior_known, sigmoid
@@ -33,10 +33,10 @@ from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
 from scarless.scale.columns import PartitionError, labels
 from scarless.scale.partitions import Plan
-from scarless.scale.predictions import Asked, Written, check_target, refuse_inputs, write_predictions
+from scarless.scale.predictions import PredictionRequest, Written, check_target, refuse_inputs, write_predictions
 
 OUTPUTS = ("probability", "propensity", "posterior")
-BLOCK_ROWS = 8192  # that are decided at once: their numbers stay in a core's cache
+BLOCK_ROWS = 8192  # rows predicted at once, so that their values stay in the cache of a core
 
 
 def predict_to(
@@ -51,51 +51,49 @@ def predict_to(
     dtype: str = "float64",
     force: bool = False,
 ) -> Written:
-    r"""Write the predictions of a table in files into a folder: a Parquet file for each partition of the table.
+    r"""Write predictions for a table in files into a folder, one Parquet file for each partition.
 
-    Columns are those of `keep`, then ``probability``, :math:`\Pr(y=1|x)`; ``propensity``, :math:`\Pr(s=1|y=1,x)`;
-    and ``posterior``, the probability of the class given that the row is not labelled, or given its `label`. Of a
-    model that knows no propensities and is not given any, the first only. Of one that was fitted to several looks,
-    visit attributes, or labels that may be wrong, without its columns of labels the first only as well: with them
-    ``propensity`` is that of a label at any look that took place, and ``posterior`` goes by labels and audits.
+    The columns are those of `keep`, then ``probability``, :math:`\Pr(y=1|x)`; ``propensity``, :math:`\Pr(s=1|y=1,x)`;
+    and ``posterior``, the probability of the class given `label` or, without `label`, given that the row is unlabelled.
+    Models without propensities write only ``probability``. So do models of several looks, visit attributes or false
+    positives if no `label` is given. With `label`, their ``propensity`` is the probability that a positive gets a label
+    at any look that took place.
 
-    Rows are in the input's order, and a file's name is that of its input with the numbers of its first and last row
-    group.
-
-    No file is seen under its name before it is whole. A call that was stopped is repeated as it was, and does what
-    is missing: a file is done where its metadata name this model, this input as it is now, and these options.
+    Rows keep their order. The name of each file is that of its input, with the numbers of its first and last row group.
+    Files get their names only when they are complete. To continue after an interruption, repeat the call: files whose
+    metadata match the model, the input and the options are not written again.
 
     Parameters
     ----------
     X : ParquetRows
-        Walked by its `scheduler`, each partition decoded where that works and kept nowhere. On a cluster, the
-        folder must be one that all workers see.
+        Table in files, read by its `scheduler`, one partition at a time. On a cluster, all workers must be able to
+        write to `folder`.
     folder : path
-        Made where it is not there; holds predictions of one model only.
+        Folder for the predictions of one model; it is created if necessary.
     label : str or list of str, optional
-        Column with the observed labels, coded as in `fit`; of several looks one for each.
+        Column with the observed labels, coded as in `fit`; with several looks, one column for each.
     audit : str, optional
-        Column with the class of rows that somebody checked, for a model of looks or audits.
+        Column with the true class of audited rows, for models of looks or audits.
     keep : list of str, optional
-        Columns of the input to copy, such as names of rows.
+        Columns of the input to copy, such as row identifiers.
     propensity : str or float, optional
-        Column with known propensities, or one for all, for a classifier that does not learn them.
+        Column with known propensities, or one value for all rows, for classifiers that do not estimate them.
     dtype : {"float64", "float32"}, default="float64"
-        Of the predictions. In float32 files are half as large, and probabilities right to seven digits.
+        Type of the predictions. With float32, files are half as large, and probabilities have seven digits.
     force : bool, default=False
-        Replace predictions of another model, or with other columns, that are in the folder.
+        Whether to replace predictions of another model, or with other columns, in the folder.
 
     Returns
     -------
     Written
-        The `folder`, its `files` in the order of rows, `n_rows`, and `n_new`, how many files were written now.
+        The `folder`, its `files` in the order of rows, `n_rows`, and `n_new`, the number of files written by this call.
     """
     check_is_fitted(self)
     check_choice(dtype, "dtype", ("float64", "float32"))
     if not in_files(X):
         raise TypeError(
-            f"predict_to takes a table in files, scarless.scale.ParquetRows(folder), got {type(X).__name__}. For "
-            "one in memory: predict_proba, predict_propensity, predict_posterior."
+            f"X must be a table in files, scarless.scale.ParquetRows(folder); got {type(X).__name__}. For tables in "
+            "memory use predict_proba, predict_propensity and predict_posterior."
         )
     observed = observed_of(self, label, audit)
     refuse_known(self, propensity)
@@ -105,8 +103,8 @@ def predict_to(
     table, scorer = scorer_of(model, rows, observed, column)
     given = () if not isinstance(propensity, str) else (propensity,)
     keep, condition = tuple([keep] if isinstance(keep, str) else keep), getattr(X, "condition", "")
-    asked = Asked(
-        predict=scorer if propensity is None else scorer.with_propensity(propensity, fact=propensity_is_known(self)),
+    asked = PredictionRequest(
+        predict=scorer if propensity is None else scorer.with_propensity(propensity, known=propensity_is_known(self)),
         model=scorer.fingerprint,
         outputs=OUTPUTS,
         label=column,
@@ -118,40 +116,36 @@ def predict_to(
     return write_predictions(table, folder, asked, force=force)
 
 
-# --- what was observed of a row
+# --- labels and audits
 
 
 class Observation(NamedTuple):
-    """Labels of some rows at each look, 1, 0 or -1 where there was none, and what audits found, if any were asked."""
+    """Labels of some rows at each look (1, 0, or -1 if the look did not take place), and their audits."""
 
     seen: Codes
     audit: Codes | None = None
 
     @property
     def labelled(self) -> Vector:
-        """Whether a row has any label, as a number."""
+        """1.0 for rows with any label, else 0.0."""
         return (self.seen == 1).any(axis=1).astype(np.float64)
 
     def part(self, rows: slice) -> "Observation":
-        """Return that of some of the rows."""
+        """Return labels and audits of some of the rows."""
         return Observation(self.seen[rows], None if self.audit is None else self.audit[rows])
 
 
 @dataclass(frozen=True)
-class Observed:
-    """The columns with labels and audits, and what their values mean.
-
-    `plain`: one label of each row says all, and no row may lack it; without a column all rows count as unlabelled.
-    `sure`: no negative has a label.
-    """
+class ObservedColumns:
+    """Columns with labels and audits, and the coding of their values."""
 
     columns: LookColumns
     coding: LabelCoding
-    plain: bool
-    sure: bool
+    plain: bool  # whether there is one label for each row, without gaps; without a label column, rows are unlabelled
+    sure: bool  # whether labels have no false positives
 
     def __call__(self, source: Any, table: Any) -> Observation:
-        """Return what was observed of a partition's rows; raise with their place where a value is unknown."""
+        """Return labels and audits of a partition; raise with the place of the first unknown value."""
         if self.plain:
             seen = self._one_label(source, table) if self.columns.looks else np.zeros(source.n_rows, dtype=np.int8)
             return Observation(seen[:, None])
@@ -172,13 +166,14 @@ class Observed:
         unknown = np.flatnonzero((y != classes[0]) & (y != classes[1]))
         if unknown.size:
             raise PartitionError(
-                f"{source.path}, {source.place}: the label {self.columns.looks[0]!r} holds {y[unknown[0]].item()!r} in "
-                f"row {unknown[0]} of these; the model was fitted on {classes.tolist()}."
+                f"{source.path}, {source.place}: the label column {self.columns.looks[0]!r} has the value "
+                f"{y[unknown[0]].item()!r} in row {unknown[0]} of these; the model was fitted with "
+                f"{classes.tolist()}."
             )
         return np.asarray(y == classes[self.coding.positive], dtype=np.int8)
 
     def in_words(self, observation: Observation) -> tuple[Any, Any]:
-        """Return labels and audits as a user would give them, None where there is none."""
+        """Return labels and audits in the coding of the user, with None for gaps."""
         seen, audit = observation
         words = np.where(seen == 1, *(self.coding.classes.astype(object)[k] for k in self._positive_first))
         return np.where(seen < 0, None, words), None if audit is None else np.where(audit < 0, None, audit == 1)
@@ -188,19 +183,19 @@ class Observed:
         return self.coding.positive, 1 - self.coding.positive
 
 
-def observed_of(model: Any, label: Any, audit: str | None) -> Observed | None:
-    """Return which columns say what was observed of a row; None where the model needs such columns, and has none.
+def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | None:
+    """Return the columns of labels and audits; None if the model needs them and they are not given.
 
-    Then only the probability can be predicted.
+    In that case only the class probability can be predicted.
     """
     looks, several = looks_of(model), label is not None and not isinstance(label, str)
     if looks is None and (several or audit is not None):
         raise ValueError(
-            f"{type(model).__name__} was fitted to one label of each row: label is the name of one column, and "
-            "audit does not go with it."
+            f"{type(model).__name__} was fitted to one label for each row: label must be the name of one column, and "
+            "audit must be left out."
         )
     if audit is not None and label is None:
-        raise ValueError("audit goes with label: name the columns of the labels, too.")
+        raise ValueError("audit needs label: name the columns of the labels too.")
     names = () if label is None else tuple(label) if several else (label,)
     one_label = looks is None or looks.plain
     if label is None and not one_label:
@@ -208,18 +203,18 @@ def observed_of(model: Any, label: Any, audit: str | None) -> Observed | None:
     plain = one_label and audit is None and not several
     if not plain and len(names) != looks.n_looks:
         raise ValueError(
-            f"label names {len(names)} columns; the model was fitted to {looks.n_looks} looks: name one for each "
-            "of them, in their order."
+            f"label has {len(names)} columns, but the model was fitted to {looks.n_looks} looks. Give one column for "
+            "each look, in order."
         )
     sure = looks is None or looks.objective.false_positives is None
-    return Observed(LookColumns(names, audit), model.label_coding_, plain, sure)
+    return ObservedColumns(LookColumns(names, audit), model.label_coding_, plain, sure)
 
 
-# --- what a model says of rows, given what was observed of them
+# --- predictions
 
 
-class Answers(NamedTuple):
-    """Probability, propensity of any label and posterior of rows; None where the model does not know."""
+class RowPredictions(NamedTuple):
+    """Class probability, propensity of any label and posterior of rows; None if the model has none."""
 
     probability: Vector
     propensity: Vector | None = None
@@ -228,43 +223,42 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class LogisticModels:
-    """Logistic models of the class and of the propensity at each kind of look, if any; asked block by block.
-
-    `largest` is what a number of the table may be at most.
-    """
+    """Logistic models of the class and of the propensities, which predict block by block."""
 
     objective: PairObjective
     parameters: Vector
-    largest: float
+    largest: float  # largest absolute value that the table may have
 
-    def __call__(self, source: Any, table: Any, observed: Observed | None, observation: Observation | None) -> Answers:
-        """Return the answers of a partition's rows."""
+    def __call__(
+        self, source: Any, table: Any, observed: ObservedColumns | None, observation: Observation | None
+    ) -> RowPredictions:
+        """Return the predictions of a partition's rows."""
         below = source.decode(table)["X"].T
         found = []
         for start in range(0, below.shape[1], BLOCK_ROWS):
             rows = slice(start, start + BLOCK_ROWS)
             refuse_large(source, below[:, rows], start, self.largest)
-            # In float64, as in memory: coefficients of a float64 fit may be beyond float32, or need more digits.
+            # In float64, as in memory, because coefficients of a float64 fit can exceed the range of float32.
             X = np.asarray(below[:, rows].T, dtype=np.float64)
             found.append(self._block(X, None if observation is None else observation.part(rows)))
         joined = (None if each[0] is None else np.concatenate(each) for each in zip(*found, strict=True))
-        return Answers(*joined)  # type: ignore[arg-type]
+        return RowPredictions(*joined)  # type: ignore[arg-type]
 
-    def _block(self, X: Any, observation: Observation | None) -> Answers:
+    def _block(self, X: Any, observation: Observation | None) -> RowPredictions:
         objective = self.objective
         u, *v = objective.logit_values(X, self.parameters)
         f = sigmoid(u)
         if observation is None or not objective.n_kinds:
-            return Answers(f)
+            return RowPredictions(f)
         counts, looks = counts_of(observation.seen, objective.n_kinds)
-        missed = np.zeros(len(f))  # logarithm of the probability that no look finds a positive row
+        missed = np.zeros(len(f))  # logarithm of the probability that a positive gets no label at any look
         for kind, times in enumerate(looks.T):
             found = objective.log_missed(v[kind])
             missed += times * (found if times.all() else np.where(times > 0, found, 0.0))
-        return Answers(f, 0.0 - np.expm1(missed), self._posterior(X, u + missed, counts, looks, observation))
+        return RowPredictions(f, 0.0 - np.expm1(missed), self._posterior(X, u + missed, counts, looks, observation))
 
     def _posterior(self, X: Any, unseen: Vector, counts: Any, looks: Any, observation: Observation) -> Vector:
-        """Return the posterior; `unseen` is its logit for rows without a label, where no negative has one."""
+        """Return the posterior; `unseen` is its logit for unlabelled rows, if there are no false positives."""
         audit = observation.audit
         if self.objective.false_positives is None:
             q = np.where(counts.any(axis=1), 1.0, sigmoid(unseen))
@@ -275,70 +269,68 @@ class LogisticModels:
 
 
 def refuse_large(source: Any, block: Any, start: int, largest: float) -> None:
-    """Raise where some of a partition's columns, one below the other, hold what is no number, or beyond the largest."""
+    """Raise if a block of transposed columns has a missing value, or one whose absolute value is above `largest`."""
     if max(block.max(initial=0.0), -block.min(initial=0.0)) <= largest:
         return
     column, row = np.argwhere(~(np.abs(block) <= largest))[0]
     name = source.names[column] if column < len(source.names) else column
     raise PartitionError(
-        f"{source.path}, {source.place}: the column {name!r} holds {block[column, row]} in row {start + row} of "
-        "these, which no model can use. Fill or replace it, or leave these rows out."
+        f"{source.path}, {source.place}: the column {name!r} has the value {block[column, row]} in row {start + row} "
+        "of these. Values must be finite and not too large. Replace it, or leave these rows out."
     )
 
 
 @dataclass(frozen=True)
 class AnyModel:
-    """Any other model, asked about one data frame after the other by its public methods."""
+    """Any other model; its public methods predict each partition as a data frame."""
 
     model: Any
     names: tuple[str, ...]
     has_propensity: bool
     as_array: bool
 
-    def __call__(self, source: Any, table: Any, observed: Observed | None, observation: Observation | None) -> Answers:
-        """Return the answers of a partition's rows."""
+    def __call__(
+        self, source: Any, table: Any, observed: ObservedColumns | None, observation: Observation | None
+    ) -> RowPredictions:
+        """Return the predictions of a partition's rows."""
         frame = table.select(list(self.names)).to_pandas(ignore_metadata=True)
         X, model = frame.to_numpy() if self.as_array else frame, self.model
         f = np.ascontiguousarray(model.predict_proba(X)[:, model.label_coding_.positive], dtype=np.float64)
         if not self.has_propensity or observed is None or observation is None:
-            return Answers(f)
+            return RowPredictions(f)
         if observed.plain:
-            return Answers(f, np.asarray(model.predict_propensity(X), dtype=np.float64))
+            return RowPredictions(f, np.asarray(model.predict_propensity(X), dtype=np.float64))
         S, audit = observed.in_words(observation)
         q = np.asarray(model.predict_posterior(X, S, audit=audit), dtype=np.float64)
         e = [np.asarray(model.predict_propensity(X, look=k), dtype=np.float64) for k in range(S.shape[1])]
-        return Answers(f, at_least_one(np.where(observation.seen >= 0, np.stack(e, axis=1), 0.0)), q)
+        return RowPredictions(f, at_least_one(np.where(observation.seen >= 0, np.stack(e, axis=1), 0.0)), q)
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """What is written of a partition's rows: small, picklable, and with the same `fingerprint` for the same model.
+    """Function that predicts the rows of a partition: small, picklable, with equal `fingerprint` for equal models."""
 
-    `propensity` is a column with known propensities, or one number for all rows; `fact` says that they are facts, so
-    that an unlabelled row of propensity 1 is surely negative.
-    """
-
-    answers: LogisticModels | AnyModel
-    observed: Observed | None
+    predict: LogisticModels | AnyModel
+    observed: ObservedColumns | None
     fingerprint: str
-    propensity: str | float | None = None
-    fact: bool = False
+    propensity: str | float | None = None  # column with known propensities, or one number for all rows
+    known: bool = False  # whether propensities are exact, so that unlabelled rows with propensity 1 are negative
 
     def __call__(self, source: Any, table: Any) -> dict[str, Vector]:
         """Return the columns of predictions by name."""
         observation = None if self.observed is None else self.observed(source, table)
-        f, e, q = self.answers(source, table, self.observed, observation)
+        f, e, q = self.predict(source, table, self.observed, observation)
         if self.propensity is not None:
             e, q = self._known_propensity(source, table, self.propensity), None
         if e is None or observation is None:
             return {"probability": f}
         if q is None:
-            q = (posterior_known if self.fact else posterior)(f, e, observation.labelled)
+            q = (posterior_known if self.known else posterior)(f, e, observation.labelled)
         return dict(zip(OUTPUTS, (f, e, q), strict=True))
 
-    def with_propensity(self, propensity: str | float, *, fact: bool) -> "Scorer":
-        """Return the same with known propensities."""
-        return Scorer(self.answers, self.observed, self.fingerprint, propensity, fact)
+    def with_propensity(self, propensity: str | float, *, known: bool) -> "Scorer":
+        """Return a scorer with given propensities."""
+        return Scorer(self.predict, self.observed, self.fingerprint, propensity, known)
 
     @staticmethod
     def _known_propensity(source: Any, table: Any, given: str | float) -> Vector:
@@ -348,47 +340,47 @@ class Scorer:
         bad = np.flatnonzero(~((e > 0) & (e <= 1)))
         if bad.size:
             raise PartitionError(
-                f"{source.path}, {source.place}: the column {given!r} holds propensities, which lie in (0, 1]; "
-                f"{bad.size} of {e.size} do not (first: {e[bad[0]]:g} in row {bad[0]} of these)."
+                f"{source.path}, {source.place}: propensities in the column {given!r} must lie in (0, 1]; {bad.size} "
+                f"of {e.size} do not (first: {e[bad[0]]:g} in row {bad[0]} of these)."
             )
         return e
 
 
 def refuse_known(model: Any, propensity: Any) -> None:
-    """Raise where a propensity is given that a model has no use for, or that cannot be one."""
+    """Raise if a propensity is given that the model does not need, or that is not in (0, 1]."""
     if propensity is None:
         return
     has_own = hasattr(model, "predict_propensity")
     if has_own or not hasattr(model, "predict_posterior"):
-        what = "has one of its own" if has_own else "has no use for it"
-        raise ValueError(f"propensity is given, but {type(model).__name__} {what}.")
+        what = "estimates it" if has_own else "does not use it"
+        raise ValueError(f"propensity is given, but {type(model).__name__} {what}. Leave it out.")
     if not isinstance(propensity, str):
         check_propensity(propensity, n_rows=1)
 
 
 def propensity_is_known(model: Any) -> bool:
-    """Whether an unlabelled row of propensity 1 is surely negative: the propensity was given, not estimated."""
-    return bool(model._propensity_is_fact)
+    """Return whether the propensity is exact, so that unlabelled rows with propensity 1 are negative."""
+    return bool(model._propensity_is_known)
 
 
-def scorer_of(model: Any, X: Any, observed: Observed | None, label: str | None) -> tuple[Any, Scorer]:
-    """Return a table in files with the columns of a fit, and what predicts its rows."""
+def scorer_of(model: Any, X: Any, observed: ObservedColumns | None, label: str | None) -> tuple[Any, Scorer]:
+    """Return a table in files with the columns of the fit, and the scorer of its rows."""
     table, plan = with_columns(model, X, label)
-    has_own, largest = hasattr(model, "predict_propensity"), LARGEST[np.dtype(plan.dtype)]
+    has_own, largest = hasattr(model, "predict_propensity"), MAX_SUMMABLE_VALUE[np.dtype(plan.dtype)]
     logistic = _logistic_models(model, largest, looked=observed is None or not observed.plain)
     if logistic is None:
         nameless = not hasattr(model, "feature_names_in_")
         asked = AnyModel(model, tuple(plan.names), has_own, as_array=nameless)
         return table, Scorer(asked, observed, joblib.hash(model))
     constant = float(model.label_frequency_) if has_own and model._one_propensity else None
-    told = type(model).__name__, list(plan.names), model.label_coding_, getattr(X, "token", ""), constant
-    return table, Scorer(logistic, observed, joblib.hash((logistic.objective, logistic.parameters, told)), constant)
+    identity = type(model).__name__, list(plan.names), model.label_coding_, getattr(X, "token", ""), constant
+    return table, Scorer(logistic, observed, joblib.hash((logistic.objective, logistic.parameters, identity)), constant)
 
 
 def _logistic_models(model: Any, largest: float, *, looked: bool) -> LogisticModels | None:
-    """Return the logistic models of a classifier: a pair, or that of the class alone; None where there are others.
+    """Return the logistic models of a classifier: a pair, or only the class model; None for other classifiers.
 
-    `looked`: one label of each row would not say what the model knows of it.
+    `looked`: whether the model needs labels of several looks.
     """
     pair = getattr(model, "fitted_pair_", None)
     if pair is not None and pair.source is None:
@@ -403,14 +395,14 @@ def _logistic_models(model: Any, largest: float, *, looked: bool) -> LogisticMod
 
 
 def with_columns(model: Any, X: Any, label: str | None) -> tuple[Any, Plan]:
-    """Return a table in files with the columns of a fit, and its plan, or raise."""
+    """Return a table in files with the columns of the fit, and its plan; raise if columns are missing."""
     known = getattr(model, "feature_names_in_", None)
     table = X.select(list(known)) if known is not None and hasattr(X, "select") else X
     plan = table.plan(label, raw=True)
     if len(plan.names) != model.n_features_in_ or (known is not None and list(known) != list(plan.names)):
         raise ValueError(
-            f"X has the columns {_few(plan.names)}, and {type(model).__name__} was fitted to {model.n_features_in_} "
-            f"columns{'' if known is None else f', {_few(known)}'}. Say which: ParquetRows(folder, columns=[...])."
+            f"X has the columns {_few(plan.names)}, but {type(model).__name__} was fitted to {model.n_features_in_} "
+            f"columns{'' if known is None else f', {_few(known)}'}. Select them: ParquetRows(folder, columns=[...])."
         )
     return table, plan
 

@@ -1,4 +1,4 @@
-"""Learning with propensities that are known."""
+"""Classifier for known propensities, and the fit that it shares with other classifiers."""
 
 import warnings
 from numbers import Real
@@ -46,16 +46,16 @@ from scarless.pair.logistic import (
     with_probability,
 )
 
-BY_LIKELIHOOD = "Use method='likelihood', which a small propensity costs far less."
-_LARGEST_PRIOR = 0.999  # to which an implied class prior of 1 or more is lowered
-# Parameters that suit the user's table may forbid any split of the few rows and columns of a trial fit.
-_FREE: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
+BY_LIKELIHOOD = "Use method='likelihood', which suffers far less from small propensities."
+_MAX_IMPLIED_PRIOR = 0.999  # value to which an implied class prior of 1 or more is scaled down
+# The user's parameters may forbid any split of the few rows and columns of a trial fit, so these replace them.
+_TRIAL_PARAMETERS: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
 
 
 def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = None) -> Vector:
-    """Return ``s/e`` of rows in memory, scaled down where it would mean more positives than rows.
+    """Return ``s/e`` of rows in memory, scaled down if it implies more positives than rows.
 
-    Trees by regression have a minimum whatever their targets, so their shares are left alone.
+    The loss of a regression tree has a minimum for any targets, so targets of trees are not scaled.
     """
     if isinstance(learner, TreeLearner):
         return shares(s, e)
@@ -63,7 +63,7 @@ def possible_shares(s: Vector, e: Vector, w: Vector, learner: Learner | None = N
 
 
 def with_shares(engine: Engine) -> Engine:
-    """Return rows whose targets ``t`` are ``s/e``, scaled down where that would mean more positives than rows."""
+    """Return rows with targets ``t`` = ``s/e``, scaled down if they imply more positives than rows."""
     return engine.derive(_targets, _possible_part(engine), keep=True)
 
 
@@ -72,62 +72,61 @@ def _targets(X: Any, rows: Rows, part: float) -> dict[str, Any]:
 
 
 def _possible_part(engine: Engine) -> float:
-    """Return by what shares are to be multiplied.
+    """Return the factor by which the targets ``s/e`` are multiplied; warn if it is below 1.
 
-    The propensity-weighted log loss of a model with a free intercept has a minimum only while the weighted mean
-    of ``s/e``, its estimate of the class prior, is below 1. (With a penalty on all other coefficients that is also
-    enough.)
+    The propensity-weighted log loss of a model with a free intercept has a minimum only if the weighted mean of
+    ``s/e``, its estimate of the class prior, is below 1. With a penalty on all other coefficients this is sufficient.
     """
     prior = implied_prior(engine).mean
     if prior < 1.0:
         return 1.0
     warn_user(
-        f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows, and the risk "
-        "has no minimum. The weights are scaled down to just below 1; nearly all rows will be called positive. "
-        "Check the propensities, or use SAREMClassifier to estimate them. method='likelihood' helps only if this is "
-        "chance: with propensities that are too low it calls nearly all rows positive too.",
+        f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows. The risk "
+        "then has no minimum, so the weights are scaled down, and nearly all rows will be called positive. Check the "
+        "propensities, or use SAREMClassifier to estimate them. method='likelihood' helps only if the excess is due to "
+        "chance, not if the propensities are too low.",
         ConvergenceWarning,
     )
-    return _LARGEST_PRIOR / prior
+    return _MAX_IMPLIED_PRIOR / prior
 
 
 def refuse_unless_negative_weights(learner: Learner) -> None:
-    """Raise if the learner works by copies and a trial fit shows that its estimator misreads negative weights."""
+    """Raise if the learner uses weighted copies of rows and its estimator does not support negative weights."""
     if not isinstance(learner, CopiesLearner):
         return
     estimator = final_step(learner.model)
     trouble = negative_weight_trouble(estimator)
     if trouble is not None:
         raise ValueError(
-            f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not honour "
-            f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or one that "
-            "does: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, RandomForestClassifier, "
-            "HistGradientBoostingClassifier, naive Bayes, LGBMClassifier."
+            f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not support "
+            f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or an "
+            "estimator that supports them: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, "
+            "RandomForestClassifier, HistGradientBoostingClassifier, naive Bayes, LGBMClassifier."
         )
 
 
 def negative_weight_trouble(estimator: Any) -> str | None:
-    """Find out by three small fits whether negative row weights do what they should; return what is wrong.
+    """Test by three small fits whether an estimator supports negative row weights; return the problem, or None.
 
-    Two places with 600 positives and 600 negatives each; at one of them 500 negatives are taken back by weights
-    of -1, at the other 500 positives. An honest learner predicts the same as from the 600 and 100 that are left
-    over. One that drops rows of negative weight sees 600 against 600 instead.
+    There are two points with 600 positives and 600 negatives each. At one of them, weights of -1 cancel 500 negatives;
+    at the other, 500 positives. An estimator that supports negative weights makes the same predictions as from the
+    remaining 600 and 100 rows. An estimator that drops rows of negative weight sees 600 of each class.
     """
     place, y, weight = _probe_rows()
     X = np.column_stack([place, 1 - place]).astype(np.float64)
     kept = weight > 0
-    left_over = np.where(place == y, 1.0, 1.0 / 6.0)
+    remaining = np.where(place == y, 1.0, 1.0 / 6.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             signed = _probe(estimator, X, y, weight)
         except (ValueError, TypeError, ArithmeticError) as error:
-            return f"it refuses them ({str(error).splitlines()[0]})"
-        honest = _probe(estimator, X[kept], y[kept], left_over[kept])
+            return f"it raises an error ({str(error).splitlines()[0]})"
+        expected = _probe(estimator, X[kept], y[kept], remaining[kept])
         dropped = _probe(estimator, X[kept], y[kept], weight[kept])
-    if np.abs(signed - honest).max() < 0.25 * np.abs(dropped - honest).max():  # False for NaN
+    if np.abs(signed - expected).max() < 0.25 * np.abs(dropped - expected).max():  # False for NaN
         return None
-    return "a trial fit came out wrong, as if it dropped or misread rows of negative weight"
+    return "a trial fit gave wrong predictions, as if rows of negative weight were dropped or misread"
 
 
 def _probe_rows() -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
@@ -141,58 +140,58 @@ def _probe_rows() -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
 def _probe(estimator: Any, X: Any, y: Array, weight: Vector) -> Vector:
     model = clone(estimator)
     known = model.get_params(deep=False)
-    model.set_params(**{name: value for name, value in _FREE.items() if name in known})
+    model.set_params(**{name: value for name, value in _TRIAL_PARAMETERS.items() if name in known})
     fit_weighted(model, X, y, weight)
     return np.asarray(model.predict_proba(np.array([[0.0, 1.0], [1.0, 0.0]])))[:, 1]
 
 
-# Effective labelled rows below which the propensity-weighted risk is not to be trusted: with 8 to 26 its ranking was
-# below the naive model's in 8 of 8 runs, by up to .13 in AUC; with 64 to 77 by .02 at most; with 270 in none of 8.
+# Effective number of labelled rows below which the propensity-weighted risk is unreliable. With 8 to 26 it ranked rows
+# worse than the naive model in 8 of 8 runs, by up to .13 in AUC; with 64 to 77 by .02 at most; with 270 in none of 8.
 MIN_EFFECTIVE_ROWS = 50
-_SMALLEST = 1e-290  # propensity whose inverse can be summed
-_SQUARED = 1e50  # share whose square can be summed
-_MARGIN, _ERRORS = 0.1, 3.0  # by which two class priors must differ, also in standard errors, to be told of
-_NEARLY_ALL, _MOSTLY = 0.95, 0.6  # rows that are positive, though not even so many are labelled
+_MIN_PROPENSITY = 1e-290  # smallest propensity whose inverse does not overflow in sums
+_MAX_SHARE_TO_SQUARE = 1e50  # largest s/e whose square does not overflow in sums
+_MIN_PRIOR_DIFFERENCE, _PRIOR_WARNING_Z = 0.1, 3.0  # difference of class priors, and its standard errors, for a warning
+# A class prior above _IMPLAUSIBLE_PRIOR is implausible if the share of labelled rows is below _MAX_LABELLED_SHARE.
+_IMPLAUSIBLE_PRIOR, _MAX_LABELLED_SHARE = 0.95, 0.6
 
 ADVICE = {
     "memorised": (
-        "Estimators that memorise labels, as fully grown trees do, or that weight classes come out so; so do wrong "
+        "Possible causes are an estimator that memorises labels, such as a fully grown tree, class weights, or wrong "
         "propensities. Limit max_depth or raise min_samples_leaf, leave class_weight out, or use "
-        "PropensityWeightedClassifier(estimator, method='likelihood'), which judges rows by models that have not seen "
-        "them (cv=5)."
+        "PropensityWeightedClassifier(estimator, method='likelihood'), which cross-fits the estimator (cv=5)."
     ),
     "crossed": (
-        "It is cross-fitted, so that labels learned by heart do not explain this. Check the propensities; if they are "
+        "The estimator is cross-fitted, so memorised labels do not explain this. Check the propensities. If they are "
         "right, use an estimator that fits the labels better."
     ),
     "logistic": (
-        "The propensities are wrong, the class is not logistic in the columns of X, or one of these gives the label "
-        "away. Check both."
+        "Possible causes are wrong propensities, a class that is not logistic in the columns of X, or a column that "
+        "was filled in after the label was known. Check them."
     ),
 }
 
 
 class ImpliedPrior(NamedTuple):
-    r"""The weighted mean of :math:`s/e`, unbiased for the class prior where the propensities are right."""
+    r"""Weighted mean of :math:`s/e`, an unbiased estimate of the class prior if the propensities are right."""
 
     mean: float
-    error: float  # standard error, with a weight as so many rows
-    labelled: float  # labelled rows
-    effective: float  # rows of equal weight that would tell as much as these with weights of s/e
+    error: float  # standard error, if weights count rows
+    labelled: float  # number of labelled rows
+    effective: float  # number of labelled rows of equal weight with the same variance
 
     @property
     def possible(self) -> float:
-        """The mean, or 1 where it means more positives than rows."""
+        """The mean, but at most 1."""
         return min(self.mean, 1.0)
 
 
 def shares(s: Vector, e: Vector) -> Vector:
-    """Return ``s/e``; an estimated `e` may be 0 where there are no labels."""
-    return s / at_least(e, _SMALLEST)
+    """Return ``s/e``; an estimated `e` can be 0 for rows without a label."""
+    return s / at_least(e, _MIN_PROPENSITY)
 
 
 def implied_prior(engine: Engine) -> ImpliedPrior:
-    """Return the class prior by propensities and labels alone. Rows: ``s``, ``e``, ``w``."""
+    """Return the class prior that propensities and labels imply, from the row values ``s``, ``e`` and ``w``."""
     totals = row_totals(engine)
     weight = totals.weight
     mean, near = (float(each) for each in engine.total(_block_shares, weight))
@@ -204,65 +203,65 @@ def implied_prior(engine: Engine) -> ImpliedPrior:
 
 def _block_shares(X: Any, rows: Rows, weight: float) -> tuple[Any, Any]:
     share, part = shares(rows["s"], rows["e"]), rows["w"] / weight
-    return part @ share, part @ at_most(share, _SQUARED)
+    return part @ share, part @ at_most(share, _MAX_SHARE_TO_SQUARE)
 
 
 def _block_variance(X: Any, rows: Rows, weight: float, mean: float) -> tuple[Any]:
-    near = at_most(shares(rows["s"], rows["e"]), _SQUARED)
+    near = at_most(shares(rows["s"], rows["e"]), _MAX_SHARE_TO_SQUARE)
     return (rows["w"] / weight @ (near - mean) ** 2,)
 
 
-def warn_about_prior(found: float, implied: ImpliedPrior, labelled_share: float, name: str, *, model: str) -> None:
-    """Warn where a fit finds another class prior than the propensities imply, or these imply what cannot be."""
+def warn_if_priors_differ(found: float, implied: ImpliedPrior, labelled_share: float, name: str, *, model: str) -> None:
+    """Warn if a fit and the propensities imply different class priors, or if the propensities are too low."""
     excess = implied.mean - 1.0
-    if excess > _ERRORS * implied.error or (excess > 0 and found > _NEARLY_ALL and labelled_share < _MOSTLY):
+    implausible = found > _IMPLAUSIBLE_PRIOR and labelled_share < _MAX_LABELLED_SHARE
+    if excess > _PRIOR_WARNING_Z * implied.error or (excess > 0 and implausible):
         warn_user(
             f"{name}: the propensities imply a class prior of {implied.mean:.3f}, the mean of s/e (standard error "
-            f"{implied.error:.3f}): more positives than rows. They are too low for these labels, and the class prior "
-            f"that was found with them, {found:.3f}, is too high. Check the propensities, or use SAREMClassifier to "
-            "estimate them.",
+            f"{implied.error:.3f}): more positives than rows. They are too low for these labels, and the estimated "
+            f"class prior, {found:.3f}, is too high. Check the propensities, or use SAREMClassifier to estimate them.",
             UserWarning,
         )
-    elif abs(found - implied.possible) > max(_MARGIN, _ERRORS * implied.error):
+    elif abs(found - implied.possible) > max(_MIN_PRIOR_DIFFERENCE, _PRIOR_WARNING_Z * implied.error):
         warn_user(
-            f"{name}: the mean probability that its classifier gives the training rows is {found:.3f}, which is then "
-            f"the class prior; the propensities imply {implied.possible:.3f}, the mean of s/e (standard error "
-            f"{implied.error:.3f}). {ADVICE[model]}",
+            f"{name}: the classifier gives a class prior of {found:.3f}, the mean probability of the training rows, "
+            f"but the propensities imply {implied.possible:.3f}, the mean of s/e (standard error {implied.error:.3f}). "
+            f"{ADVICE[model]}",
             UserWarning,
         )
 
 
-def warn_about_few_effective(implied: ImpliedPrior, name: str, *, remedy: str) -> None:
-    """Warn where a few labelled rows with small propensities decide a propensity-weighted risk."""
+def warn_if_few_effective(implied: ImpliedPrior, name: str, *, remedy: str) -> None:
+    """Warn if a few labelled rows with small propensities dominate the propensity-weighted risk."""
     if implied.effective < MIN_EFFECTIVE_ROWS and implied.effective < implied.labelled / 2:
         warn_user(
             f"{name}: small propensities give a few labelled rows most of the weight. The {implied.labelled:g} "
-            f"labelled rows tell as much as {implied.effective:.0f} of equal weight; with fewer than "
-            f"{MIN_EFFECTIVE_ROWS} class prior and ranking depend on chance. {remedy}",
+            f"labelled rows are worth only {implied.effective:.0f} rows of equal weight. With fewer than "
+            f"{MIN_EFFECTIVE_ROWS}, class prior and ranking are unreliable. {remedy}",
             UserWarning,
         )
 
 
 class CrossedLearner:
-    """A cross-fitted classifier as a learner that is fitted already."""
+    """Cross-fitted classifier with the interface of a learner."""
 
     def __init__(self, crossed: CrossedKnown) -> None:
         self.crossed = crossed
         self.model: Any = None
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
-        """Stay as it is."""
+        """Do nothing: the classifier is fitted already."""
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""
         return np.asarray(expit(self.crossed.logits(X)))
 
 
-# The fit that all classifiers with a given propensity share, and what it stores in them.
+# --- the fit that all classifiers with known propensities share
 
 
 def read_for_known(model: Any, X: Any, y: Any, sample_weight: Any) -> LabelledRows | Training:
-    """Check what a fit gets: rows in memory for an estimator of the user's, else those of an engine."""
+    """Check the input of a fit; return rows in memory for an estimator of the user, otherwise rows of an engine."""
     if model.estimator is None:
         return cast(LabelledRows, model._check_rows(X, y, sample_weight))
     check_weighted_classifier(model.estimator, "estimator")
@@ -272,7 +271,7 @@ def read_for_known(model: Any, X: Any, y: Any, sample_weight: Any) -> LabelledRo
 def fit_known(
     model: Any, read: LabelledRows | Training, e: float | Vector, method: str, remedy: str = BY_LIKELIHOOD
 ) -> None:
-    """Fit with known propensities, one for each row or one for all."""
+    """Fit a model with known propensities: a vector, or one number for all rows."""
     if isinstance(read, Training) and model.estimator is None:
         read = labelled_rows(read, model._coding)
     if isinstance(read, LabelledRows):
@@ -289,11 +288,11 @@ def fit_known(
     if model._corrects:
         _compare_priors(model, implied, totals.labelled_share, method)
     if method == "risk":
-        warn_about_few_effective(implied, type(model).__name__, remedy=remedy)
+        warn_if_few_effective(implied, type(model).__name__, remedy=remedy)
 
 
 def known_probability(model: Any, X: Any) -> Vector:
-    """Return the probability of the class of each row, after a fit with known propensities."""
+    """Return the class probability of each row, after a fit with known propensities."""
     check_is_fitted(model)
     if hasattr(model, "coef_"):
         return cast(Vector, model._linear_probability(X))
@@ -304,15 +303,15 @@ def known_probability(model: Any, X: Any) -> Vector:
 def _compare_priors(model: Any, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
     learner = None if model.estimator is None else model._learner
     if method == "risk" and implied.mean >= 1 and not isinstance(learner, TreeLearner):
-        return  # possible_shares has told
+        return  # possible_shares has warned
     kind = "memorised"
     if learner is None or isinstance(learner, CrossedLearner):
         kind = "logistic" if learner is None else "crossed"
-    warn_about_prior(model.class_prior_, implied, labelled_share, type(model).__name__, model=kind)
+    warn_if_priors_differ(model.class_prior_, implied, labelled_share, type(model).__name__, model=kind)
 
 
 def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> Engine:
-    """Fit the logistic model; return the rows with their probability ``f``."""
+    """Fit the logistic model, and return the rows with their class probability ``f``."""
     design, tol = all_columns(rows), 1e-8 if model.tol is None else model.tol
     options: dict[str, Any] = {"C": model.C, "tol": tol, "max_iter": model.max_iter}
     if method == "risk":
@@ -326,7 +325,7 @@ def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> Engin
 
 
 def _fit_estimator(model: Any, training: Training, e: Vector, method: str) -> Vector:
-    """Fit the user's estimator; return the probability of each row, in folds by models that have not seen it."""
+    """Fit the estimator of the user, and return class probabilities; out of fold if it is cross-fitted."""
     X, s, w = training
     if method == "likelihood" and getattr(model, "cv", None) is not None and (e[s == 1] < 1).any():
         return _fit_crossed(model, training, e)
@@ -343,7 +342,8 @@ def _fit_estimator(model: Any, training: Training, e: Vector, method: str) -> Ve
         if not result.converged:
             warn_user(
                 f"{type(model).__name__} (EM) did not converge in max_iter={model.max_iter} iterations: the last 3 "
-                f"gained {result.gain:.1e} in log-likelihood per row, tol is {tol:.1e}. Raise max_iter or tol.",
+                f"iterations gained {result.gain:.1e} in log-likelihood per row, and tol is {tol:.1e}. Raise max_iter "
+                "or tol.",
                 ConvergenceWarning,
             )
     model._learner, model.estimator_ = learner, learner.model
@@ -351,12 +351,12 @@ def _fit_estimator(model: Any, training: Training, e: Vector, method: str) -> Ve
 
 
 def _fit_crossed(model: Any, everything: Training, e: Vector) -> Vector:
-    """Fit in folds: a classifier that has seen a row's label does not judge that row."""
+    """Cross-fit the estimator of the user, and return the out-of-fold probability of each row."""
     training = counted(everything)
     folds = check_folds(model.cv, training, everything, model.random_state, name="cv")
     tol = 1e-4 if model.tol is None else model.tol
     options = CrossOptions(
-        C=model.C, propensity_C=1.0, audits=0.0, tol=tol, window=4, max_iter=model.max_iter, n_jobs=model.n_jobs
+        C=model.C, propensity_C=1.0, pseudo_weight=0.0, tol=tol, window=4, max_iter=model.max_iter, n_jobs=model.n_jobs
     )
     counts = everything.weight > 0
     crossed = cross_fit_known(model.estimator, training, e[counts], folds, options, lambda _: None)
@@ -364,7 +364,7 @@ def _fit_crossed(model: Any, everything: Training, e: Vector) -> Vector:
     model.estimators_ = [model_of(each) for each in crossed.fit.models]
     model.n_iter_ = len(crossed.fit.log_likelihood)
     warn_unless_settled(crossed.fit, type(model).__name__, max_iter=model.max_iter)
-    # For the class prior: rows as judged by models that have not seen them, and their mean for rows of no fold.
+    # The class prior needs a value for every row: rows that no fold holds out get the mean out-of-fold probability.
     f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
     found = np.zeros(everything.s.size)
     found[counts] = np.where(held > 0, f, held @ f / held.sum())
@@ -377,11 +377,11 @@ def _constant(X: Any, rows: Rows, e: float) -> dict[str, Any]:
 
 def _block_positives(X: Any, rows: Rows) -> tuple[Any, Any]:
     w, f = rows["w"], rows["f"]
-    return w @ f, w @ (f * rows["e"])  # the same sum where all propensities are 1
+    return w @ f, w @ (f * rows["e"])  # exactly equal if all propensities are 1
 
 
 class PropensityWeightedClassifier(PUClassifier):
-    r"""Learn the true class when the labelling propensity of each training row is known.
+    r"""Classifier for rows with known propensities.
 
     ``method="risk"`` minimises the paper's propensity-weighted risk, an unbiased estimate of the risk on fully
     labelled data,
@@ -390,65 +390,64 @@ class PropensityWeightedClassifier(PUClassifier):
 
     For the logistic model this is convex: :math:`\sum_i \mathrm{softplus}(z_i) - (s_i/e_i)\,z_i`.
     ``method="likelihood"`` maximises the likelihood of the labels,
-    :math:`\sum_i s_i \log f_i + (1-s_i)\log(1-f_i e_i)`: it leans on the model being right, but a small
-    propensity costs it far less variance.
+    :math:`\sum_i s_i \log f_i + (1-s_i)\log(1-f_i e_i)`. It assumes that the model is of the right form, but small
+    propensities raise its variance far less.
 
     Parameters
     ----------
     estimator : scikit-learn classifier, optional
-        None: logistic regression. With ``method="risk"``: trees and forests by Gini's index, and LightGBM, fit the
-        targets :math:`s/e` themselves, so that a leaf holds the propensity-corrected counts (``estimator_`` is then
-        the regressor that does so). For all others each labelled row becomes a positive of weight :math:`1/e` and a
-        negative of weight :math:`1-1/e \le 0`: the estimator must honour negative weights. Naive Bayes and gradient
-        boosting do; liblinear and others do not and are refused after a trial fit. With ``method="likelihood"`` any
-        classifier with ``sample_weight`` and ``predict_proba`` will do.
+        Class model; logistic regression by default. With ``method="risk"``, trees and forests with the Gini criterion,
+        and LightGBM, are fitted as regressors to the targets :math:`s/e`. Other estimators must support negative
+        weights, because each labelled row becomes a positive of weight :math:`1/e` and a negative of weight
+        :math:`1-1/e \le 0`; a trial fit checks this. With ``method="likelihood"``, any classifier with
+        ``sample_weight`` and ``predict_proba`` works.
     method : {"risk", "likelihood"}, default="risk"
+        What to optimise.
     max_weight : float, optional
-        With ``method="risk"``: the largest weight :math:`1/e` that a labelled row may have, at least 1. Larger ones are
-        cut to it, which lowers the variance and makes the class prior too low. There is a warning where the labelled
-        rows tell no more than 50 rows of equal weight would, :math:`(\sum 1/e)^2 / \sum 1/e^2 < 50`, and than half of
-        their number.
+        Largest weight :math:`1/e` of a labelled row, at least 1, for ``method="risk"``. Larger weights are reduced to
+        it, which lowers the variance but makes the class prior too low. The effective number of labelled rows is
+        :math:`(\sum 1/e)^2 / \sum 1/e^2`. The fit warns if it is below 50 and below half of their actual number.
     cv : int, splitter, list of pairs or None, default=5
-        With an estimator of your own and ``method="likelihood"``: folds, as in `SAREMClassifier`. Each row's class is
-        judged by models that have not seen its label, and scale and level of their logits are fitted to the labels at
-        the end; predictions are the mean of the folds' models. None: plain EM, in which a flexible classifier memorises
-        labels.
+        Number of folds, splitter, or list of pairs of row indices. Used only for an `estimator` with
+        ``method="likelihood"``, which is then cross-fitted and recalibrated. None: plain EM, in which a flexible
+        classifier memorises labels.
     C : float, default=1.0
-        Inverse penalty of the logistic model, as in ``LogisticRegression``; the intercept is not penalised.
+        Inverse regularisation strength, as in `LogisticRegression`; the intercept is not penalised.
     tol : float, optional
-        A fit ends when it gains less than this in log-likelihood per row (or in log loss, for the risk): by Newton's
-        method, where one more step is predicted to (default 1e-8); by EM (an `estimator` with
-        ``method="likelihood"``), where three iterations together did (default 1e-4).
+        Stop if the log-likelihood per row (for the risk, the log loss) gains less than this: in one more Newton step
+        (default 1e-8), or in three iterations of EM together (default 1e-4).
     max_iter : int, default=200
+        Maximum number of iterations.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
     random_state : int, numpy generator or RandomState, optional
-        Seed of the folds.
+        Seed of the random numbers, for folds. Pass an int for reproducible results.
     n_jobs : int, optional
-        Folds that are fitted at the same time, in threads.
-        None: one fold at a time; boosting of 10,000 to 200,000 rows fits as many as OpenMP has threads.
+        Number of folds computed in parallel, in threads. None: one, except for boosting on 10,000 to 200,000 rows,
+        which uses one for each OpenMP thread.
 
     Attributes
     ----------
     classes_ : array of shape (2,)
+        The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,)
-        Where `estimator` is None.
+        Logistic model. Absent if `estimator` is given.
     estimator_ : fitted estimator
-        Where `estimator` is given; of a cross-fit ``estimators_``, one for each fold.
+        The class model, if `estimator` is given; a cross-fit has ``estimators_``, one for each fold.
     class_prior_, label_frequency_ : float
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows.
     n_iter_ : int
+        Number of iterations.
     n_features_in_ : int
+        Number of columns in `fit`.
     feature_names_in_ : array of str
-        Where `X` has names.
+        Names of the columns, if `X` has them.
 
     Notes
     -----
-    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
-    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
-    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
-    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
-    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
+    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
+    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
+    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
 
     References
     ----------
@@ -468,7 +467,7 @@ class PropensityWeightedClassifier(PUClassifier):
     0.50 true, 0.50 estimated, 0.25 labelled
     """
 
-    _propensity_is_fact = True
+    _propensity_is_known = True
     _class_probability = known_probability
 
     def __init__(
@@ -508,14 +507,15 @@ class PropensityWeightedClassifier(PUClassifier):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         propensity : array of shape (n_rows,) or float
-            :math:`\Pr(s=1|y=1,x)` of every row, in (0, 1]. Without it every positive is taken as labelled, with a
-            warning. Can be routed as metadata: ``set_fit_request(propensity=True)``.
+            Propensity of each row, in (0, 1]. Without it, all positives are assumed to be labelled, with a warning. For
+            metadata routing use ``set_fit_request(propensity=True)``.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
 
         Returns
         -------
@@ -529,7 +529,7 @@ class PropensityWeightedClassifier(PUClassifier):
         read = read_for_known(self, X, y, sample_weight)
         if propensity is None:
             warn_user(
-                "propensity is not given: every positive is taken as labelled (propensity 1), so unlabelled rows "
+                "propensity is not given: all positives are assumed to be labelled (propensity 1), so unlabelled rows "
                 "count as negative. Pass propensity=, or use SAREMClassifier to estimate it.",
                 UserWarning,
             )
@@ -542,7 +542,7 @@ class PropensityWeightedClassifier(PUClassifier):
             read,
             e if largest is None else np.maximum(e, 1.0 / largest),
             method,
-            "Use method='likelihood', which a small propensity costs far less, or cut weights: max_weight=20.",
+            "Use method='likelihood', which suffers far less from small propensities, or limit weights: max_weight=20.",
         )
         return self
 
@@ -551,22 +551,24 @@ class PropensityWeightedClassifier(PUClassifier):
             return None
         if not isinstance(self.max_weight, Real) or isinstance(self.max_weight, bool) or not self.max_weight >= 1:
             raise ValueError(
-                "max_weight, the largest weight 1/e of a labelled row, must be a number of at least 1, e.g. 20; got "
-                f"{shown(self.max_weight)}."
+                "max_weight, the largest weight 1/e of a labelled row, must be a number of at least 1, for example 20; "
+                f"got {shown(self.max_weight)}."
             )
         if method != "risk":
-            raise ValueError("max_weight is for method='risk'; the likelihood has no such weights. Leave it out.")
+            raise ValueError("max_weight needs method='risk'; the likelihood has no such weights. Leave it out.")
         return float(self.max_weight)
 
     def predict_posterior(self, X: Any, s: ArrayLike, propensity: ArrayLike | None = None) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+        r"""Return the posterior :math:`\Pr(y=1|x,s)` of each row, given its label.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         s : array of shape (n_rows,)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
         propensity : array of shape (n_rows,) or float
+            Propensity of each row, in (0, 1].
 
         Returns
         -------
@@ -575,7 +577,7 @@ class PropensityWeightedClassifier(PUClassifier):
         need_labels(s, "predict_posterior(X, s, propensity)")
         if propensity is None:
             raise TypeError(
-                "predict_posterior needs the propensity of each row too, which this model does not know: "
+                "predict_posterior needs the propensity of each row, which this model does not estimate: "
                 "predict_posterior(X, s, propensity)."
             )
         rows = known_rows(X)
@@ -587,21 +589,23 @@ class PropensityWeightedClassifier(PUClassifier):
     def score(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, propensity: ArrayLike | None = None
     ) -> float:
-        r"""Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+        r"""Return the mean log-likelihood of the observed labels, which needs no true classes.
 
         .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
 
-        Higher is better. Comparable between models only with the same propensities.
+        Higher is better. Scores of different models are comparable only for the same propensities.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
         sample_weight : array of shape (n_rows,), optional
+            Weight of each row; 1 by default.
         propensity : array of shape (n_rows,) or float, optional
-            Of these rows. Without it every positive is taken as labelled. Can be routed as metadata:
-            ``set_score_request(propensity=True)``.
+            Propensity of each row, in (0, 1]. Without it, all positives are assumed to be labelled. For metadata
+            routing use ``set_score_request(propensity=True)``.
 
         Returns
         -------
@@ -611,10 +615,10 @@ class PropensityWeightedClassifier(PUClassifier):
         e = self._assumed_propensity(X)
         if propensity is None:
             warn_user(
-                "propensity is not given to score, which then takes every positive as labelled and prefers models that "
-                "do so too. Pass propensity=; in a search or cross-validation, sklearn.set_config("
-                "enable_metadata_routing=True), and on the model "
-                "set_fit_request(propensity=True).set_score_request(propensity=True).",
+                "propensity is not given to score, so score assumes that all positives are labelled, and prefers "
+                "models that assume the same. Pass propensity=. In a search or cross-validation, use "
+                "sklearn.set_config(enable_metadata_routing=True), and call "
+                "set_fit_request(propensity=True).set_score_request(propensity=True) on the model.",
                 UserWarning,
             )
         else:

@@ -1,4 +1,4 @@
-"""Expectation maximisation as the paper's authors published it, for any two classifiers."""
+"""SAR-EM as its authors published it, for any two classifiers."""
 
 from typing import Any, Self
 
@@ -32,62 +32,56 @@ from scarless.pair.optima import warn_if_swappable
 
 
 class PublishedEMClassifier(PairClassifier):
-    r"""SAR-EM as published: any two classifiers, fitted in turns by expectation maximisation.
+    r"""SAR-EM as published: two classifiers that are fitted alternately by expectation maximisation (EM).
 
     The E step computes each row's posterior :math:`\Pr(y=1|x,s)`. The M step fits the classifier to these posteriors,
-    and the propensity model to the labels, each row weighted by its posterior. It ends by the authors' rule, and may
-    fit the classifier once more on the propensity-weighted risk, as their code does.
+    and the propensity model to the labels, with the posteriors as weights. The fit stops by the authors' rule.
 
-    `SAREMClassifier` maximises the same likelihood of two logistic models faster and exactly, with standard errors; and
-    it fits other classifiers in folds. Use this class to compare with the paper. A flexible classifier that has seen a
-    row's label reproduces it: EM then finds that every positive is labelled.
+    Use this class for comparisons with the paper. For two logistic models, `SAREMClassifier` maximises the same
+    likelihood faster and exactly, and has standard errors. It cross-fits other classifiers, because a flexible
+    classifier reproduces the labels that it was trained on: EM then finds that every positive is labelled.
 
     Parameters
     ----------
     estimator, propensity_estimator : scikit-learn classifiers, optional
-        Models of the class and of the labelling; anything with ``sample_weight`` and ``predict_proba``. None: logistic
-        regression.
+        Class model and propensity model, with ``sample_weight`` and ``predict_proba``; logistic regression by default.
     propensity_attributes : column selector or "all", optional
-        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
-        an encoded attribute stands for all of its columns. None: the propensity is one constant.
+        Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
+        an encoded attribute selects all of its columns. None: the propensity is constant.
     classification_attributes : column selector, optional
-        What the class may depend on, selected as `propensity_attributes` are. None: all columns.
+        Columns that the class depends on, selected like `propensity_attributes`; all columns by default.
     C, propensity_C : float, default=1.0
-        Inverse strength of the L2 penalty on each logistic model.
+        Inverse regularisation strength, as in `LogisticRegression`, of each logistic model.
     refit : bool, default=False
-        Fit the classifier once more at the end, on the propensity-weighted risk with the estimated propensity. It does
-        not pay: mean squared error of `f` on test rows, over ten runs of the paper's protocol with four propensity
-        attributes (``python -m benchmarks.core refit``), without it, with it, and with the published code's version,
-        which drops rows of negative weight: splice 0.123, 0.148, 0.183; breast cancer 0.045, 0.065, 0.103; image
-        segmentation 0.074, 0.074, 0.125; mushroom 0.096, 0.095, 0.123.
+        Whether to fit the classifier once more at the end, on the propensity-weighted risk, as the authors' code does.
+        In our benchmarks this does not improve the classifier (``python -m benchmarks.core refit``).
     tol : float, default=1e-4
-        A fit ends when it gains less than this in log-likelihood per row, in the last `window` iterations together,
-        and `slope_tol` is met.
+        Stop if the last `window` iterations together gain less than this in log-likelihood per row, and `slope_tol` is
+        met.
     slope_tol : float, default=1e-4
-        The propensities' mean absolute slope over the last `window` iterations must be below this.
+        Stop only if the mean absolute slope of the propensities over the last `window` iterations is below this.
     window : int, default=10
-        How many iterations both rules look back.
+        Number of iterations that both stopping rules consider.
     max_iter : int, default=500
-        Limit on the iterations.
+        Maximum number of iterations.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
     verbose : bool, default=False
-        Print log-likelihood per row and slope of the propensities after each iteration.
+        Whether to print log-likelihood per row and slope of the propensities after each iteration.
 
     Attributes
     ----------
     coef_, intercept_, propensity_coef_, propensity_intercept_ : arrays
-        Of logistic models, as in `SAREMClassifier`.
+        Logistic models, as in `SAREMClassifier`.
     estimator_, propensity_estimator_ : fitted estimators
-        Where `estimator` and `propensity_estimator` are given. Trees and forests by Gini's index and LightGBM fit
-        posteriors as real-valued targets; these are then the regressors that do so.
+        The models, if `estimator` and `propensity_estimator` are given. Trees, forests and LightGBM are fitted to the
+        posteriors as regressors.
     class_prior_, label_frequency_, log_likelihood_ : float
         As in `SAREMClassifier`.
     n_iter_, converged_
-        Iterations used, and whether the stopping rule was met.
+        Number of iterations, and whether the stopping rule was met.
     history_ : dict of arrays
-        "log_likelihood" (total, observed) and "slope" (of the propensities): one entry for the start and one per
-        iteration.
+        "log_likelihood" and "slope" of the propensities, for the start and for each iteration.
     classes_, n_features_in_, feature_names_in_
         As in `SAREMClassifier`.
 
@@ -110,7 +104,7 @@ class PublishedEMClassifier(PairClassifier):
     positives: 0.50 true, 0.53 estimated, 0.26 labelled
     """
 
-    _known_where = "SAREMClassifier"
+    _standard_errors_need = "the maximum of the likelihood, which SAREMClassifier finds"
 
     def __init__(
         self,
@@ -144,15 +138,16 @@ class PublishedEMClassifier(PairClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit both models in turns.
+        """Fit both models alternately.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
 
         Returns
         -------
@@ -183,9 +178,9 @@ class PublishedEMClassifier(PairClassifier):
         if not result.converged:
             warn_user(
                 f"PublishedEMClassifier did not converge in max_iter={self.max_iter} iterations: the last "
-                f"{min(self.window, len(result.history)) - 1} gained {result.gain:.1e} in log-likelihood per row "
-                f"(tol {self.tol:.1e}) and the propensities' slope is {result.history[-1].slope:.1e} "
-                f"(slope_tol {self.slope_tol:.1e}). Raise max_iter or tol.",
+                f"{min(self.window, len(result.history)) - 1} iterations gained {result.gain:.1e} in log-likelihood "
+                f"per row (tol is {self.tol:.1e}), and the slope of the propensities is {result.history[-1].slope:.1e} "
+                f"(slope_tol is {self.slope_tol:.1e}). Raise max_iter or tol.",
                 ConvergenceWarning,
             )
         for learner in (f, e):
@@ -196,7 +191,7 @@ class PublishedEMClassifier(PairClassifier):
         if self.refit:
             f.fit(X_f, possible_shares(s, p_e, w, f), w)
         p_f = f.probability(X_f)
-        # A table that a model of the user's reads may hold text: then only the learners know how to read it.
+        # A table for the user's estimators may have text, which only the learners can read.
         self._learned, self._pair = None if self._inner() is None else (f, e), None
         self._store_learner(f, self._f_columns, "", "estimator_")
         self._store_learner(e, self._e_columns, "propensity_", "propensity_estimator_")
@@ -222,7 +217,7 @@ class PublishedEMClassifier(PairClassifier):
         return self
 
     def _learners(self) -> tuple[Learner, Learner]:
-        """Return models of class and labelling that take real-valued targets."""
+        """Return the class model and the propensity model as learners, which accept real-valued targets."""
         f = as_learner(self.estimator, name="estimator", C=self.C)
         if self.refit:
             refuse_unless_negative_weights(f)
@@ -236,7 +231,9 @@ class PublishedEMClassifier(PairClassifier):
         check_positive(self.slope_tol, "slope_tol")
         check_flag(self.refit, "refit")
         if not isinstance(self.window, int | np.integer) or self.window < 2:
-            raise ValueError(f"window must be a whole number of at least 2, to have a slope; got {self.window!r}.")
+            raise ValueError(
+                f"window must be a whole number of at least 2, so that it has a slope; got {self.window!r}."
+            )
         check_two_estimators(self)
 
     def _own_propensity(self, X: Any) -> Vector:
@@ -254,13 +251,13 @@ class PublishedEMClassifier(PairClassifier):
         return learner.probability(_seen_by(learner, X, columns))
 
     def _inner(self) -> Any:
-        """Return the user's estimator that reads the table, if there is one."""
+        """Return the estimator of the user that reads the table, or None."""
         return self.propensity_estimator if self.estimator is None else self.estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.propensity_attributes is not None and self.propensity_estimator is None:
-            tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
+            tags.input_tags.allow_nan = False  # the logistic propensity model cannot read NaN
         return tags
 
     def _store_learner(self, learner: Learner, columns: Columns, prefix: str, name: str) -> None:
@@ -271,7 +268,7 @@ class PublishedEMClassifier(PairClassifier):
 
 
 def _parameters(learner: Any) -> Vector:
-    """Return the parameters of a logistic learner, or of a constant one."""
+    """Return the parameters of a logistic or constant learner."""
     constant = isinstance(learner, ConstantLearner)
     return np.array([logit(learner.value)]) if constant else np.asarray(learner.beta)
 
@@ -280,8 +277,8 @@ def check_two_estimators(model: Any) -> None:
     """Check a model's `estimator` and `propensity_estimator`."""
     if model.propensity_estimator is not None and model.propensity_attributes is None:
         raise ValueError(
-            "propensity_estimator is given but propensity_attributes is not, which means a constant propensity. "
-            "Name the attributes that the labelling depends on, or use slice(None) for all."
+            "propensity_estimator is given without propensity_attributes, which makes the propensity constant. Name "
+            "the attributes that drive the labelling, or use slice(None) for all columns."
         )
     for name in ("estimator", "propensity_estimator"):
         if getattr(model, name) is not None:
@@ -289,7 +286,7 @@ def check_two_estimators(model: Any) -> None:
 
 
 def _seen_by(learner: Learner, X: Any, columns: Columns) -> Any:
-    """Return the table that a learner reads, converted once where it wants numbers."""
+    """Return the table that a learner reads; for a logistic learner, as numbers."""
     if isinstance(learner, ConstantLearner):
         return X
     seen = take_columns(X, columns)

@@ -1,6 +1,6 @@
-"""From labels as a user has them to the problem of a fit: looks, audits, what each model sees, and facts.
+"""Reading of labels, audits, looks and known values, and their conversion to the problem of a fit.
 
-Values are in memory, or columns of rows that live elsewhere. One label of each row is the plain case: no `Looks`.
+Values are in memory, or columns of rows in files. A fit to one label for each row has no `LookModels`.
 """
 
 from collections.abc import Callable
@@ -40,21 +40,29 @@ from scarless.engines.blocks import Reading, Units, how_to_read
 from scarless.numerics.arrays import Array, Columns
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.pair.constraints import ClassPrior, Fact, LabelFrequency, Labelling, check_known, in_group, labelling_of
+from scarless.pair.constraints import (
+    ClassPrior,
+    Constraint,
+    LabelFrequency,
+    Labelling,
+    check_known,
+    in_group,
+    labelling_of,
+)
 from scarless.pair.crossed import numeric_columns
 from scarless.pair.fitted import LookModels
 from scarless.pair.logistic import Training, labelled_rows
-from scarless.pair.problem import PairProblem, what_is_seen
+from scarless.pair.problem import PairProblem, summarise_observations
 
-LARGEST_FALSE_POSITIVE_RATE = 0.5  # from there on a look would label negatives as often as chance labels positives
-# What a look without false positives counts as beside others that have some: less than one in 10^9 labels.
-_NO_FALSE_POSITIVES = 1e-9
+MAX_FALSE_POSITIVE_RATE = 0.5  # at this rate, half of the negatives would be labelled
+# False-positive rate of a look without false positives, if other looks have some: one label for 10^9 negatives.
+_TINY_FALSE_POSITIVE_RATE = 1e-9
 
 WithGroup = Callable[[Engine, str, tuple[int, ...], tuple[Any, ...]], Engine]
 
 
 class Given(NamedTuple):
-    """Checked rows, what each model sees of them, and all that was observed and is known beside one label each."""
+    """Checked input of a fit: rows, columns of each model, looks, audits and known values."""
 
     rows: LabelledRows
     f_columns: Columns
@@ -62,57 +70,57 @@ class Given(NamedTuple):
     looks: LookModels | None = None
     labels: Codes = np.empty((0, 0), dtype=np.int8)
     audit: Codes = np.empty(0, dtype=np.int8)
-    facts: tuple[Fact, ...] = ()
-    doubts: tuple[str, ...] = ()  # of labels and audits, before any fit
+    constraints: tuple[Constraint, ...] = ()
+    doubts: tuple[str, ...] = ()  # messages about implausible labels and audits
 
     @property
     def is_one_label(self) -> bool:
-        """Whether there is one label of each row after all: every look took place, nobody audited, nothing is known."""
+        """Whether there is one label for each row, without gaps, audits or known values."""
         if self.looks is None:
             return True
-        return self.looks.plain and not (self.looks.n_audited or self.facts or (self.labels < 0).any())
+        return self.looks.plain and not (self.looks.n_audited or self.constraints or (self.labels < 0).any())
 
     def of_one_label(self) -> "Given":
-        """Return the same rows with one label each and nothing more."""
+        """Return the same rows with one label each, without looks, audits or known values."""
         return Given(self.rows, self.f_columns, self.e_columns)
 
     def problem(self, C: float, propensity_C: float) -> PairProblem:
-        """Return what is to be fitted."""
+        """Return the problem to fit."""
         engine, _, totals = self.rows
         if self.looks is None:
             f, e = Design.of(self.f_columns), Design.of(self.e_columns)
             return PairProblem.of(engine, f, e, C, propensity_C, totals=totals)
         objective = self.looks.objective
-        seen = what_is_seen(engine, objective)
-        return PairProblem(engine, totals, objective, C, propensity_C, None, self.facts, seen)
+        seen = summarise_observations(engine, objective)
+        return PairProblem(engine, totals, objective, C, propensity_C, None, self.constraints, seen)
 
 
 class ReadLooks(NamedTuple):
-    """Labels that count, and audits, as codes, with what is odd about them."""
+    """Labels (without those that audits set) and audits, as codes, with messages about both."""
 
     checked: CheckedLooks
     audit: Codes
     doubts: tuple[str, ...]
 
 
-def tells_more(model: Any, X: Any, y: Any, audit: Any, *, by_levels: bool = False) -> bool:
-    """Whether a fit has more to go by than one label of each row.
+def has_more_than_labels(model: Any, X: Any, y: Any, audit: Any, *, on_grid: bool = False) -> bool:
+    """Return whether a fit has looks, audits, known values or options of the labelling beyond one label for each row.
 
-    `by_levels`: what is known of all rows is told by the levels of a recalibrated fit, and needs no more.
+    `on_grid`: whether to ignore known values of all rows, which the grid of class priors of a recalibrated fit handles.
     """
-    said, shares = labelling_of(model), check_known(model.known).shares
-    if by_levels:
+    labelling, shares = labelling_of(model), check_known(model.known).shares
+    if on_grid:
         shares = tuple(each for each in shares if getattr(each, "where", None) or getattr(each, "look", None))
-    # What is not "keep" is refused where there is no audit.
-    kept = isinstance(said.audit_labels, str) and said.audit_labels == "keep"
-    more = audit is not None or not kept or names_several(X, y) or bool(shares) or bool(said.visit_attributes)
-    more = more or any(each is not None for each in (said.offset, said.bounds))
-    rate = said.false_positive_rate
+    # Values of audit_labels other than "keep" also count, so that they are refused later if there are no audits.
+    kept = isinstance(labelling.audit_labels, str) and labelling.audit_labels == "keep"
+    more = audit is not None or not kept or names_several(X, y) or bool(shares) or bool(labelling.visit_attributes)
+    more = more or any(each is not None for each in (labelling.offset, labelling.bounds))
+    rate = labelling.false_positive_rate
     return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
 
 
 def read_rows(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> Given:
-    """Check everything that a fit of logistic models to looks, audits and facts gets, wherever its rows live."""
+    """Check the input of a fit of logistic models to looks, audits or known values; rows can be in files."""
     X, y, audit = by_name(X, y, audit)
     X = attributes_only(X, y, sample_weight, audit)
     read, opened = _read_anywhere(model, X, y, sample_weight, audit)
@@ -121,7 +129,7 @@ def read_rows(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> Giv
     model._coding, model.classes_ = checked.coding, checked.coding.classes
     looks, f_columns, e_columns = design_looks(model, X, read)
     _refuse_units(rows.engine.units, looks)
-    # In float32 a step that moves a share by less than 1e-4 is lost in the objective: facts need the digits.
+    # Known values need float64: in float32, the objective does not change if a share changes by less than 1e-4.
     reading = Reading(np.dtype(np.float64), rows.engine.units)
     engine = rows.engine.read_as(reading) if check_known(model.known).shares else rows.engine
     if isinstance(opened, ReadLabels):
@@ -130,14 +138,14 @@ def read_rows(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> Giv
     else:
         engine = with_counts(engine, looks.objective.n_kinds)
     doubts += tuple(audit_columns(engine, codes, getattr(model, "feature_names_in_", None)))
-    engine, facts = constraints_of(model, engine, X, looks)
-    return Given(rows._replace(engine=engine), f_columns, e_columns, looks, checked.labels, codes, facts, doubts)
+    engine, constraints = constraints_of(model, engine, X, looks)
+    return Given(rows._replace(engine=engine), f_columns, e_columns, looks, checked.labels, codes, constraints, doubts)
 
 
 def read_table(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> tuple[Training, Training, Given]:
-    """Check everything that a fit of the user's models to looks, audits and facts gets; rows are in memory.
+    """Check the input of a cross-fit to looks, audits or known values; rows are in memory.
 
-    Returned are all rows, those that count, and what was observed of these.
+    Return all rows, the rows with positive weight, and the checked input of the latter.
     """
     read = read_looks(model, X, y, audit)
     everything = model._check_training(X, any_label(read.checked, model.pos_label), sample_weight)
@@ -154,33 +162,33 @@ def read_table(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> tu
         numbers = numeric_columns(training.X, np.array(columns, dtype=np.intp))
         return attach(engine, **in_group(numbers, {}, name, tuple(range(len(columns))), values))  # type: ignore[arg-type]
 
-    engine, facts = constraints_of(model, engine, X, looks, with_group)
-    given = Given(rows._replace(engine=engine), f_columns, e_columns, looks, codes, audits, facts, read.doubts)
+    engine, constraints = constraints_of(model, engine, X, looks, with_group)
+    given = Given(rows._replace(engine=engine), f_columns, e_columns, looks, codes, audits, constraints, read.doubts)
     return everything, training, given
 
 
 def without_columns(training: Training, coding: LabelCoding) -> LabelledRows:
-    """Return rows of an engine with labels and weights alone: their table is for the user's models to read."""
+    """Return rows of an engine with labels and weights only; the estimator of the user reads the table itself."""
     return labelled_rows(training._replace(X=np.empty((training.s.size, 0))), coding)
 
 
 def _read_anywhere(
     model: Any, X: Any, y: Any, sample_weight: Any, audit: Any
 ) -> tuple[ReadLooks, ReadLabels | OpenedRows]:
-    """Return labels and audits as codes, and what to open the rows with: whether each has any label."""
-    columns, pos_label, said = look_columns(X, y, audit), model.pos_label, labelling_of(model)
+    """Return labels and audits as codes, and one label for each row, which says whether it has any label."""
+    columns, pos_label, labelling = look_columns(X, y, audit), model.pos_label, labelling_of(model)
     if columns is None:
         read = read_looks(model, X, y, audit)
-        return read, ReadLabels(any_label(read.checked, pos_label))  # words are told of once
+        return read, ReadLabels(any_label(read.checked, pos_label))  # read already, so that warnings appear only once
     engine, checked, codes = read_columns(open_rows(X, columns.all, sample_weight), columns, pos_label=pos_label)
-    read = _that_count(said, checked, codes)
+    read = _without_audit_labels(labelling, checked, codes)
     any_label(read.checked, pos_label)
-    engine = with_labels_that_count(engine, said.audit_labels)
+    engine = with_labels_that_count(engine, labelling.audit_labels)
     return read, OpenedRows(with_any_label(engine, _two_values(checked.coding, pos_label)))
 
 
 def read_looks(model: Any, X: Any, y: Any, audit: Any) -> ReadLooks:
-    """Return labels and audits as codes; of a table in files, by the names of their columns."""
+    """Return labels and audits as codes; for a table in files, `y` and `audit` are names of columns."""
     if names_several(X, y):
         names = tuple(y)
         y = np.stack([named_values(X, name, labels=True, gaps=True) for name in names], axis=1)
@@ -192,36 +200,35 @@ def read_looks(model: Any, X: Any, y: Any, audit: Any) -> ReadLooks:
         named_values(X, audit, labels=True, gaps=True), n_rows=len(checked.labels), coding=checked.coding
     )
     warn_about_row_order(X, audit=audit)
-    return _that_count(labelling_of(model), checked, codes)
+    return _without_audit_labels(labelling_of(model), checked, codes)
 
 
-def _that_count(said: Labelling, checked: CheckedLooks, audit: Codes) -> ReadLooks:
-    """Return the labels that count, not those that audits set, and what is odd, and may be, in words.
+def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Codes) -> ReadLooks:
+    """Return labels without those that audits set, with messages about implausible labels and audits.
 
-    Raise where labels and audits contradict each other, or nothing tells false positives from true ones.
+    Raise if labels and audits contradict each other, or if false-positive rates cannot be estimated.
     """
-    labels, how = checked.labels, said.audit_labels
+    labels, how = checked.labels, labelling.audit_labels
     check_choice(how, "audit_labels", AUDIT_LABELS)
     if how != "keep" and not (audit >= 0).any():
         raise ValueError(
-            f"audit_labels={how!r} says what the labels of audited rows mean, and no row was "
-            "audited: pass fit(X, s, audit=audit), or leave audit_labels at 'keep'."
+            f"audit_labels={how!r} needs audits, and no row was audited. Pass fit(X, s, audit=audit), or use "
+            "audit_labels='keep'."
         )
-    rates = each_rate(said.false_positive_rate)
+    rates = each_rate(labelling.false_positive_rate)
     if not any(isinstance(each, str) or each != 0 for each in rates):
         refuse_contradictions(labels, audit)
     labels = labels_that_count(labels, audit, how)
     if not (labels == 1).any() and (checked.labels == 1).any():
         raise ValueError(
-            f"audit_labels={how!r} leaves no label: all labelled rows were audited. The labelling "
-            "cannot be learned without labels of other rows."
+            f"audit_labels={how!r} leaves no label, because all labelled rows were audited. The fit needs labels of "
+            "rows that were not audited."
         )
     estimated = any(isinstance(each, str) for each in rates)
     if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
         raise ValueError(
-            "false_positive_rate='estimate' with one look of each row: only audits of labelled rows tell false "
-            "positives from true ones, and there are none. Audit some labelled rows, add a second look, or give "
-            "the rate as a number."
+            "false_positive_rate='estimate' needs audits of labelled rows, or a second look, and there are none. Audit "
+            "some labelled rows, add a second look, or give the rate as a number."
         )
     doubts = (*doubts_of_looks(labels, checked.names), *doubts_of_audits(labels, audit))
     return ReadLooks(checked._replace(labels=labels), audit, doubts)
@@ -231,12 +238,12 @@ def _that_count(said: Labelling, checked: CheckedLooks, audit: Codes) -> ReadLoo
 
 
 def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[LookModels, Columns, Columns]:
-    """Return what looks are like, with the models of each, and the columns of classifier and propensity."""
-    said, n_looks = labelling_of(model), read.checked.labels.shape[1]
-    check_flag(said.shared, "shared")
-    visits, offsets = _visit_columns(model, said, X, n_looks), _offset_columns(model, said, X, n_looks)
+    """Return the models of all looks, and the columns of class model and propensity model."""
+    labelling, n_looks = labelling_of(model), read.checked.labels.shape[1]
+    check_flag(labelling.shared, "shared")
+    visits, offsets = _visit_columns(model, labelling, X, n_looks), _offset_columns(model, labelling, X, n_looks)
     taken = np.concatenate([np.arange(0), *visits.values(), offsets])
-    f_chosen = getattr(model, "classification_attributes", None)  # a search has sets of them
+    f_chosen = getattr(model, "classification_attributes", None)  # searches and stacks have attribute_sets instead
     f_columns = model._columns(X, f_chosen, "classification_attributes")
     e_columns = model._columns(X, model.propensity_attributes, "propensity_attributes")
     for chosen, columns, parameter in (
@@ -246,33 +253,34 @@ def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[LookModels, Colum
         named = chosen is not None and not isinstance(chosen, str)
         if named and np.isin(columns, taken).any():
             raise ValueError(
-                f"{parameter} names columns that are visit_attributes, or offset, of the labelling too; these "
-                "belong to single looks, and are seen by the propensity of their look only."
+                f"{parameter} has columns that are also visit_attributes or offset of the labelling. These belong to "
+                f"single looks, and only the propensity of their look can use them. Remove them from {parameter}."
             )
     f = Design.of(np.setdiff1d(f_columns, taken) if taken.size else f_columns)
     e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
     per_look = [np.concatenate([e_columns, [columns[k] for columns in visits.values()]]) for k in range(n_looks)]
     designs = [Design.of(columns.astype(np.intp)) for columns in per_look]
-    one_kind = said.shared and not visits and np.unique(offsets).size <= 1
+    one_kind = labelling.shared and not visits and np.unique(offsets).size <= 1
     if one_kind:
         models: tuple[tuple[Design, ...], ...] = ((designs[0],),)
     else:
-        models = (tuple(designs),) if said.shared else tuple((design,) for design in designs)
+        models = (tuple(designs),) if labelling.shared else tuple((design,) for design in designs)
     kinds = np.zeros(n_looks, dtype=np.intp) if one_kind else np.arange(n_looks)
-    rates = _false_positives(said, 1 if one_kind else n_looks, n_looks)
+    rates = _false_positives(labelling, 1 if one_kind else n_looks, n_looks)
     added = tuple(int(column) for column in offsets[: 1 if one_kind else n_looks]) or None
-    objective = LooksLikelihood(f, models, rates, added, check_bounds(said.bounds))
+    objective = LooksLikelihood(f, models, rates, added, check_bounds(labelling.bounds))
     n_audited = int(np.count_nonzero(read.audit >= 0))
     return LookModels(n_looks, read.checked.names, kinds, visits, objective, n_audited), f.indices, e_columns
 
 
-def _visit_columns(model: Any, said: Labelling, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
-    given = said.visit_attributes
+def _visit_columns(model: Any, labelling: Labelling, X: Any, n_looks: int) -> dict[str, NDArray[np.intp]]:
+    """Return the columns of each visit attribute, one for each look."""
+    given = labelling.visit_attributes
     if given is None:
         return {}
     if not isinstance(given, dict):
         raise ValueError(
-            f"visit_attributes must be a dict of names and columns, one column for each look, as "
+            "visit_attributes must be a dict from names to lists of columns, one column for each look, for example "
             f"{{'effort': ['effort_1', 'effort_2']}}; got {shown(given)}."
         )
     found = {}
@@ -284,84 +292,90 @@ def _visit_columns(model: Any, said: Labelling, X: Any, n_looks: int) -> dict[st
         places = [model._columns(X, [column], "visit_attributes") for column in columns]
         if len(places) != n_looks or any(place.size != 1 for place in places):
             raise ValueError(
-                f"visit_attributes[{name!r}] has {_columns(len(places))}, and labels have {n_looks} looks: give "
-                "one column for each look, in their order."
+                f"visit_attributes[{name!r}] has {_columns(len(places))}, but labels have {n_looks} looks. Give one "
+                "column for each look, in order."
             )
         found[str(name)] = np.concatenate(places).astype(np.intp)
         if n_looks > 1 and np.unique(found[str(name)]).size == 1:
             raise ValueError(
-                f"visit_attributes[{name!r}] names one column for all {n_looks} looks: what is the same at every "
-                "look is an attribute of the row. Name it among propensity_attributes; the classifier may see it "
-                "then too."
+                f"visit_attributes[{name!r}] has the same column for all {n_looks} looks, so it is an attribute of the "
+                "row. Name it in propensity_attributes; the classifier can then use it too."
             )
     return found
 
 
-def _offset_columns(model: Any, said: Labelling, X: Any, n_looks: int) -> NDArray[np.intp]:
-    """Return the column that is added to the logit of each look's propensity; none where there is none."""
-    given = said.offset
+def _offset_columns(model: Any, labelling: Labelling, X: Any, n_looks: int) -> NDArray[np.intp]:
+    """Return the offset column of each look's propensity; empty if there is none."""
+    given = labelling.offset
     if given is None:
         return np.arange(0)
     several = np.iterable(given) and not isinstance(given, str)
     columns = [model._columns(X, [column], "offset") for column in (given if several else [given])]
     if len(columns) not in (1, n_looks) or any(column.size != 1 for column in columns):
         raise ValueError(
-            f"offset has {_columns(len(columns))}, and labels have {n_looks} looks: give one column, or "
-            "one for each look."
+            f"offset has {_columns(len(columns))}, but labels have {n_looks} looks. Give one column, or one for each "
+            "look."
         )
     return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
 
 
 def _refuse_units(units: Units | None, looks: LookModels) -> None:
-    """Raise where columns of one visit attribute would be centred and scaled apart: they share a coefficient."""
+    """Raise if an offset had to be scaled, or if columns of one visit attribute had to be scaled differently.
+
+    The coefficient of an offset is 1, and the columns of a visit attribute share a coefficient.
+    """
     offsets = list(looks.objective.offsets or ())
     if units is not None and (units.shift[offsets].any() or (units.scale[offsets] != 1).any()):
         raise ValueError(
-            "offset is a column that lies farther from 0 than 1e5 times its spread, or has entries "
-            "below 1e-100 only: as a part of a logit that cannot be meant."
+            "offset: the column lies farther from 0 than 1e5 times its spread, or all of its values are below 1e-100. "
+            "An offset is added to a logit unchanged. Check its unit."
         )
     if units is None or len(looks.objective.models) > 1:
         return
     for name, columns in looks.visits.items():
         if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:
             raise ValueError(
-                f"visit_attributes[{name!r}] holds a column that lies farther from 0 than 1e5 times its spread, or "
-                "has entries below 1e-100 only. Centre and scale all of its columns by the same numbers first."
+                f"visit_attributes[{name!r}] has a column that lies farther from 0 than 1e5 times its spread, or whose "
+                "values are all below 1e-100. Centre and scale all columns of this attribute by the same numbers first."
             )
 
 
-def _false_positives(said: Labelling, n_kinds: int, n_looks: int) -> Any:
-    rate = said.false_positive_rate
+def _false_positives(labelling: Labelling, n_kinds: int, n_looks: int) -> Any:
+    """Return the logits of known false-positive rates (NaN: to be estimated), "shared", "own", or None without any."""
+    rate = labelling.false_positive_rate
     if isinstance(rate, str):
         if rate != "estimate":
-            raise ValueError(f"false_positive_rate must be a number, one for each look, or 'estimate'; got {rate!r}.")
-        return "shared" if said.shared else "own"
-    open_ones = [isinstance(each, str) and each == "estimate" for each in each_rate(rate)]
+            raise ValueError(
+                f"false_positive_rate must be a number, one number for each look, or 'estimate'; got {rate!r}."
+            )
+        return "shared" if labelling.shared else "own"
+    is_estimated = [isinstance(each, str) and each == "estimate" for each in each_rate(rate)]
     rates = np.array(
-        [0.0 if unknown else real_number(each) for each, unknown in zip(each_rate(rate), open_ones, strict=True)]
+        [0.0 if unknown else real_number(each) for each, unknown in zip(each_rate(rate), is_estimated, strict=True)]
     )
-    if not ((rates >= 0) & (rates < LARGEST_FALSE_POSITIVE_RATE)).all():
+    if not ((rates >= 0) & (rates < MAX_FALSE_POSITIVE_RATE)).all():
         raise ValueError(
-            f"false_positive_rate must lie in [0, {LARGEST_FALSE_POSITIVE_RATE}): the share of negatives that a look "
-            f"labels; got {shown(rate)}."
+            f"false_positive_rate must lie in [0, {MAX_FALSE_POSITIVE_RATE}) (it is the share of negatives that get a "
+            f"label); got {shown(rate)}."
         )
     if rates.size not in (1, n_looks):
         raise ValueError(
-            f"false_positive_rate has {rates.size} numbers, and labels have {n_looks} looks: give one, or one for each."
+            f"false_positive_rate has {rates.size} numbers, but labels have {n_looks} looks. Give one number, or one "
+            "for each look."
         )
-    if not rates.any() and not any(open_ones):
+    if not rates.any() and not any(is_estimated):
         return None
-    if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(open_ones) < len(open_ones)):
+    if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(is_estimated) < len(is_estimated)):
         raise ValueError(
-            "false_positive_rate differs between looks that share one propensity and no visit attribute. Use "
+            "false_positive_rate differs between looks that share one propensity, without visit_attributes. Use "
             "Labelling(shared=False)."
         )
-    known = np.where(open_ones, np.nan, logit(np.maximum(rates, _NO_FALSE_POSITIVES)))
+    known = np.where(is_estimated, np.nan, logit(np.maximum(rates, _TINY_FALSE_POSITIVE_RATE)))
     return np.asarray(np.resize(known, n_kinds))
 
 
 def check_bounds(bounds: Any) -> tuple[float, float] | None:
-    """Return the bounds of propensities as numbers; None where there are none.
+    """Return the bounds of propensities as numbers, or None without bounds.
 
     Examples
     --------
@@ -373,25 +387,25 @@ def check_bounds(bounds: Any) -> tuple[float, float] | None:
     ends = [real_number(each) for each in bounds] if np.iterable(bounds) and not isinstance(bounds, str) else []
     if len(ends) != 2 or not 0.0 <= ends[0] < ends[1] <= 1.0:
         raise ValueError(
-            f"bounds must be the least and the largest propensity there may be, as (0.2, 1); got {shown(bounds)}."
+            f"bounds must be the lowest and the highest possible propensity, for example (0.2, 1); got {shown(bounds)}."
         )
     return None if ends == [0.0, 1.0] else (ends[0], ends[1])
 
 
 def each_rate(rate: Any) -> list[Any]:
-    """Return rates of false positives one by one; a single one stands for all."""
+    """Return false-positive rates as a list; a single rate as a list of one."""
     return list(rate) if np.iterable(rate) and not isinstance(rate, str) else [rate]
 
 
-# --- what is known from elsewhere
+# --- known values
 
 
 def constraints_of(
     model: Any, engine: Engine, X: Any, looks: LookModels, with_group: WithGroup | None = None
-) -> tuple[Engine, tuple[Fact, ...]]:
-    """Return rows that know their groups, and what is known from elsewhere as parts of the objective.
+) -> tuple[Engine, tuple[Constraint, ...]]:
+    """Return rows with an indicator for each group of rows that `known` refers to, and the constraints.
 
-    `with_group` finds a group where the engine does not hold the table itself.
+    `with_group` adds the indicator if the engine does not hold the table.
     """
     with_group = _derived_group if with_group is None else with_group
     found = []
@@ -399,17 +413,19 @@ def constraints_of(
         kind, group = None, None
         if isinstance(claim, LabelFrequency):
             if claim.look >= looks.n_looks:
-                raise ValueError(f"known says {claim.told}, and labels have {looks.n_looks} looks; the first is 0.")
+                raise ValueError(
+                    f"known has {claim.description}, but labels have {looks.n_looks} looks; the first is 0."
+                )
             kind = int(looks.kinds[claim.look])
         elif isinstance(claim, ClassPrior) and claim.where is not None:
             group = f"group {number}"
             columns = tuple(int(model._columns(X, [name], "known")[0]) for name in claim.where)
             engine = with_group(engine, group, columns, tuple(claim.where.values()))
             if not float(engine.total(_block_group, group)[0]) > 0:
-                raise ValueError(f"known says the {claim.told}, and no row is there.")
+                raise ValueError(f"known has the {claim.description}, but no row has these values.")
         found.append((claim, kind, group))
     return engine, tuple(
-        Fact(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.told)
+        Constraint(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.description)
         for claim, kind, group in found
     )
 
@@ -422,22 +438,22 @@ def _block_group(X: Any, rows: Any, group: str) -> tuple[Any]:
     return (np.asarray(rows["w"] @ rows[group]),)
 
 
-# --- labels as text, names of columns, frames elsewhere
+# --- column names and tables in files
 
 
 def any_label(checked: CheckedLooks, pos_label: Any) -> Array:
-    """Return, 0 or 1 or in the user's own coding, whether a row has a label at any of its looks."""
+    """Return whether each row has a label at any look, as 0 and 1 or, with `pos_label`, in the user's coding."""
     labelled = (checked.labels == 1).any(axis=1)
     if labelled.all():
         raise ValueError(
-            f"Each of the {labelled.size} rows has a label at some look. What an unlabelled row is like cannot be "
-            "learned then: give rows without any label too, or fewer looks."
+            f"All {labelled.size} rows have a label at some look, and the fit needs unlabelled rows. Add rows without "
+            "any label, or use fewer looks."
         )
     return labelled.astype(np.int64) if pos_label is None else checked.coding.decode(labelled)
 
 
 def attributes_only(X: Any, *others: Any) -> Any:
-    """Return a table whose rows live elsewhere without the columns that are labels, weights or audits."""
+    """Return a table in files without the columns of labels, weights and audits."""
     if not has_own_engine(X) or not hasattr(X, "select"):
         return X
     taken = {name for each in others for name in ([each] if isinstance(each, str) else each if is_names(each) else [])}
@@ -445,14 +461,14 @@ def attributes_only(X: Any, *others: Any) -> Any:
 
 
 def names_several(X: Any, y: Any) -> bool:
-    """Whether labels are named columns of a table whose rows live elsewhere."""
+    """Return whether labels are named columns of a table in files."""
     return has_own_engine(X) and is_names(y)
 
 
 def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
-    """Return rows that are known, with labels and audits by name; frames of Dask are put beside their table.
+    """Return rows, labels and audits; labels and audits in Dask frames become columns of the rows, given by name.
 
-    Anything else is returned as it came.
+    Labels and audits of other types are returned unchanged.
     """
     X = known_rows(X)
     if not hasattr(X, "and_columns") or not any(hasattr(each, "__dask_graph__") for each in (y, audit)):
@@ -479,19 +495,19 @@ def _columns(n: int) -> str:
 
 
 def _two_values(coding: LabelCoding, pos_label: Any) -> tuple[Any, Any]:
-    """Return the values of rows without and with a label, as `any_label` gives them."""
+    """Return the values of unlabelled and labelled rows, as in `any_label`."""
     if pos_label is None:
         return 0, 1
     return coding.classes[1 - coding.positive], coding.classes[coding.positive]
 
 
-# --- rows that a fitted model is asked about
+# --- rows for predictions of a fitted model
 
 
 def with_observed(
     rows: Engine, X: Any, s: Any, audit: Any, *, coding: LabelCoding, looks: LookModels | None, name: str = "s"
 ) -> Engine:
-    """Return rows with all that was observed of them."""
+    """Return rows with their labels and audits."""
     if looks is None:
         return attach(rows, s=one_label(X, s, coding, rows.n_rows, name))
     labels, codes = codes_again(X, s, audit, rows.n_rows, coding=coding, looks=looks, name=name)
@@ -500,7 +516,7 @@ def with_observed(
 
 
 def open_observed(model: Any, X: Any, s: Any, audit: Any, looks: LookModels | None, name: str = "s") -> Engine:
-    """Return the rows of a table, wherever they live, with all that was observed of them."""
+    """Return the rows of a table, in memory or in files, with their labels and audits."""
     if looks is not None:
         X, s, audit = by_name(X, s, audit)
         if (columns := look_columns(X, s, audit)) is not None:
@@ -510,7 +526,7 @@ def open_observed(model: Any, X: Any, s: Any, audit: Any, looks: LookModels | No
 
 
 def one_label(X: Any, s: Any, coding: LabelCoding, n_rows: int, name: str = "s") -> Array:
-    """Return one label of each row as 0 and 1."""
+    """Return one label for each row as 0 and 1."""
     labels = check_vector(coding.encode(named_values(X, s, labels=True), name), name, n_rows=n_rows)
     warn_about_row_order(X, **{name: s})
     return labels
@@ -519,8 +535,8 @@ def one_label(X: Any, s: Any, coding: LabelCoding, n_rows: int, name: str = "s")
 def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: LabelCoding, looks: LookModels) -> Engine:
     if len(columns.looks) != looks.n_looks:
         raise ValueError(
-            f"{name} names {len(columns.looks)} columns; the model was fitted to {looks.n_looks} looks: name one "
-            "for each of them."
+            f"{name} has {len(columns.looks)} columns, but the model was fitted to {looks.n_looks} looks. Name one "
+            "column for each look."
         )
     refuse_other_order(tuple(columns.looks), looks.names, name)
     engine, checked, codes = read_columns(engine, columns, coding=coding, name=name)
@@ -532,14 +548,14 @@ def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: Lab
 def codes_again(
     X: Any, s: Any, audit: Any, n_rows: int, *, coding: LabelCoding, looks: LookModels, name: str = "s"
 ) -> tuple[Codes, Codes]:
-    """Return labels at looks, and audits, of rows as codes, for a fitted model."""
+    """Return labels and audits of rows as codes, for a fitted model."""
     if names_several(X, s):
         s = np.stack([named_values(X, each, labels=True, gaps=True) for each in s], axis=1)
     checked = check_looks(named_values(X, s, labels=True, gaps=True), coding=coding, name=name)
     if checked.labels.shape != (n_rows, looks.n_looks):
         raise ValueError(
-            f"{name} has the shape {checked.labels.shape}; the model was fitted to {looks.n_looks} looks, and X "
-            f"has {n_rows} rows: give one line for each row, one column for each look."
+            f"{name} has the shape {checked.labels.shape}, but X has {n_rows} rows and the model was fitted to "
+            f"{looks.n_looks} looks. Give one row for each row of X and one column for each look."
         )
     refuse_other_order(checked.names, looks.names, name)
     warn_about_row_order(X, **{name: s})
@@ -551,18 +567,18 @@ def codes_again(
 
 def fitted_rows(
     model: Any, X: Any, s: Any, sample_weight: Any, audit: Any, looks: LookModels
-) -> tuple[Engine, tuple[Fact, ...]]:
-    """Return the rows of a fit with all that was observed of them, and what is known, for a second look."""
-    engine, said = check_rows(model, X), labelling_of(model)
+) -> tuple[Engine, tuple[Constraint, ...]]:
+    """Rebuild the rows of a fit with their labels and audits, and the constraints, for diagnostics."""
+    engine, labelling = check_rows(model, X), labelling_of(model)
     reading = how_to_read(engine)
     exact = reading._replace(dtype=np.dtype(np.float64)) if check_known(model.known).shares else reading
     checked, codes = codes_again(X, s, audit, engine.n_rows, coding=model.label_coding_, looks=looks)
     if int(np.count_nonzero(codes >= 0)) != looks.n_audited:
         raise ValueError(
-            f"audit has {np.count_nonzero(codes >= 0)} classes, and the model was fitted with {looks.n_audited}: "
-            "give the audits of fit as audit=."
+            f"audit has {np.count_nonzero(codes >= 0)} audited rows, but the model was fitted with {looks.n_audited}. "
+            "Pass the audits of the fit as audit=."
         )
-    labels = labels_that_count(checked, codes, said.audit_labels)
+    labels = labels_that_count(checked, codes, labelling.audit_labels)
     counts, seen = looks.counts(labels)
     any_found, w = (labels == 1).any(axis=1).astype(np.float64), check_counts(sample_weight, n_rows=len(labels))
     rows = {"s": any_found, "labels": counts, "looks": seen, "audit": codes, "codes": labels, "w": w}
@@ -570,11 +586,11 @@ def fitted_rows(
 
 
 def refuse_other_order(names: tuple[str, ...], known: tuple[str, ...], name: str) -> None:
-    """Raise where looks have the names of the fit in another order: they are taken by position."""
+    """Raise if looks have the names of the fit in another order, because looks are matched by position."""
     if sorted(names) == sorted(known) and names != known:
         raise ValueError(
-            f"{name} has the looks {', '.join(names)}, and the fit had them in the order {', '.join(known)}: looks are "
-            f"taken by position. Pass {name}[{list(known)}]."
+            f"{name} has the looks {', '.join(names)}, but the fit had them in the order {', '.join(known)}. Looks are "
+            f"matched by position: pass {name}[{list(known)}]."
         )
 
 

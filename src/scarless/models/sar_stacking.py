@@ -12,14 +12,14 @@ from scarless.checks.options import check_flag, check_jobs, check_positive, chec
 from scarless.engines import attach
 from scarless.models.base import check_attribute_sets
 from scarless.models.messages import (
-    CLAIM_DISAGREES,
+    CLAIM_WARNING_Z,
     message_about_drivers,
     remarks_on_looks,
     warn_if_all_labelled,
     warn_if_all_positive,
 )
 from scarless.models.pair import PairClassifier
-from scarless.models.reading import Given, read_table, tells_more, without_columns
+from scarless.models.reading import Given, has_more_than_labels, read_table, without_columns
 from scarless.models.summary import (
     MemberSummary,
     StackSummary,
@@ -38,144 +38,150 @@ from scarless.pair.crossed import CrossOptions, counted, dense, numeric_columns,
 from scarless.pair.fitted import FittedPair, StackSource, digest_of
 from scarless.pair.folds import Fold, check_folds
 from scarless.pair.groups import (
-    as_shares,
     check_groups,
     design_effect,
-    means_rows,
+    is_rows_keyword,
     warn_about_heavy_rows,
+    weights_for_groups,
     widened,
     widened_recalibration,
 )
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.recalibrated import FOLLOW, ClassPriorGrid, Recalibration, grid_beside, grid_interval
+from scarless.pair.recalibrated import (
+    ASSUMED_FOLLOW_SLOPE,
+    ClassPriorGrid,
+    Recalibration,
+    grid_if_propensity_follows,
+    grid_interval,
+)
 from scarless.pair.stack import (
-    MOST_COLUMNS,
+    MAX_COLUMNS_SEARCHED,
     NAIVE,
     Member,
     cross_fit_member,
     find_columns,
-    judge_by_naive,
     logistic_member,
+    logistic_member_without_attributes,
     mean_logits,
     naive_member,
-    nameless_logistic_member,
     needs_dense,
     recalibrated_logits,
     refuse_sparse,
+    weigh_against_naive,
     weighted_variance,
 )
 
-MIN_LABELLED_FOR_BOOSTING = 20  # with fewer, boosting puts more rankings below naive (benchmarks/README.md)
-# Where nobody named a propensity attribute (benchmarks/README.md, "Few labels, nothing named"):
-NAMELESS_PSEUDO_OBSERVATIONS = (
-    1.0  # pseudo-observations; with more, few labels leave the class prior near the share of labelled rows
-)
+# With fewer labelled rows, boosting more often ranks rows worse than the naive model (benchmarks, "Few labels").
+MIN_LABELLED_FOR_BOOSTING = 20
+# Defaults with and without named propensity attributes. Without names, more than one pseudo-observation would keep the
+# class prior near the share of labelled rows if labels are few (benchmarks, "Few labels, no attributes named").
 NAMED_PSEUDO_OBSERVATIONS = 4.0
-LEAST_GAIN = 7.0  # of held-out log-likelihood, for each column that was found to drive the labelling
+NAMELESS_PSEUDO_OBSERVATIONS = 1.0
+MIN_GAIN_PER_COLUMN = 7.0  # held-out log-likelihood that each column found to drive the labelling must gain
 
 
 class SARStackingClassifier(PairClassifier):
     r"""Stacking of cross-fitted classifiers for positive and unlabelled data with biased labels.
 
-    Recommended where the best probabilities are wanted, not coefficients, and where nobody can name the attributes that
-    drive the labelling. Each member, a classifier on a set of attributes, is fitted in folds together with a
-    propensity. Scale and level of its held-out logits are then estimated anew (recalibrated) by the likelihood of the
-    labels. The members' probabilities are averaged with equal weight, and the mean is recalibrated once more:
+    Recommended if you need good probabilities rather than coefficients, or cannot name the attributes that drive the
+    labelling. Each member, a classifier on a set of attributes, is cross-fitted together with a propensity and
+    recalibrated. The members' probabilities are averaged with equal weight, and the mean is recalibrated once more:
 
     .. math:: f(x) = \sigma\bigl(m + a + b\,(\mathrm{logit}\,\bar p(x) - m)\bigr), \qquad
         \bar p(x) = \tfrac1J\textstyle\sum_j f_j(x).
 
-    With named attributes the propensity is logistic in them, :math:`e(x) = \sigma(\gamma_0 + \gamma' x_e)`. Without
-    names the labels alone cannot tell whether the class or the labelling differs between rows. The propensity then
-    follows the class, :math:`e(x) = \sigma(\gamma_0 + \tfrac12\,\mathrm{logit} f(x))`: surer positives are labelled
-    more often. No member's ranking of rows depends on this assumption; the class prior and the propensities do. Columns
-    that the labels say drive the labelling are searched for (`find_attributes`).
+    With named propensity attributes, the propensity is logistic in them, :math:`e(x) = \sigma(\gamma_0 + \gamma' x_e)`.
+    Without names, the labels alone cannot show whether the class or the labelling differs between rows. The propensity
+    is then assumed to rise with the class probability, :math:`e(x) = \sigma(\gamma_0 + \tfrac12\,\mathrm{logit} f(x))`.
+    The class prior and the propensities depend on this assumption; the members' rankings of rows do not. Columns that
+    seem to drive the labelling are searched for (see `find_attributes`).
 
-    Held-out likelihood prefers boosting nearly everywhere, also where it is worse: it measures the product of `f` and
-    `e`, not `f`. So no member is chosen. Without names, a member that ranks held-out labels worse than the naive model,
-    beyond chance, has no weight.
+    All members count equally, because the likelihood of held-out labels measures the product of `f` and `e`, and not
+    `f`. There is one exception: without named attributes, a member that ranks held-out labels significantly worse than
+    the naive model has no weight.
 
     Parameters
     ----------
     estimators : list of (name, classifier), optional
-        Members; None as a classifier stands for the logistic model. Default: the logistic model and scikit-learn's
-        histogram boosting, which needs a dense `X` and, without names, at least 20 labelled rows; without names also
-        the naive model. Boosting by scikit-learn, LightGBM and XGBoost maximises the observed likelihood itself and
-        stops early; other classifiers, which need ``sample_weight`` and ``predict_proba``, are fitted by cross-fitted
-        EM.
+        Members; None as a classifier is the logistic model. By default, the logistic model and scikit-learn's histogram
+        gradient boosting, which needs a dense `X`. Without named attributes also the naive model, and boosting only
+        with at least 20 labelled rows. Gradient boosting by scikit-learn, LightGBM or XGBoost maximises the likelihood
+        of the labels directly. Other classifiers need ``sample_weight`` and ``predict_proba``, and are fitted by EM.
     propensity_attributes : column selector or "all", optional
-        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
-        an encoded attribute stands for all of its columns. None, "all", or every column: nobody can name any. Class
-        prior and propensities are then less sure; `scarless.diagnostics.labelling_attributes` and an audit of some
-        unlabelled rows help.
+        Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
+        an encoded attribute selects all of its columns. Use None or "all" if you do not know what drives the labelling.
+        Class prior and propensities are then less certain; `scarless.diagnostics.labelling_attributes` and an audit of
+        some unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
-        Sets of columns that the classifiers may see, each selected as `propensity_attributes` are; each classifier is
-        fitted on each set. "auto": all columns, and all but the propensity attributes. See `SAREMClassifierCV`.
+        Sets of columns for the classifiers, each selected like `propensity_attributes`; each classifier is fitted on
+        each set. "auto": two sets, all columns, and all columns but the propensity attributes.
     cv : int, splitter or list of pairs, default=5
-        Folds, as in `SAREMClassifierCV`.
+        Number of folds, splitter, or list of pairs of row indices.
     C, propensity_C : float, default=1.0
-        Inverse penalties of logistic models; the logistic member's own is chosen among 0.01, 0.1, 1, 10, 100: of those
-        that held-out labels cannot tell from the best, the nearest to 1.
+        Inverse regularisation strength, as in `LogisticRegression`, of logistic models. The logistic member does not
+        use `C`. With named attributes, it chooses from 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not
+        clearly worse on held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
     find_attributes : bool, default=True
-        Without names, and with at most 100 columns: whether up to three columns that the labels say drive the labelling
-        are taken for propensity attributes, with a warning. Each must raise the likelihood of the labels, all together
-        that of held-out labels by 7 nats each, and the class must still tell rows further apart than the propensity.
+        Whether to search for propensity attributes if none are named and there are at most 100 columns. Up to three
+        columns are used, with a warning. Each must raise the log-likelihood of held-out labels by 7, and the class
+        logits must still vary more than those of the propensity.
     labelling : Labelling, optional
-        What is said of the labelling beyond its attributes, as in `SAREMClassifier`: attributes of single looks, an
-        offset, bounds, looks with coefficients of their own, false positives, what labels of audited rows mean.
+        Further properties of the labelling, as in `SAREMClassifier`: attributes of single looks, an offset, bounds,
+        looks with different propensities, false positives, and the meaning of labels of audited rows.
     known : list, optional
-        What is known from elsewhere: `ClassPrior` and `LabelFrequency`, each with a standard error. There
-        is a warning where it and the labels disagree. Unless it says otherwise there are ``PseudoObservations(4)`` with
-        named attributes, and 1 without: before labels are seen, the label frequency has a Beta distribution around one
-        half. Unlike what is known, pseudo-observations do not count for intervals.
+        Known values from another source: `ClassPrior` and `LabelFrequency`, each with a standard error. The fit warns
+        if they and the labels disagree. The default is ``PseudoObservations(4)`` with named attributes, and
+        ``PseudoObservations(1)`` without; pseudo-observations do not make intervals shorter.
     tol : float, default=1e-4
-        A fit by EM ends when it gains less than this in log-likelihood per row: where ten steps together did, on
-        held-out rows. Logistic members are fitted by Newton's method, to 1e-7.
+        Stop EM if ten steps together gain less than this in held-out log-likelihood per row. Logistic members are
+        fitted by Newton's method, with a fixed tolerance of 1e-6, or 1e-5 without named attributes.
     max_iter : int, default=200
-        Limit on the iterations of each logistic fit, and on the steps of EM.
+        Maximum number of iterations of each logistic fit, and of EM steps.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
     random_state : int, numpy generator or RandomState, optional
-        Seed of the folds where `cv` is a number.
+        Seed of the random numbers, for folds. Pass an int for reproducible results.
     n_jobs : int, optional
-        Folds that boosting or EM grow at the same time, in threads.
-        None: one fold at a time; boosting of 10,000 to 200,000 rows fits as many as OpenMP has threads.
+        Number of folds computed in parallel, in threads. None: one, except for boosting on 10,000 to 200,000 rows,
+        which uses one for each OpenMP thread.
     verbose : bool, default=False
-        Print what is being fitted.
+        Whether to print the current step.
 
     Attributes
     ----------
     classes_ : array of shape (2,)
+        The two label values, sorted.
     members_ : list of Member
-        Each with `name`, `attributes`, `recalibration` (what its held-out labels say of scale and level), `model` and
-        `weight`: 1, or 0 where it ranks held-out labels worse than the naive model.
+        Each with `name`, `attributes`, `recalibration`, `model`, and `weight`. The weight is 0 if no attributes are
+        named and the member ranks held-out labels significantly worse than the naive model, and otherwise 1.
     recalibration_ : Recalibration
-        Of the mean.
+        Recalibration of the mean.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
-        Without names, and where no column was found, the coefficients are 0: ``recalibration_.follow`` is the slope in the
-        class logit.
+        Logistic propensity model. If no attributes were named or found, the coefficients are 0, and
+        ``recalibration_.follow`` is the slope in the class logit.
     class_prior_, label_frequency_ : float
-        Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from held-out logits.
+        Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows, from out-of-fold logits.
     log_likelihood_ : float
-        Observed log-likelihood of the training rows, each by models that had not seen its label.
+        Log-likelihood of the observed labels, from out-of-fold logits.
     n_iter_ : int
-        Most steps or stages that a member took.
+        Largest number of steps or boosting stages of any member.
     n_features_in_ : int
+        Number of columns in `fit`.
     feature_names_in_ : array of str
-        Where `X` has names.
+        Names of the columns, if `X` has them.
 
     Notes
     -----
-    ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV`` and ``scoring="roc_auc"`` take labels for classes and
-    undo the correction; `scarless.metrics.make_pu_scorer` gives scores that do not. The recalibrated step is the
-    calibration.
+    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
+    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
+    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
 
     References
     ----------
     Bekker, Robberechts and Davis (2019), for the likelihood. Wolpert, "Stacked Generalization", Neural Networks 1992.
-    Meinshausen, "Recalibrated Lasso", Computational Statistics and Data Analysis 2007, for recalibrating.
+    Meinshausen, "Relaxed Lasso", Computational Statistics and Data Analysis 2007, for the idea of recalibration.
 
     Examples
     --------
@@ -228,6 +234,7 @@ class SARStackingClassifier(PairClassifier):
 
     _none_is_scar = False
     _has_coefficients = False
+    _standard_errors_need = "a single pair of logistic models, and a stack has several classifiers"
 
     def fit(
         self,
@@ -238,29 +245,29 @@ class SARStackingClassifier(PairClassifier):
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit every member in folds, recalibrate each, and recalibrate their mean.
+        """Cross-fit and recalibrate each member, then recalibrate their mean.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows; several looks as in `SAREMClassifier`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows. Several looks as in `SAREMClassifier`.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
         audit : array of shape (n_rows,), optional
-            The true class, 1 or 0, of rows that someone checked, as in `SAREMClassifier`.
+            True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited. See `SAREMClassifier`.
         groups : array of shape (n_rows,) or "rows", optional
-            What each row belongs to, where several rows are of one patient or thing. Folds then never split a group,
-            and intervals of class prior and label frequency account for rows of a group that depend on each other.
-            "rows": each row is a group, for weights that say for how many others a row stands, as in a survey.
+            Group of each row, for example the patient. Folds then never split a group, and intervals account for
+            dependence within groups. "rows": each row is a group, for survey weights.
 
         Returns
         -------
         self
         """
         estimators = self._check_parameters()
-        sample_weight = as_shares(sample_weight, groups)
-        more = tells_more(self, X, y, audit, by_levels=True)
+        sample_weight = weights_for_groups(sample_weight, groups)
+        more = has_more_than_labels(self, X, y, audit, on_grid=True)
         if more:
             everything, training, given = read_table(self, X, y, sample_weight, audit)
             more = not given.is_one_label
@@ -271,15 +278,16 @@ class SARStackingClassifier(PairClassifier):
             given = Given(without_columns(training, self._coding), np.arange(self.n_features_in_), named)
         if not more:
             given = given.of_one_label()
-            _check_facts(check_known(self.known).shares, training)
-        # With one label a propensity that sees every column could take the classifier's place: all is none.
+            _check_known_prior(check_known(self.known).shares, training)
+        # With one label for each row, a propensity model that uses every column could be swapped with the class model.
+        # Naming every column is therefore treated like naming none.
         self._nameless = not given.e_columns.size or (not more and given.e_columns.size == self.n_features_in_)
         named = np.arange(0) if self._nameless else given.e_columns
         estimators = self._suited(estimators, training)
         group = None if groups is None else check_groups(groups, X)
-        split, audited = None if means_rows(groups) else group, given.audit if given.audit.size else None
+        split, audited = None if is_rows_keyword(groups) else group, given.audit if given.audit.size else None
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=split, audit=audited)
-        rows = _Rows(training, given, given.problem(self.C, self.propensity_C), folds)
+        rows = _StackRows(training, given, given.problem(self.C, self.propensity_C), folds)
         stack = self._fit_stack(estimators, self._sets(X, given, named), rows, named)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, rows)).size:
@@ -293,13 +301,15 @@ class SARStackingClassifier(PairClassifier):
             warn_about_heavy_rows(training.s.size, float(training.weight.sum()), type(self).__name__)
             return self
         of_rows = group[everything.weight > 0]
-        f, e = self.fitted_pair_.chances(attach(self.fitted_pair_.rows(training.X), **row_values(rows.problem)))
+        f, e = self.fitted_pair_.class_and_label_probabilities(
+            attach(self.fitted_pair_.rows(training.X), **row_values(rows.problem))
+        )
         grown = design_effect(f, e, training.s, training.weight, of_rows)
         self._widen(grown, int(np.unique(of_rows).size))
         return self
 
     def _sets(self, X: Any, given: Given, e_columns: Columns) -> dict[str, Columns]:
-        """Return the columns of each set of attributes; what belongs to single looks is in none of them."""
+        """Return the columns of each set of attributes, without columns of single looks."""
         taken = np.arange(0) if given.looks is None else given.looks.taken
         sets = check_attribute_sets(
             self.attribute_sets,
@@ -310,7 +320,7 @@ class SARStackingClassifier(PairClassifier):
         return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
 
     def _widen(self, times: float, n_groups: int) -> None:
-        """Have intervals of shares and of rows account for groups, which raise variances so many times."""
+        """Widen all intervals for groups, which raise variances by the factor `times`."""
         pair, self.recalibration_ = self.fitted_pair_, widened_recalibration(self.recalibration_, times)
         for place, each in enumerate(self.members_):
             self.members_[place] = replace(each, recalibration=widened_recalibration(each.recalibration, times))
@@ -323,19 +333,19 @@ class SARStackingClassifier(PairClassifier):
         )
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
-        """Return the members for this kind of table and so many labels; raise where one of the user's cannot read X."""
+        """Return the members that suit the table and the number of labels; raise if one of the user's cannot read X."""
         self._left_out: str | None = None
         if self.estimators is None:
             labelled = float(training.weight @ training.s)
             if sparse.issparse(training.X):
                 self._left_out = (
-                    "X is sparse, and gradient boosting needs dense input, so only logistic models were fitted. "
-                    "X.toarray() brings boosting in, where memory allows."
+                    "X is sparse, and gradient boosting needs dense input, so only logistic models were fitted. If "
+                    "memory allows, pass X.toarray()."
                 )
             elif self._nameless and labelled < MIN_LABELLED_FOR_BOOSTING:
                 self._left_out = (
-                    f"Gradient boosting was left out: it needs at least {MIN_LABELLED_FOR_BOOSTING} labelled rows for "
-                    f"its leaves, and there are {labelled:g}."
+                    f"Gradient boosting was left out: it needs at least {MIN_LABELLED_FOR_BOOSTING} labelled rows, and "
+                    f"there are {labelled:g}."
                 )
             if self._left_out is not None:
                 estimators = [(name, classifier) for name, classifier in estimators if classifier is None]
@@ -354,7 +364,7 @@ class SARStackingClassifier(PairClassifier):
         return _check_estimators(self.estimators)
 
     def _inner(self) -> Any:
-        """Return the first classifier of the user's, where no logistic member needs numbers."""
+        """Return the first classifier of the user, or None if a logistic member needs numeric columns."""
         given = self.estimators
         if not isinstance(given, list | tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in given):
             return None
@@ -362,37 +372,39 @@ class SARStackingClassifier(PairClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False  # not in the propensity attributes, which a logistic model reads
+        tags.input_tags.allow_nan = False  # the logistic propensity model cannot read NaN
         return tags
 
-    def _options(self, rows: "_Rows", *, nameless: bool) -> CrossOptions:
-        known = check_known(self.known, audits=NAMELESS_PSEUDO_OBSERVATIONS if nameless else NAMED_PSEUDO_OBSERVATIONS)
+    def _options(self, rows: "_StackRows", *, nameless: bool) -> CrossOptions:
+        weight = NAMELESS_PSEUDO_OBSERVATIONS if nameless else NAMED_PSEUDO_OBSERVATIONS
+        known = check_known(self.known, pseudo_weight=weight)
         return CrossOptions(
             C=self.C,
             propensity_C=self.propensity_C,
-            audits=known.audits,
+            pseudo_weight=known.pseudo_weight,
             tol=self.tol,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
-            follow=FOLLOW if nameless else 0.0,
-            known=() if rows.problem.told_by_height else known.shares,  # else they are facts of the problem
+            follow=ASSUMED_FOLLOW_SLOPE if nameless else 0.0,
+            # With extra information, known values are constraints of the problem already.
+            known=() if rows.problem.has_extra_information else known.shares,
         )
 
     def _fit_stack(
-        self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], rows: "_Rows", e_columns: Columns
+        self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], rows: "_StackRows", e_columns: Columns
     ) -> "_Stack":
-        """Fit every member with a propensity of these columns, of the class logit where there are none; recalibrate all."""
+        """Fit and recalibrate all members; without `e_columns`, the propensity depends on the class logit."""
         nameless, training, folds = not e_columns.size, rows.training, rows.folds
-        problem, options, members = rows.labelled_by(e_columns), self._options(rows, nameless=nameless), []
+        problem, options, members = rows.with_propensity_columns(e_columns), self._options(rows, nameless=nameless), []
         with progress_bar("stacking", len(estimators) * len(sets), False if self.verbose else None) as advance:
             for name, classifier in estimators:
                 for attributes, columns in sets.items():
-                    self._tell(f"{name}, {attributes}")
+                    self._print(f"{name}, {attributes}")
                     place = (training, problem, columns, folds, options)
                     if classifier is not None:
-                        members.append(cross_fit_member(name, attributes, classifier, *place, self._tell))
+                        members.append(cross_fit_member(name, attributes, classifier, *place, self._print))
                     elif nameless:
-                        members.append(nameless_logistic_member(name, attributes, *place))
+                        members.append(logistic_member_without_attributes(name, attributes, *place))
                     else:
                         members.append(logistic_member(name, attributes, *place))
                     advance()
@@ -401,77 +413,80 @@ class SARStackingClassifier(PairClassifier):
         return _Stack(members, self._recalibrated_mean(members, rows, e_columns), e_columns)
 
     def _recalibrated_mean(
-        self, members: list[Member], rows: "_Rows", e_columns: Columns, follow: float | None = None
+        self, members: list[Member], rows: "_StackRows", e_columns: Columns, follow: float | None = None
     ) -> Recalibration:
-        """Return scale and level of the members' mean, with a propensity of these columns."""
+        """Return the recalibration of the members' mean, with a propensity that depends on these columns."""
         options = self._options(rows, nameless=not e_columns.size)
         options = options if follow is None else replace(options, follow=follow)
-        problem = rows.labelled_by(e_columns)
+        problem = rows.with_propensity_columns(e_columns)
         return recalibrated_logits(rows.training, problem, mean_logits(members), rows.folds, options)
 
-    def _beside(self, stack: "_Stack", rows: "_Rows") -> tuple[ClassPriorGrid, ...]:
-        """Return the levels of a propensity that follows the class too, as where an attribute was not named."""
+    def _grids_if_attribute_is_missing(self, stack: "_Stack", rows: "_StackRows") -> tuple[ClassPriorGrid, ...]:
+        """Return the grid of class priors for a propensity that also rises with the class logit.
+
+        It widens the interval for the case that a propensity attribute was not named.
+        """
         self._missing = 0.0
         if not stack.e_columns.size or rows.problem.class_prior_is_identified:
             return ()
-        other = self._recalibrated_mean(stack.members, rows, stack.e_columns, FOLLOW)
+        other = self._recalibrated_mean(stack.members, rows, stack.e_columns, ASSUMED_FOLLOW_SLOPE)
         self._missing = other.log_likelihood - stack.recalibration.log_likelihood
-        return (grid_beside(stack.recalibration, other, 1 + len(stack.members)),)
+        return (grid_if_propensity_follows(stack.recalibration, other, 1 + len(stack.members)),)
 
-    def _search(self, stack: "_Stack", rows: "_Rows") -> Columns:
-        """Return the columns that the labels say drive the labelling."""
+    def _search(self, stack: "_Stack", rows: "_StackRows") -> Columns:
+        """Return the columns that seem to drive the labelling."""
         training, looks = rows.training, rows.given.looks
-        if not self.find_attributes or self._reader is not None or training.X.shape[1] > MOST_COLUMNS:
+        if not self.find_attributes or self._reader is not None or training.X.shape[1] > MAX_COLUMNS_SEARCHED:
             return np.arange(0)
-        self._tell("which columns drive the labelling")
+        self._print("searching for columns that drive the labelling")
         logits = [each.u for each in stack.members if each.weight and each.name != NAIVE]
         tried = None if looks is None else np.setdiff1d(np.arange(self.n_features_in_), looks.taken)
         found = find_columns(training, logits or [stack.members[-1].u], rows.held, tried=tried)
         return np.array([each.column for each in found], dtype=np.intp)
 
-    def _better(self, nameless: "_Stack", found: "_Stack", rows: "_Rows") -> "_Stack":
-        """Return the stack whose propensity has the columns that were found, if held-out labels like it better.
+    def _better(self, nameless: "_Stack", found: "_Stack", rows: "_StackRows") -> "_Stack":
+        """Return the stack whose propensity uses the found columns, if it fits held-out labels clearly better.
 
-        And if its class tells rows further apart than its propensity: else the two may have changed places. What labels
-        gain must be due to the columns: it must beat the members of both stacks with a propensity that is constant or
-        follows the class.
+        Its class logits must vary more than the logits of its propensity, since the models may otherwise be swapped.
+        The gain must come from the columns. The stack must therefore beat the members of both stacks, recalibrated with
+        a propensity that is constant or that rises with the class logit.
         """
         without = [
             self._recalibrated_mean(stack.members, rows, nameless.e_columns, follow).log_likelihood
             for stack in (nameless, found)
-            for follow in (0.0, FOLLOW)
+            for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
         ]
         gain, held, n = found.recalibration.log_likelihood - max(without), rows.held, found.e_columns.size
         u = found.recalibration(mean_logits(found.members))
         v = np.asarray(numeric_columns(rows.training.X, found.e_columns) @ found.recalibration.e[:n])
-        if gain < LEAST_GAIN * found.e_columns.size or weighted_variance(v, held) > weighted_variance(u, held):
+        if gain < MIN_GAIN_PER_COLUMN * found.e_columns.size or weighted_variance(v, held) > weighted_variance(u, held):
             return nameless
         self._found, self._gain = found.e_columns, gain
         names = _listed([str(name) for name in attribute_names(self)[self._found]])
         warn_user(
-            f"{type(self).__name__}: nobody named a propensity attribute, and by the labels {names} "
-            f"{'drive' if self._found.size > 1 else 'drives'} the labelling (held-out log-likelihood higher by "
-            f"{gain:.1f}). The labels do not say whether it is the labelling or the class that depends on "
-            f"{'them' if self._found.size > 1 else 'it'}: judge for yourself, then name propensity_attributes, or set "
-            "find_attributes=False.",
+            f"{type(self).__name__}: no propensity attributes are named, and {names} "
+            f"{'seem' if self._found.size > 1 else 'seems'} to drive the labelling (held-out log-likelihood higher by "
+            f"{gain:.1f}). The labels cannot show whether the labelling or the class depends on "
+            f"{'them' if self._found.size > 1 else 'it'}. If the labelling does, name propensity_attributes; if not, "
+            "set find_attributes=False.",
             UserWarning,
         )
         return found
 
     def _judged_by_naive(
-        self, members: list[Member], problem: PairProblem, rows: "_Rows", options: CrossOptions
+        self, members: list[Member], problem: PairProblem, rows: "_StackRows", options: CrossOptions
     ) -> list[Member]:
-        """Return the members with their weights; the naive model is one of them by default."""
+        """Return the members with their weights; by default, the naive model is one of them."""
         if self._reader is not None:
-            return members  # the table is for the user's classifiers alone, and may not be one of numbers
+            return members  # only the user's classifiers can read the table, which may not be numeric
         naive = naive_member(rows.training, problem, rows.folds, options)
-        judged = judge_by_naive(members, naive, rows.training, rows.folds)
+        judged = weigh_against_naive(members, naive, rows.training, rows.folds)
         return judged if self.estimators is not None or judged[-1] is naive else [*judged, naive]
 
-    def _store(self, stack: "_Stack", rows: "_Rows") -> None:
+    def _store(self, stack: "_Stack", rows: "_StackRows") -> None:
         training, looks = rows.training, rows.given.looks
         self.members_, self.recalibration_, e_columns = stack
-        found, problem = self.recalibration_, rows.labelled_by(e_columns)
+        found, problem = self.recalibration_, rows.with_propensity_columns(e_columns)
         source = StackSource.of(self.members_, found, problem.objective)
         own = [member.recalibration.grid for member in self.members_ if member.weight]
         pair = FittedPair(
@@ -483,12 +498,13 @@ class SARStackingClassifier(PairClassifier):
             looks=None if looks is None else looks._replace(objective=problem.objective),
             source=source,
             recalibration=found,
-            grids=(found.grid, *own, *self._beside(stack, rows)),
+            grids=(found.grid, *own, *self._grids_if_attribute_is_missing(stack, rows)),
             judged=float(rows.held.sum()),
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)
-        # Beside a slope in the recalibrated logit of the class; the pair's own is in the logit before that.
+        # Publicly, the propensity depends on the recalibrated class logit. Within the pair, it depends on the class
+        # logit before recalibration, so the intercept is converted.
         self.propensity_intercept_ -= found.follow * found(np.zeros(1))
         self.log_likelihood_, self.label_frequency_ = found.log_likelihood, found.label_frequency
         self.n_iter_ = max(member.n_iter for member in self.members_)
@@ -497,30 +513,30 @@ class SARStackingClassifier(PairClassifier):
         if looks is None:
             warn_if_all_labelled(self.label_frequency_, type(self).__name__)
             warn_if_all_positive(found.class_prior, problem.labelled_share, type(self).__name__)
-            self._warn_about_facts()
+            self._warn_if_known_values_disagree()
         else:
             seen = dense(numeric_columns(training.X, source.e_columns))
             table = np.column_stack([mean_logits(self.members_), seen])
             engine = engine_of(table, **row_values(problem), w=rows.held)
-            self._doubt_looks_of(rows.given, on_rows(problem, engine, source.objective), source.parameters)
-        self._warn_if_level_is_unknown()
+            self._store_recalibrated_looks(rows.given, on_rows(problem, engine, source.objective), source.parameters)
+        self._warn_if_class_prior_is_uncertain()
 
     @property
     def _source(self) -> StackSource:
         return cast(StackSource, self.fitted_pair_.source)
 
     def summary(self, *, level: float = 0.95) -> StackSummary:
-        """Return what each member thinks, and what they say together.
+        """Return a table of the estimates of each member and of the stack, with intervals.
 
         Parameters
         ----------
-        level : float, default=0.95
-            Nominal probability that an interval covers.
+        level : float in (0, 1), default=0.95
+            Confidence level.
 
         Returns
         -------
         StackSummary
-            Prints as text, shows as HTML in a notebook; ``to_frame()`` gives a pandas DataFrame.
+            Prints as text, and as HTML in a notebook; ``to_frame()`` returns a pandas DataFrame.
         """
         check_is_fitted(self)
         level = check_share(level, "level")
@@ -544,15 +560,13 @@ class SARStackingClassifier(PairClassifier):
         value = found.log_likelihood / self.fitted_pair_.judged
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
-    def _warn_about_facts(self) -> None:
-        """Warn where labels and what is known from elsewhere disagree."""
-        apart = self.recalibration_.grid.apart
-        if apart > CLAIM_DISAGREES:
-            told = " and the ".join(claim.told for claim in check_known(self.known).shares)
+    def _warn_if_known_values_disagree(self) -> None:
+        apart = self.recalibration_.grid.disagreement
+        if apart > CLAIM_WARNING_Z:
+            names = " and the ".join(claim.description for claim in check_known(self.known).shares)
             warn_user(
-                f"{type(self).__name__}: what is known of the {told} and the labels disagree: they are {apart:.1f} "
-                "standard errors apart. One of them is wrong: the claim, its standard error, or the form of the "
-                "models.",
+                f"{type(self).__name__}: the known {names} and the labels disagree: they are {apart:.1f} standard "
+                "errors apart. Either the known value, its standard error or the form of the models is wrong.",
                 UserWarning,
             )
 
@@ -561,8 +575,8 @@ class SARStackingClassifier(PairClassifier):
         remarks = [*self.recalibration_.grid.remarks(), *few_labels_remarks(pair.labelled)]
         if pair.n_groups:
             remarks.append(
-                f"Rows belong to {pair.n_groups:,} groups: intervals of shares and of rows are wider, by the factor "
-                "by which groups raise a variance."
+                f"Rows belong to {pair.n_groups:,} groups. Intervals are widened by the factor by which groups raise "
+                "the variance of the estimates."
             )
         if pair.looks is not None:
             remarks = [message_about_shares(self, pair.looks), *remarks_on_looks(self, pair, pair.looks)]
@@ -571,46 +585,48 @@ class SARStackingClassifier(PairClassifier):
         worse = [f"{member.name}, {member.attributes}" for member in self.members_ if not member.weight]
         if worse:
             remarks.append(
-                f"No weight for {', '.join(map(repr, worse))}: it ranks held-out labels worse than the naive model, "
-                "beyond chance."
+                "Members that rank held-out labels significantly worse than the naive model have weight 0: "
+                f"{', '.join(map(repr, worse))}."
             )
         remarks += self._attribute_remarks()
         priors = [member.recalibration.class_prior for member in self.members_ if member.weight]
         if max(priors) - min(priors) > 0.25:
             remarks.append(
-                f"The members' class priors go from {min(priors):.2f} to {max(priors):.2f}. What would help: fewer "
-                "attributes where you know better, more labelled rows, or an audit of some unlabelled rows."
+                f"The members' class priors range from {min(priors):.2f} to {max(priors):.2f}. What would help: fewer "
+                "attributes, more labelled rows, or an audit of some unlabelled rows."
             )
         return remarks
 
     def _attribute_remarks(self) -> list[str]:
-        """Say what drives the labelling where nobody named it, and what may have been forgotten."""
+        """Return remarks on propensity attributes that were found or may be missing."""
         found, several = _listed([str(name) for name in attribute_names(self)[self._found]]), self._found.size > 1
         if self._nameless and found:
             return [
-                f"No propensity attributes are named. By the labels, {found} {'drive' if several else 'drives'} the "
-                f"labelling: with {'them' if several else 'it'} in the propensity, the log-likelihood of held-out "
-                f"labels rises by {self._gain:.1f}. Judge whether that can be, and name what you know of."
+                f"No propensity attributes are named, and {found} {'seem' if several else 'seems'} to drive the "
+                f"labelling: with {'them' if several else 'it'} in the propensity model, the log-likelihood of "
+                f"held-out labels rises by {self._gain:.1f}. Check whether this is plausible, and name the attributes "
+                "that you know to drive the labelling."
             ]
         if self._nameless:
-            untried = "" if not self.find_attributes else " No column earned a place in the propensity."
-            if self.n_features_in_ > MOST_COLUMNS:
+            untried = "" if not self.find_attributes else " The search found no propensity attribute."
+            if self.n_features_in_ > MAX_COLUMNS_SEARCHED:
                 untried = (
-                    f" None of the columns was tried as a propensity attribute: there are more than {MOST_COLUMNS}."
+                    " Columns were not searched for propensity attributes, because there are more than "
+                    f"{MAX_COLUMNS_SEARCHED}."
                 )
             return [
-                "No propensity attributes are named. Labels alone cannot tell whether the class or the labelling "
-                f"differs between rows: the propensity's logit is assumed to rise by {FOLLOW:g} for each unit of the "
-                "class logit. No member's ranking of rows depends on this assumption; that of their mean hardly does. "
-                f"The class prior and the propensities do.{untried}"
+                "No propensity attributes are named. Labels alone cannot show whether the class or the labelling "
+                f"differs between rows, so the logit of the propensity is assumed to rise by {ASSUMED_FOLLOW_SLOPE:g} "
+                "for each unit of the class logit. The class prior and the propensities depend on this assumption; the "
+                f"ranking of rows hardly does.{untried}"
             ]
-        if told := message_about_drivers(self):
-            return [told]
-        if self._missing > LEAST_GAIN:
+        if message := message_about_drivers(self):
+            return [message]
+        if self._missing > MIN_GAIN_PER_COLUMN:
             return [
                 "A propensity attribute may be missing: the log-likelihood of held-out labels rises by "
-                f"{self._missing:.1f} if the propensity also rises with the class logit. The class prior is probably "
-                "too low then; its interval allows for that."
+                f"{self._missing:.1f} if the propensity also rises with the class logit. The class prior is then "
+                "probably too low; its interval accounts for this."
             ]
         return []
 
@@ -618,16 +634,16 @@ class SARStackingClassifier(PairClassifier):
         refuse_sparse(X, self._dense)
         table = super()._checked(X)
         if self._reader is not None:
-            numeric_columns(table, self.fitted_pair_.e_columns)  # gaps there are refused, as in the fit
+            numeric_columns(table, self.fitted_pair_.e_columns)  # raises for missing values, as the fit does
         return table
 
-    def _tell(self, what: str) -> None:
+    def _print(self, what: str) -> None:
         if self.verbose:
             print(f"SARStackingClassifier: {what}", flush=True)
 
 
-class _Rows(NamedTuple):
-    """Rows that count, all that was observed of them, and the folds."""
+class _StackRows(NamedTuple):
+    """Rows with positive weight, their labels and audits, and the folds."""
 
     training: Training
     given: Given
@@ -636,16 +652,16 @@ class _Rows(NamedTuple):
 
     @property
     def held(self) -> Vector:
-        """The weight of rows that some fold holds out."""
+        """Weight of each row that some fold holds out, and 0 for other rows."""
         return held_out(self.training.weight, self.folds)
 
-    def labelled_by(self, e_columns: Columns) -> PairProblem:
-        """Return the problem whose propensities see these attributes of rows."""
-        return self.problem.labelled_by(self.given.e_columns, e_columns)
+    def with_propensity_columns(self, e_columns: Columns) -> PairProblem:
+        """Return the problem whose propensities depend on these columns."""
+        return self.problem.with_propensity_columns(self.given.e_columns, e_columns)
 
 
 class _Stack(NamedTuple):
-    """Members, their mean recalibrated, and the columns of their propensity."""
+    """Members, the recalibration of their mean, and the columns of their propensity."""
 
     members: list[Member]
     recalibration: Recalibration
@@ -660,20 +676,20 @@ def _interval(found: Recalibration, level: float) -> Interval:
     return grid_interval([found.grid], "class_prior", level)
 
 
-def _check_facts(known: Any, training: Training) -> None:
-    """Raise where fewer rows are said to be positive than are labelled."""
+def _check_known_prior(known: Any, training: Training) -> None:
+    """Raise if a known class prior is below the share of labelled rows."""
     share = float(training.weight @ training.s) / float(training.weight.sum())
     for claim in known:
         if claim.share == "class_prior" and claim.value + 3.0 * claim.se < share:
             raise ValueError(
-                f"known says that the class prior is {claim.value:g}, and {share:.2g} of the rows are labelled, each "
-                "of them positive. If the table is a sample with more labelled rows than elsewhere, leave known out, "
-                "or give the class prior of this table."
+                f"known has a class prior of {claim.value:g}, but {share:.2g} of the rows are labelled, and labelled "
+                "rows are positive. If labelled rows are over-represented in this table, leave known out, or give the "
+                "class prior of this table."
             )
 
 
 def default_boosting() -> HistGradientBoostingClassifier:
-    """Return the boosting that is a member by default."""
+    """Return the boosting classifier that is a member by default."""
     return HistGradientBoostingClassifier(max_iter=200, max_leaf_nodes=6)
 
 
@@ -689,7 +705,7 @@ def _check_estimators(given: Any) -> list[tuple[str, Any]]:
         )
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise ValueError(f"Each of estimators needs its own name; got {', '.join(map(repr, names))}.")
+        raise ValueError(f"estimators: each needs a different name; got {', '.join(map(repr, names))}.")
     for name, classifier in pairs:
         if classifier is not None:
             check_weighted_classifier(classifier, name)

@@ -1,4 +1,4 @@
-"""Classifiers under stronger assumptions: labels completely at random, or no missing labels at all."""
+"""SCARClassifier, for labels that are selected completely at random, and NaiveClassifier, the baseline."""
 
 from numbers import Real
 from typing import Any, Self
@@ -26,69 +26,67 @@ from scarless.pair.logistic import Training, in_memory
 
 
 class SCARClassifier(PairClassifier):
-    r"""Learn the true class when every positive is labelled with the same probability `c`.
+    r"""Classifier for labels that are *selected completely at random* (SCAR).
 
-    Labels *selected completely at random* (SCAR): :math:`e(x) = c` for every `x`.
+    Every positive is labelled with the same probability: :math:`e(x) = c` for every `x`.
 
     Parameters
     ----------
     label_frequency : float, str or estimator, optional
-        :math:`c = \Pr(s=1|y=1)`, in (0, 1], or what estimates it first: "tice", "km1", "km2", "elkan-noto", "dedpul" or
-        "best-bin" (each with ``random_state=0``, so that the answer is the same each time), or an object whose
-        ``fit(X, s)`` leaves ``label_frequency_``, such as those of `scarless.label_frequency`. It gets `X` as it is,
-        not as `estimator` prepares it: for text, give a pipeline that ends in one. None: estimated together with a
-        logistic classifier by maximum likelihood, which is right only as far as the true class is logistic in the
-        attributes; standard errors, intervals and `summary` are of this fit. Where rows are not in memory
-        (`scarless.scale.ParquetRows` and others), an estimator gets a random sample of at most 200,000 of them, the
-        same each time, with their weights; the classifier is then fitted to all rows.
+        The label frequency :math:`c = \Pr(s=1|y=1)`, in (0, 1], or its estimator: "tice", "km1", "km2", "elkan-noto",
+        "dedpul", "best-bin", or an object whose ``fit(X, s)`` stores ``label_frequency_``, such as those of
+        `scarless.label_frequency`. The estimator reads `X` itself, and at most 200,000 random rows of a table in files.
+        None: `c` and a logistic classifier are estimated together by maximum likelihood, which assumes that the class
+        is logistic in the attributes. Only this fit has standard errors and a `summary`.
     estimator : scikit-learn classifier, optional
-        None: logistic regression. See `PropensityWeightedClassifier` for which others work.
+        Class model; logistic regression by default. See `PropensityWeightedClassifier` for the classifiers that work.
     method : {"risk", "likelihood"}, default="risk"
         How to fit for a given `c`; see `PropensityWeightedClassifier`.
     C : float, default=1.0
-        Inverse penalty of the logistic model, as in ``LogisticRegression``.
+        Inverse regularisation strength, as in `LogisticRegression`.
     tol : float, optional
-        A fit ends when it gains less than this in log-likelihood per row: by Newton's method, where one more step is
-        predicted to (default 1e-8, and 1e-10 where `label_frequency` is None); by EM (an `estimator` with
-        ``method="likelihood"``), where three iterations together did (default 1e-4).
+        Stop if the log-likelihood per row gains less than this: in one more Newton step (default 1e-8, or 1e-10 if
+        `label_frequency` is None), or in three iterations of EM together (default 1e-4).
     max_iter : int, default=200
+        Maximum number of iterations.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Attributes
     ----------
     classes_ : array of shape (2,)
+        The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,)
-        Where `estimator` is None.
+        Logistic class model. Absent if `estimator` is given.
     estimator_ : fitted estimator
-        Where `estimator` is given.
+        The class model, if `estimator` is given.
     propensity_coef_, propensity_intercept_, log_likelihood_, converged_, history_, optima_, selection_, higher_optimum_
-        Where `label_frequency` is None: as in `SAREMClassifier`; the coefficients of the propensity are 0.
+        As in `SAREMClassifier`, if `label_frequency` is None; the coefficients of the propensity are 0.
     label_frequency_ : float
-        The `c` used.
+        The label frequency `c`.
     label_frequency_estimator_ : fitted estimator
-        Where `label_frequency` is a name or an estimator. It got the labels as 0 and 1.
+        The estimator of the label frequency, if `label_frequency` is a name or an estimator.
     label_frequency_rows_ : int
-        How many rows that estimator was fitted to: all with a weight above 0, or the sample.
+        Number of rows that the estimator of the label frequency was fitted to.
     class_prior_ : float
-        The mean of the predicted probabilities over the training rows.
+        Mean predicted probability of the training rows.
     n_iter_ : int
+        Number of iterations.
     n_features_in_ : int
+        Number of columns in `fit`.
     feature_names_in_ : array of str
-        Where `X` has names.
+        Names of the columns, if `X` has them.
 
     See Also
     --------
-    SAREMClassifier : When the labelling depends on attributes.
-    scarless.diagnostics.scar_test : Does it?
+    SAREMClassifier : For labelling that depends on attributes.
+    scarless.diagnostics.scar_test : Test of the SCAR assumption.
 
     Notes
     -----
-    What scikit-learn fits or chooses by `y` takes the observed labels for classes and undoes the correction:
-    ``CalibratedClassifierCV`` and ``StackingClassifier`` around this classifier, ``scoring="roc_auc"`` or
-    ``"accuracy"``, ``TunedThresholdClassifierCV``. There is a warning where that can be noticed. Leave `scoring` out,
-    which is the likelihood of held-out labels, or use `scarless.metrics.make_pu_scorer`, which also says how to tune a
-    threshold. How far probabilities are right is shown by `scarless.diagnostics.ClassCalibrationDisplay`.
+    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
+    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
+    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
 
     References
     ----------
@@ -106,22 +104,24 @@ class SCARClassifier(PairClassifier):
     >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
     0.50 true, 0.47 estimated, 0.14 labelled
 
-    With `c` unknown, both are estimated by maximum likelihood, and one sees how sure that is:
+    If `c` is unknown, it is estimated by maximum likelihood, with an interval of the class prior:
 
     >>> low, high = SCARClassifier().fit(X, s).class_prior_interval()
     >>> bool(low < y.mean() < high)
     True
 
-    An estimator of the label frequency needs some rows that are almost surely positive:
+    Estimators of the label frequency need some rows that are almost certainly positive:
 
     >>> round(SCARClassifier("dedpul").fit(X + 2 * y[:, None], s).label_frequency_, 1)
     0.3
     """
 
-    _none_is_scar = False  # it always is
+    _none_is_scar = False  # the name of the class says so already
     _one_propensity = True
-    _propensity_is_fact = True
-    _known_where = "label_frequency=None, estimator=None"
+    _propensity_is_known = True
+    _standard_errors_need = (
+        "a logistic model that is fitted by maximum likelihood (label_frequency=None, estimator=None)"
+    )
 
     def __init__(
         self,
@@ -147,11 +147,12 @@ class SCARClassifier(PairClassifier):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts. An estimator of the label frequency must take weights too.
+            Weight of each row; 1 by default. An estimator of the label frequency must accept weights too.
 
         Returns
         -------
@@ -161,8 +162,8 @@ class SCARClassifier(PairClassifier):
         check_solver_options(self)
         if self.label_frequency is None and self.estimator is not None:
             raise ValueError(
-                "label_frequency must be given with an estimator of your own; maximum likelihood estimates it for the "
-                "logistic classifier only. SAREMClassifier(estimator) estimates both by EM."
+                "label_frequency must be given if estimator is given: maximum likelihood estimates it only for the "
+                "logistic classifier. SAREMClassifier(estimator) estimates both by EM."
             )
         frequency = self._check_label_frequency()
         read = read_for_known(self, X, y, sample_weight)
@@ -183,7 +184,7 @@ class SCARClassifier(PairClassifier):
         return self
 
     def _fit_frequency_on_sample(self, rows: LabelledRows, *, weighted: bool) -> float:
-        """Fit the estimator of the label frequency to some of the rows, which are elsewhere."""
+        """Fit the estimator of the label frequency to a sample of rows that are not in memory."""
         sample, estimator = draw_sample(rows), self.label_frequency_estimator_
         self.label_frequency_rows_ = sample.s.size
         table = as_named(sample.X, getattr(self, "feature_names_in_", None))
@@ -191,7 +192,7 @@ class SCARClassifier(PairClassifier):
         return possible_frequency_of(estimator, c, rows.totals)
 
     def _check_label_frequency(self) -> Any:
-        """Return None, a number in (0, 1] or an estimator to fit."""
+        """Return the label frequency as None, a number in (0, 1] or an estimator to fit."""
         given = self.label_frequency
         if given is None or isinstance(given, Real):
             return None if given is None else check_one_propensity(given, "label_frequency")
@@ -209,10 +210,10 @@ class SCARClassifier(PairClassifier):
         self._fit_jointly(rows)
 
     def _fit_jointly(self, rows: LabelledRows) -> None:
-        """Fit as `SAREMClassifier` does where no propensity attributes are named: `e` is an intercept."""
+        """Fit like `SAREMClassifier` without propensity attributes: `e` has only an intercept."""
         given = Given(rows, np.arange(self.n_features_in_), np.arange(0))
         problem = given.problem(self.C, 1.0)
-        self._store_fit(given, problem, self._climb(problem, 1, 1e-10 if self.tol is None else self.tol))
+        self._store_fit(given, problem, self._fit_from_starts(problem, 1, 1e-10 if self.tol is None else self.tol))
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)
@@ -223,38 +224,42 @@ class SCARClassifier(PairClassifier):
 
 
 class NaiveClassifier(PUClassifier):
-    r"""Take every unlabelled row as negative: the baseline that all others must beat.
+    r"""Baseline classifier that treats every unlabelled row as negative.
 
-    It estimates :math:`\Pr(s=1|x) = f(x)\,e(x)`, not :math:`\Pr(y=1|x)`: right only when every positive is labelled.
+    It estimates :math:`\Pr(s=1|x) = f(x)\,e(x)`, which equals :math:`\Pr(y=1|x)` only if every positive is labelled.
 
     Parameters
     ----------
     estimator : scikit-learn classifier, optional
-        None: logistic regression.
+        Classifier; logistic regression by default.
     C : float, default=1.0
-        Inverse penalty of the logistic model, as in ``LogisticRegression``.
+        Inverse regularisation strength, as in `LogisticRegression`.
     tol : float, optional
-        A fit ends when it gains less than this in log-likelihood per row: where one more step of Newton's method is
-        predicted to (default 1e-8). For the logistic model only.
+        Stop if one more Newton step gains less than this in log-likelihood per row (default 1e-8). For logistic
+        regression only.
     max_iter : int, default=200
+        Maximum number of iterations.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Attributes
     ----------
     classes_ : array of shape (2,)
+        The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,)
-        Where `estimator` is None.
+        Logistic model. Absent if `estimator` is given.
     estimator_ : fitted estimator
-        Where `estimator` is given.
+        The classifier, if `estimator` is given.
     class_prior_ : float
-        The mean of the predicted probabilities over the training rows.
+        Mean predicted probability of the training rows.
     label_frequency_ : float
         1, by assumption.
     n_iter_ : int
+        Number of iterations.
     n_features_in_ : int
+        Number of columns in `fit`.
     feature_names_in_ : array of str
-        Where `X` has names.
+        Names of the columns, if `X` has them.
 
     Examples
     --------
@@ -266,7 +271,7 @@ class NaiveClassifier(PUClassifier):
     """
 
     _corrects = False
-    _propensity_is_fact = True
+    _propensity_is_known = True
     _class_probability = known_probability
 
     def __init__(
@@ -289,11 +294,12 @@ class NaiveClassifier(PUClassifier):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
 
         Returns
         -------

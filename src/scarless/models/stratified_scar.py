@@ -1,4 +1,4 @@
-"""Labels selected completely at random inside strata: the paper's reduction of SAR to SCAR."""
+"""Classifier for labels that are selected completely at random within strata: the paper's reduction of SAR to SCAR."""
 
 import warnings
 from numbers import Real
@@ -30,49 +30,50 @@ from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
-from scarless.pair.form import MIN_LABELLED, REJECTED, check_form
+from scarless.pair.form import MIN_LABELLED, REJECTION_P_VALUE, check_form
 from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of, fit_known_propensity
 from scarless.pair.problem import PairProblem
 
-# The comparison with a fit of the likelihood: strata at most, and a difference of class priors that is worth a warning.
-MOST_COMPARED, PRIORS_APART = 30, 0.05
-FREE = 100.0  # inverse penalty of the strata's label frequencies there
+# Limits of the comparison with a maximum-likelihood fit, chosen by judgement.
+MAX_STRATA_COMPARED = 30
+PRIOR_WARNING_GAP = 0.05  # difference of class priors above which the fit warns
+COMPARISON_C = 100.0  # inverse regularisation strength of the label frequencies of strata in that fit
 
 
 Codes = NDArray[np.int64]
-_NOT_A_VALUE = ("None", "nan", "NaT", "<NA>")  # how missing values look as text
+_MISSING_AS_TEXT = ("None", "nan", "NaT", "<NA>")
 
 
 def comparable(values: Array, name: str) -> Array:
-    """Return one attribute as floats or, where it holds other things than numbers, as text; nothing may be missing."""
+    """Return the values of an attribute as floats, or as text if they are not numeric; raise if any is missing."""
     held = np.asarray(values.tolist()) if values.dtype.kind == "O" else values
     if held.dtype.kind in "fiub":
         clean = held if held.dtype.kind == "f" else held.astype(np.float64)
         missing = np.flatnonzero(np.isnan(clean))
     else:
         clean = held.astype(str)
-        suspects = np.flatnonzero(np.isin(clean, _NOT_A_VALUE))
+        suspects = np.flatnonzero(np.isin(clean, _MISSING_AS_TEXT))
         missing = suspects[[not isinstance(values[row], str) for row in suspects]]
     if missing.size:
         raise ValueError(
-            f"propensity attribute {name} has {missing.size} missing values of {values.size} (first: row "
-            f"{missing[0]}). Give missing values a value of their own, or drop these rows."
+            f"propensity_attributes: {name} has {missing.size} missing values in {values.size} rows (first: row "
+            f"{missing[0]}). Code missing values as a separate category, or drop these rows."
         )
     return clean
 
 
 class Combinations(NamedTuple):
-    """The combinations of values that occur in some columns, numbered in sorted order."""
+    """Combinations of values that occur in some columns, numbered in sorted order."""
 
-    levels: list[Array]  # per column, its values, sorted
-    keys: list[Codes]  # per column, number of the combination so far and place among the levels, as one number
+    levels: list[Array]  # sorted values of each column
+    keys: list[Codes]  # for each column, sorted codes of the combinations of its values with those of earlier columns
 
     def find(self, columns: list[Array], n_rows: int) -> Codes:
-        """Return the number of each row's combination, -1 where it is not among them."""
+        """Return the number of each row's combination, or -1 if it did not occur."""
         code, known = np.zeros(n_rows, dtype=np.int64), np.ones(n_rows, dtype=bool)
         for levels, keys, column in zip(self.levels, self.keys, columns, strict=True):
-            if levels.dtype != column.dtype and levels.dtype.kind == "f":  # 0.1 of float32 is 0.1 of float64
+            if levels.dtype != column.dtype and levels.dtype.kind == "f":  # 0.1 in float32 must match 0.1 in float64
                 with np.errstate(over="ignore"):
                     levels, column = levels.astype(np.float32), column.astype(np.float32)  # noqa: PLW2901
             place, is_level = _place(levels, column)
@@ -82,7 +83,7 @@ class Combinations(NamedTuple):
 
 
 def combine(columns: list[Array], n_rows: int) -> tuple[Combinations, Codes]:
-    """Return the combinations that occur, and the number of each row's."""
+    """Return the combinations that occur, and the number of each row's combination."""
     code, found = np.zeros(n_rows, dtype=np.int64), Combinations([], [])
     for column in columns:
         levels, place = np.unique(column, return_inverse=True)
@@ -93,13 +94,13 @@ def combine(columns: list[Array], n_rows: int) -> tuple[Combinations, Codes]:
 
 
 class Estimates(NamedTuple):
-    """What an estimator found for all rows and within strata, and what it said meanwhile."""
+    """Label frequencies of all rows and of each stratum, with the errors and warnings of their estimator."""
 
     estimator: Any  # fitted to all rows
-    pooled: float
-    within: Vector  # NaN where there is no estimate
-    failures: dict[int, str]  # by stratum
-    notices: dict[type[Warning], dict[int | None, str]]  # by kind and stratum; None: all rows
+    pooled: float  # label frequency of all rows
+    within: Vector  # label frequency of each stratum; NaN if there is none
+    failures: dict[int, str]  # error of each stratum whose estimate failed
+    notices: dict[type[Warning], dict[int | None, str]]  # warnings by category and stratum; None is all rows
 
 
 def estimate_within(prototype: Any, X: Any, s: Vector, w: Vector | None, code: Codes, chosen: Codes) -> Estimates:
@@ -133,94 +134,94 @@ def _collect(notices: dict[type[Warning], dict[int | None, str]], stratum: int |
 
 
 def _place(ordered: Array, values: Array) -> tuple[Codes, NDArray[np.bool_]]:
-    """Return where each value stands in an ordered array, and whether it is there at all."""
+    """Return the position of each value in a sorted array, and whether it occurs there."""
     place = np.minimum(np.searchsorted(ordered, values), ordered.size - 1)
     return place, ordered[place] == values
 
 
 class Stratum(NamedTuple):
-    """One combination of values of the propensity attributes, and the label frequency used for its rows."""
+    """A combination of values of the propensity attributes, with its label frequency."""
 
     values: tuple[Any, ...]
-    n_rows: float  # sums of weights; whole numbers where the weights are
+    n_rows: float  # sum of the weights, an int if all weights are whole numbers
     n_labelled: float
     label_frequency: float
-    fell_back: bool
+    pooled: bool  # whether the pooled label frequency was used
 
 
 class StratifiedSCARClassifier(PUClassifier):
-    r"""Learn the true class when labels are completely at random inside strata of known attributes.
+    r"""Classifier for labels that are selected completely at random within strata.
 
-    The propensity attributes :math:`x_e` cut the table into strata, one for each combination of values that occurs.
-    Inside a stratum the propensity is one number, :math:`e(x) = c_{x_e}`, so that the labels there are SCAR and any
-    estimator of the label frequency can be used, stratum by stratum, on the other attributes. One classifier is then
-    fitted to all rows and attributes with these propensities, as in `PropensityWeightedClassifier`.
+    The propensity attributes :math:`x_e` divide the table into strata, one for each combination of values that occurs.
+    Within a stratum the propensity is constant, :math:`e(x) = c_{x_e}`. The labels there are SCAR, and any estimator of
+    the label frequency can be applied to the other attributes. One classifier is then fitted to all rows with these
+    propensities, as in `PropensityWeightedClassifier`.
 
-    It is right when the propensity depends on nothing but the stratum, each stratum has rows enough for the estimator,
-    and some kind of row is surely positive: estimators of the label frequency look for the largest share of labelled
-    rows among rows that are alike, and where even the surest rows are positive only with probability m, the class prior
-    comes out too high by a factor of up to 1/m. `SAREMClassifier` needs no such rows if the class is logistic. With the
-    logistic model the labels are therefore compared with a fit that also estimates the label frequencies, by
-    likelihood, and there is a warning where that fit is clearly better and finds another class prior, or where the
-    labelling depends on other attributes inside strata.
+    The method assumes that the propensity depends only on the stratum, that each stratum has enough rows, and that some
+    rows are almost certainly positive. If the most certain rows are positive only with probability m, the class prior
+    is too high by a factor of up to 1/m. `SAREMClassifier` needs no such rows if the class is logistic. A fit of the
+    logistic model is therefore compared with a maximum-likelihood fit, and warns if the two contradict each other.
 
-    A stratum with fewer than `min_rows` rows or `min_labelled` labelled ones, or in which the estimate fails, gets the
-    pooled label frequency: the same estimator on all rows, again without the propensity attributes.
-    That one is right when labelled or not has nothing to do with the other attributes of a positive row. Where at
-    least `min_rows` rows show a larger share of labelled ones than that, the share is used: labelled rows are positive,
-    so no label frequency is below it. Where they are all labelled that is 1, and no fallback.
+    Strata with fewer than `min_rows` rows or `min_labelled` labelled rows, or whose estimate fails, use the pooled
+    label frequency of all rows. If a stratum has at least `min_rows` rows and a larger share of labelled rows, it uses
+    this share instead.
 
     Parameters
     ----------
     propensity_attributes : column selector or None
-        What the labelling depends on. Columns by name, position, slice, mask, callable or polars selector; the name of
-        an encoded attribute stands for all of its columns. Few, with few values each: bin numbers first. None: one
-        stratum, which is SCAR.
+        Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
+        an encoded attribute selects all of its columns. Choose few columns with few values, and bin numbers first.
+        None: one stratum, which is SCAR.
     label_frequency : str or estimator, default="best-bin"
-        "tice", "km1", "km2", "elkan-noto", "dedpul" or "best-bin" (each with ``random_state=0``, so that the answer is
-        the same each time), or an object whose ``fit(X, s)`` leaves ``label_frequency_``, such as those of
-        `scarless.label_frequency`. It is cloned for each stratum, and gets the table without the propensity attributes.
-        The default errs least in strata of a hundred rows or so; from about 250 rows on "dedpul" is level with it.
+        Estimator of the label frequency: "tice", "km1", "km2", "elkan-noto", "dedpul", "best-bin", or an object whose
+        ``fit(X, s)`` stores ``label_frequency_``, such as those of `scarless.label_frequency`. It is cloned for each
+        stratum. "best-bin" has the smallest errors in strata of about 100 rows; "dedpul" is as good from about 250
+        rows.
     min_rows, min_labelled : int, default=50 and 10
-        A stratum with less gets the pooled label frequency.
+        Smaller strata use the pooled label frequency.
     estimator : scikit-learn classifier, optional
-        None: logistic regression. See `PropensityWeightedClassifier` for which others work. With one that reads data
-        frames the propensity attributes may hold text.
+        Class model; logistic regression by default. See `PropensityWeightedClassifier` for the classifiers that work.
+        With a classifier that reads data frames, propensity attributes may be text.
     method : {"risk", "likelihood"}, default="risk"
         How to fit for given propensities; see `PropensityWeightedClassifier`.
     C : float, default=1.0
-        Inverse penalty of the logistic model, as in ``LogisticRegression``.
+        Inverse regularisation strength, as in `LogisticRegression`.
     tol : float, optional
-        A fit ends when it gains less than this in log-likelihood per row, as in `PropensityWeightedClassifier`: by
-        Newton's method one more step (default 1e-8), by EM three iterations (default 1e-4).
+        Stop if the log-likelihood per row gains less than this: in one more Newton step (default 1e-8), or in three
+        iterations of EM together (default 1e-4).
     max_iter : int, default=200
+        Maximum number of iterations.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Attributes
     ----------
     strata_ : list of named tuples
-        In sorted order of values: ``values`` (in the order of `propensity_attributes`), ``n_rows``, ``n_labelled``,
-        ``label_frequency``, ``fell_back``. ``pandas.DataFrame(model.strata_)`` is a table of them.
+        Strata in sorted order, each with ``values`` (in the order of `propensity_attributes`), ``n_rows``,
+        ``n_labelled``, ``label_frequency`` and ``pooled``. ``pandas.DataFrame(model.strata_)`` makes a table.
     pooled_label_frequency_ : float
-        Used where `fell_back`, and by `predict_propensity` for combinations never seen.
+        Label frequency of all rows together. It is used for strata with `pooled`, and for combinations of values that
+        did not occur in `fit`.
     label_frequency_estimator_ : fitted estimator
-        The one that gave the pooled label frequency. It got the labels as 0 and 1.
+        The estimator of the pooled label frequency.
     classes_ : array of shape (2,)
+        The two label values, sorted.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,)
-        Where `estimator` is None.
+        Logistic model. Absent if `estimator` is given.
     estimator_ : fitted estimator
-        Where `estimator` is given.
+        The class model, if `estimator` is given.
     class_prior_, label_frequency_ : float
         Estimated :math:`\Pr(y=1)` and :math:`\Pr(s=1|y=1)` of the training rows.
     n_iter_ : int
+        Number of iterations.
     n_features_in_ : int
+        Number of columns in `fit`.
     feature_names_in_ : array of str
-        Where `X` has names.
+        Names of the columns, if `X` has them.
 
     See Also
     --------
-    SAREMClassifier : Models the propensity, and so shares strength between strata.
+    SAREMClassifier : Models the propensity, and so combines information from all strata.
     SCARClassifier : One label frequency for all rows.
 
     References
@@ -246,7 +247,7 @@ class StratifiedSCARClassifier(PUClassifier):
     0.4 true, 0.4 estimated, 0.2 labelled
     """
 
-    _propensity_is_fact = True
+    _propensity_is_known = True
     _class_probability = known_probability
 
     def __init__(
@@ -279,12 +280,13 @@ class StratifiedSCARClassifier(PUClassifier):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         y : array of shape (n_rows,)
-            Observed labels `s`: 1 for labelled positives, 0 for unlabelled rows.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts, also towards `min_rows` and `min_labelled`. The estimator of the label
-            frequency must take weights too.
+            Weight of each row; 1 by default. Weights also count towards `min_rows` and `min_labelled`. The estimator of
+            the label frequency must accept weights too.
 
         Returns
         -------
@@ -300,7 +302,8 @@ class StratifiedSCARClassifier(PUClassifier):
         training = self._check_training(X, y, sample_weight)
         self._columns = self._check_columns(X)
         values = self._stratum_values(training.X)
-        # Estimators that read a frame by its names get one; a row of weight 0 is not there.
+        # Estimators may select columns of a data frame by name, so they get the user's table. Rows of weight 0 are left
+        # out.
         rows = np.flatnonzero(training.weight)
         counted = Training(X if hasattr(X, "columns") else training.X, training.s, training.weight)
         if rows.size < training.s.size:
@@ -326,25 +329,25 @@ class StratifiedSCARClassifier(PUClassifier):
 
         share = n_labelled / n_rows
         fallback = np.where(n_rows >= self.min_rows, np.maximum(estimates.pooled, share), estimates.pooled)
-        # Many rows, all labelled, leave nothing to estimate: their share of labels, 1, is the label frequency.
+        # If all rows of a large stratum are labelled, its label frequency is 1, and there is nothing to estimate.
         all_labelled = (n_rows >= self.min_rows) & (n_labelled == n_rows)
-        fell_back = np.isnan(estimates.within) & ~all_labelled
-        c = np.where(fell_back | all_labelled, fallback, estimates.within)
-        self._frequencies = np.append(c, estimates.pooled)  # the last one is for combinations never seen
+        pooled = np.isnan(estimates.within) & ~all_labelled
+        c = np.where(pooled | all_labelled, fallback, estimates.within)
+        self._frequencies = np.append(c, estimates.pooled)  # the last one is for new combinations, which have code -1
         first = np.unique(code, return_index=True)[1]
         combinations = list(zip(*(column[first].tolist() for column in values), strict=True)) or [()]
         if (w == np.rint(w)).all():
             n_rows, n_labelled = n_rows.astype(np.int64), n_labelled.astype(np.int64)
-        columns = (n_rows.tolist(), n_labelled.tolist(), c.tolist(), fell_back.tolist())
+        columns = (n_rows.tolist(), n_labelled.tolist(), c.tolist(), pooled.tolist())
         self.strata_ = [Stratum(*row) for row in zip(combinations, *columns, strict=True)]
         self._warn_about_estimates(estimates, chosen.size)
-        self._warn_about_fallback(n_rows, fell_back)
+        self._warn_about_fallback(n_rows, pooled)
         self._warn_about_no_labels(n_rows, n_labelled)
 
     def _compare_with_likelihood(self, training: Training, code: NDArray[np.int64]) -> None:
-        """Warn where the likelihood of the labels contradicts the strata's label frequencies, or that they are SCAR."""
+        """Warn if a maximum-likelihood fit contradicts the label frequencies of strata, or SCAR within them."""
         n_strata = len(self.strata_)
-        if n_strata > MOST_COMPARED or training.weight @ training.s < MIN_LABELLED:
+        if n_strata > MAX_STRATA_COMPARED or training.weight @ training.s < MIN_LABELLED:
             return
         X = check_numeric(training.X)
         dense = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
@@ -352,43 +355,44 @@ class StratifiedSCARClassifier(PUClassifier):
         f = Design.of(np.arange(self.n_features_in_))
         e = Design.of(np.arange(self.n_features_in_, table.shape[1]))
         engine = engine_of(table, s=training.s, w=training.weight)
-        problem = PairProblem.of(engine, f, e, self.C, FREE)
+        problem = PairProblem.of(engine, f, e, self.C, COMPARISON_C)
         c = np.clip(self._frequencies[:-1], 1e-3, 1.0 - 1e-3)
         given = attach(engine, e=c[code])
         known = fit_known_propensity(given, f, C=self.C, tol=1e-8, max_iter=self.max_iter).parameters
         start = np.concatenate([known, logit(c[1:]) - logit(c[0]), logit(c[:1])])
         fit = fit_pair(problem, start, FitOptions(1e-8, self.max_iter))
         begin, end = (problem.sums(at) for at in (start, fit.parameters))
-        self._tell_of_likelihood(problem, fit, float(end.log_likelihood - begin.log_likelihood), n_strata)
+        self._warn_if_contradicted(problem, fit, float(end.log_likelihood - begin.log_likelihood), n_strata)
 
-    def _tell_of_likelihood(self, problem: PairProblem, fit: PairFit, gain: float, n_strata: int) -> None:
+    def _warn_if_contradicted(self, problem: PairProblem, fit: PairFit, gain: float, n_strata: int) -> None:
         prior = float(problem.sums(fit.parameters).positives) / problem.weight
         form = check_form(problem, fit.f, fit.e)
-        better = "SAREMClassifier(propensity_attributes=...), which fits both models to the labels, needs neither."
-        if abs(prior - self.class_prior_) > PRIORS_APART and chi2.sf(2.0 * gain, n_strata) < REJECTED:
+        if abs(prior - self.class_prior_) > PRIOR_WARNING_GAP and chi2.sf(2.0 * gain, n_strata) < REJECTION_P_VALUE:
             warn_user(
-                f"{type(self).__name__}: the labels contradict the label frequencies of the strata. With a logistic "
-                f"class they fit clearly better (log-likelihood higher by {gain:.1f}) at a class prior of {prior:.2f}; "
-                f"the strata give {self.class_prior_:.2f}. Label frequencies are estimated under the assumption that "
-                f"some rows of each stratum are surely positive, and that labels depend on nothing else. {better}",
+                f"{type(self).__name__}: the labels contradict the label frequencies of the strata. A logistic class "
+                f"model fits clearly better (log-likelihood higher by {gain:.1f}) with a class prior of {prior:.2f}; "
+                f"the strata give {self.class_prior_:.2f}. Estimates of label frequencies assume that some rows of "
+                "each stratum are almost certainly positive, and that labels depend on nothing else. "
+                "SAREMClassifier(propensity_attributes=...) needs neither assumption.",
                 ClassPriorWarning,
             )
         elif form is not None and form.rejected:
             names = [*map(self._name, range(self.n_features_in_)), *[f"stratum {k}" for k in range(1, n_strata)]]
-            told = f"{names[form.driver]} in the propensity" if form.driver >= 0 else form.direction.told(names)
+            missing = f"{names[form.driver]} in the propensity" if form.driver >= 0 else form.direction.describe(names)
             warn_user(
                 f"{type(self).__name__}: the labels contradict the assumption that labels are completely at random "
-                f"inside strata, or that the class is linear: they fit clearly better with {told}. Name more "
+                f"within strata, or that the class is linear: models fit clearly better with {missing}. Name more "
                 "propensity_attributes, or use SAREMClassifier or SARStackingClassifier.",
                 ClassPriorWarning,
             )
 
     def predict_propensity(self, X: Any) -> Vector:
-        """Return the label frequency of each row's stratum, the pooled one for combinations never seen.
+        """Return the label frequency of each row's stratum, or the pooled one for new combinations of values.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
 
         Returns
         -------
@@ -402,13 +406,14 @@ class StratifiedSCARClassifier(PUClassifier):
         return self._propensity_of(self._stratum_values(X), X.shape[0])
 
     def predict_posterior(self, X: Any, s: ArrayLike) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+        r"""Return the posterior :math:`\Pr(y=1|x,s)` of each row, given its label.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         s : array of shape (n_rows,)
-            Observed labels, coded as in `fit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows, or coded as in `fit`.
 
         Returns
         -------
@@ -429,8 +434,8 @@ class StratifiedSCARClassifier(PUClassifier):
         given = self.label_frequency
         if given is None or isinstance(given, Real):
             raise ValueError(
-                f"label_frequency={given!r} is not estimated in each stratum: that is SCARClassifier({given!r}). Give "
-                f"an estimator, or the name of one: {', '.join(map(repr, NAMES))}. For propensities that are known use "
+                f"label_frequency must be an estimator, or the name of one: {', '.join(map(repr, NAMES))}; got "
+                f"{given!r}. For one label frequency use SCARClassifier({given!r}); for known propensities use "
                 "PropensityWeightedClassifier."
             )
         return as_label_frequency_estimator(given, "label_frequency")
@@ -444,9 +449,9 @@ class StratifiedSCARClassifier(PUClassifier):
         )
         if columns.size == n:
             raise ValueError(
-                f"propensity_attributes selects every column of X (n_features = {n}): none is left to tell positives "
-                "from negatives inside a stratum, and the label frequency cannot be estimated there. Name fewer, or "
-                "use SAREMClassifier, which models the propensity."
+                f"propensity_attributes selects every column of X (n_features = {n}), but the label frequency of a "
+                "stratum is estimated from the other columns. Name fewer, or use SAREMClassifier, which models the "
+                "propensity."
             )
         return columns
 
@@ -463,7 +468,7 @@ class StratifiedSCARClassifier(PUClassifier):
             if (column.dtype.kind == "U") != (levels.dtype.kind == "U"):
                 was, is_now = ("numbers", "text") if column.dtype.kind == "U" else ("text", "numbers")
                 raise ValueError(
-                    f"propensity attribute {self._name(j)} held {was} in fit and holds {is_now} now; give {was}."
+                    f"propensity_attributes: {self._name(j)} was {was} in fit and is {is_now} now. Convert it to {was}."
                 )
         return self._frequencies[self._combinations.find(values, n_rows)]
 
@@ -474,29 +479,29 @@ class StratifiedSCARClassifier(PUClassifier):
         return "the rows where " + ", ".join(f"{self._name(j)} = {value!r}" for j, value in pairs)
 
     def _warn_about_estimates(self, estimates: Estimates, n_strata: int) -> None:
-        """Tell in a line or two what the estimator said in all of its fits."""
+        """Summarise the errors and warnings of the estimator in all strata."""
         kind = type(final_step(estimates.estimator)).__name__
         if estimates.failures:
             stratum, message = next(iter(estimates.failures.items()))
             warn_user(
                 f"{kind} failed in {len(estimates.failures):,} of {n_strata:,} strata, which use the pooled label "
-                f"frequency {estimates.pooled:.3g}; first, for {self._place_of(stratum)}: {message}",
+                f"frequency {estimates.pooled:.3g}. First error, for {self._place_of(stratum)}: {message}",
                 UserWarning,
             )
         for category, messages in estimates.notices.items():
             fit, message = next(iter(messages.items()))
             warn_user(
-                f"{kind}, fitted to the other attributes, warned in {len(messages):,} of {n_strata + 1:,} fits; first, "
-                f"for {self._place_of(fit)}: {message}",
+                f"{kind} warned in {len(messages):,} of {n_strata + 1:,} fits to all rows and to strata. First "
+                f"warning, for {self._place_of(fit)}: {message}",
                 category,
             )
 
-    def _warn_about_fallback(self, n_rows: Array, fell_back: NDArray[np.bool_]) -> None:
-        share = n_rows[fell_back].sum() / n_rows.sum()
+    def _warn_about_fallback(self, n_rows: Array, pooled: NDArray[np.bool_]) -> None:
+        share = n_rows[pooled].sum() / n_rows.sum()
         if share > 0.5:
             warn_user(
-                f"propensity_attributes make {fell_back.size:,} strata of {n_rows.sum():,.0f} rows; "
-                f"{fell_back.sum():,} of them ({share:.0%} of the rows) have too few rows or labels "
+                f"propensity_attributes divide {n_rows.sum():,.0f} rows into {pooled.size:,} strata. "
+                f"{pooled.sum():,} strata ({share:.0%} of the rows) have too few rows or labels "
                 f"(min_rows={self.min_rows}, min_labelled={self.min_labelled}) and use the pooled label frequency "
                 f"{self.pooled_label_frequency_:.2g}. Use fewer or binned attributes, or SAREMClassifier, which models "
                 "the propensity.",
@@ -508,8 +513,8 @@ class StratifiedSCARClassifier(PUClassifier):
         if bare.size:
             warn_user(
                 f"{bare.size:,} of {n_rows.size:,} strata have at least min_rows={self.min_rows} rows and no labelled "
-                f"one: {n_rows[bare].sum():,.0f} rows in all; first, {self._place_of(int(bare[0]))}. Either there are "
-                "no positives there, or positives there are never labelled, which breaks the method: their rows count "
-                "as negatives. Drop these rows, or use other propensity attributes.",
+                f"row ({n_rows[bare].sum():,.0f} rows in total; the first stratum is {self._place_of(int(bare[0]))}). "
+                "If positives in these strata are never labelled, the method fails, and all their rows count as "
+                "negatives. Drop these rows, or use other propensity attributes.",
                 UserWarning,
             )

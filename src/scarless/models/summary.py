@@ -1,4 +1,4 @@
-"""The table that a fitted pair prints: data first, then text, HTML or a data frame."""
+"""Summary tables of fitted models, which print as text or HTML and convert to data frames."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from scarless.numerics.uncertainty import Interval
 from scarless.outside.extras import need
 from scarless.pair.constraints import labelling_of
 
-_LONGEST_NAME = 40
-_SETS_SHOWN, _NAMES_SHOWN = 5, 12  # in a remark
+_MAX_NAME_WIDTH = 40
+_MAX_SETS_SHOWN, _MAX_NAMES_SHOWN = 5, 12  # sets of collinear columns, and names of columns, in one remark
 
 _STYLE = (
     "body{font:15px/1.4 system-ui,sans-serif;margin:1.5rem;max-width:60rem;color-scheme:light dark}"
@@ -23,28 +23,30 @@ _STYLE = (
     "tbody tr{border-top:1px solid #8884}th{text-align:left}"
 )
 
-FEW_LABELS = 50  # with fewer, class priors are off by .12 to .19, rms (benchmarks/README.md, "Few labels")
+# With fewer labelled rows the class prior has a root mean squared error of 0.12 to 0.19 (benchmarks, "Few labels").
+FEW_LABELS = 50
 
 REACHES_ONE = (
-    "Class prior and label frequency rest on the form of the classifier, whose probability comes close to 1 in the "
-    "surest rows. If even these are positive only with probability m, the class prior is too high by a factor of up to "
-    "1/m, and no label shows it: check the class of some of the surest rows."
+    "The estimates of class prior and label frequency assume that the class probability is close to 1 in some rows. If "
+    "the most certain rows are positive only with probability m, the class prior is too high by a factor of up to 1/m. "
+    "Labels cannot show this: audit some of the rows with the highest class probability."
 )
 INTERCEPT = "intercept"
-NOT_CONVERGED = "The solver did not converge: neither estimates nor standard errors are those of the optimum."
+NOT_CONVERGED = "The solver did not converge: estimates and standard errors are not those of the optimum."
 SWAPPABLE = (
-    "Both models see the same attributes: the labels alone do not say which model is the classifier, and an "
-    "attribute's place in one or the other is a matter of form. Name what drives the labelling, or audit."
+    "Both models use the same attributes, so the labels alone do not show which one is the class model. They cannot "
+    "always show whether an attribute affects the class or the labelling. Name the attributes that drive the "
+    "labelling, or audit some rows."
 )
 ONE_PROPENSITY = (
-    "Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum likelihood. If the "
-    "labelling depends on attributes, name them: SAREMClassifier(propensity_attributes=[...])."
+    "All positives are assumed to have the same propensity: this is SCAR, by maximum likelihood. If the labelling "
+    "depends on attributes, name them: SAREMClassifier(propensity_attributes=[...])."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One model's parameters, one entry each."""
+    """Parameters of one model in a summary table."""
 
     title: str
     names: tuple[str, ...]
@@ -57,18 +59,18 @@ class Block:
 
     @classmethod
     def of(cls, title: str, names: list[str], coef: Vector, std_err: Vector, quantile: float) -> "Block":
-        """Test each parameter against 0 and put an interval around it, both by the normal distribution."""
+        """Return parameters with a test against 0 and an interval each, both by the normal approximation."""
         z = np.divide(coef, std_err, out=np.zeros_like(coef), where=(std_err > 0) & (std_err < np.inf))
         half = quantile * std_err
         return cls(title, tuple(names), coef, std_err, z, 2.0 * ndtr(-np.abs(z)), coef - half, coef + half)
 
     def renamed(self, names: list[str], units: Vector) -> "Block":
-        """Return the same parameters under other names, for columns in other units: per one of these."""
+        """Return the parameters under other names, with coefficients for columns in other units."""
         numbers = {name: getattr(self, name) / units for name in ("coef", "std_err", "low", "high")}
         return replace(self, names=tuple(names), **numbers)
 
     def cells(self) -> list[list[str]]:
-        """Return the numbers as text, one row per parameter."""
+        """Return the numbers as text, one row for each parameter."""
         numbers = zip(self.coef, self.std_err, self.z, self.p_value, self.low, self.high, strict=True)
         return [
             [_number(coef), _number(error), f"{z:.2f}", f"{p:.3f}", _number(low), _number(high)]
@@ -78,37 +80,37 @@ class Block:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """What a fit found and how sure it is; prints as a table.
+    """Estimates of a fit with their standard errors and intervals; prints as a table.
 
     Attributes
     ----------
     title : str
         Name of the classifier.
     level : float
-        Nominal probability that an interval covers.
+        Confidence level.
     n_rows : int
-        Rows that counted.
+        Number of rows with a positive weight.
     weight, labelled : float
-        Sums of the weights of all rows and of the labelled ones.
+        Sum of the weights of all rows, and of the labelled rows.
     log_likelihood : float
-        Observed log-likelihood, penalties not included.
+        Log-likelihood of the observed labels, without penalties.
     converged : bool
         Whether the solver met its stopping rule.
     C, propensity_C : float
-        Inverse strengths of the penalties.
+        Inverse regularisation strengths of the two models.
     class_prior, label_frequency : float
         Estimates of Pr(y=1) and of Pr(s=1|y=1).
     class_prior_interval, label_frequency_interval : Interval
-        Their intervals.
+        Intervals of both.
     blocks : tuple of Block
-        The classifier's parameters and the propensity model's, as arrays; of looks with propensities of their own, one
-        for each.
+        Parameters of the classifier and of the propensity model; one block for each look that has its own propensity
+        model.
     remarks : tuple of str
-        What to know of this very fit.
+        Remarks on this fit.
     recalibrated : bool
-        Whether scale, level and propensity were estimated anew from held-out logits.
+        Whether the fit was recalibrated.
     extra : tuple of pairs of str
-        More that stands above the table: of several looks, audits and false positives.
+        Names and values of further lines above the table: looks, audits and false positives.
     """
 
     title: str
@@ -140,9 +142,10 @@ class Summary:
         return pandas.DataFrame(data, index=pandas.MultiIndex.from_tuples(labels, names=["model", "attribute"]))
 
     def odds_ratios(self) -> Any:
-        """Return odds ratios, by one more of each column, with intervals, as a pandas DataFrame; without intercepts.
+        """Return odds ratios with intervals as a pandas DataFrame, without intercepts.
 
-        By how much the odds of being positive, or of being labelled if positive, are multiplied.
+        An odds ratio is the factor by which the odds change if the column rises by one: the odds of being positive for
+        the classifier, and the odds of a positive being labelled for the propensity model.
         """
         frame = self.to_frame()[["coef", "low", "high"]]
         frame = frame[frame.index.get_level_values("attribute") != "intercept"]
@@ -150,14 +153,14 @@ class Summary:
             return np.exp(frame).rename(columns={"coef": "odds_ratio"})
 
     def to_html(self) -> str:
-        """Return a page of its own, which looks right outside a notebook too."""
+        """Return the table as a complete HTML page, for use outside a notebook."""
         return (
             f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(self.title)}</title>'
             f"<style>{_STYLE}</style></head><body>{self._repr_html_()}</body></html>"
         )
 
-    def facts(self) -> list[tuple[str, str]]:
-        """Return what stands above the table, as names and values in text."""
+    def header(self) -> list[tuple[str, str]]:
+        """Return names and values of the lines above the table."""
         rows = f"{self.n_rows:,}" + ("" if self.weight == self.n_rows else f" (weight {_count(self.weight)})")
         return [
             ("Rows", rows),
@@ -172,43 +175,46 @@ class Summary:
         ]
 
     def notes(self) -> list[str]:
-        """Return what a reader of the table should know."""
-        by_model = f"{self.level:.6g} intervals by the delta method, as if both models were of the right form"
-        notes = [f"Brackets: {by_model}; those of class prior and label frequency are for the population of the rows."]
+        """Return the notes below the table."""
+        by_model = (
+            f"{self.level:.6g} intervals by the delta method, which assumes that both models are of the right form"
+        )
+        population = "The intervals of class prior and label frequency are for the population of the rows."
+        notes = [f"Brackets: {by_model}. {population}"]
         if self.recalibrated:
             notes = [
-                f"Recalibrated: scale and level of the classifier and the propensity are estimated from held-out logits. "
-                f"Brackets of class prior and label frequency: {self.level:.6g} intervals from the likelihood of every "
-                f"level, for the population of the rows. Of coefficients: {by_model}."
+                "Recalibrated: slope and shift of the classifier, and the propensity, are estimated from out-of-fold "
+                f"logits. Brackets of class prior and label frequency: {self.level:.6g} intervals from the likelihood "
+                f"on the grid of class priors, for the population of the rows. Brackets of coefficients: {by_model}."
             ]
         if np.isfinite([self.C, self.propensity_C]).any():
             notes.append(
-                "Penalised coefficients are shrunk towards 0, and their intervals centre on the shrunk values: true "
-                "ones tend to lie further out."
+                "Penalised coefficients are shrunk towards 0, and so are their intervals: the true values tend to lie "
+                "farther from 0."
             )
         if not np.isfinite(np.concatenate([block.std_err for block in self.blocks])).all():
             notes.append(
-                "std err inf: the data tell nothing of this coefficient alone; identifiability_report says which "
-                "combinations they do not tell apart."
+                "std err inf: the data do not determine this coefficient alone. identifiability_report shows which "
+                "combinations are not identified."
             )
-        if not self.extra:  # several looks and audits do not rest on it
+        if not self.extra:  # looks and audits identify the class prior without this assumption
             notes.append(REACHES_ONE)
         return [*notes, *self.remarks]
 
     def heads(self) -> list[str]:
-        """Return the names of the table's columns."""
+        """Return the column headings of the table."""
         tail = (1.0 - self.level) / 2.0
         return ["coef", "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]"]
 
     def __str__(self) -> str:
         longest = max(len(name) for block in self.blocks for name in block.names)
-        name_width = min(max(longest, 16), _LONGEST_NAME)
+        name_width = min(max(longest, 16), _MAX_NAME_WIDTH)
         heads = _line("", self.heads(), name_width)
         width = len(heads)
         lines = [
             self.title.center(width).rstrip(),
             "=" * width,
-            *_side_by_side(self.facts(), width),
+            *_side_by_side(self.header(), width),
             "=" * width,
             heads,
         ]
@@ -221,7 +227,7 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.facts())
+        facts = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self.header())
         heads = "".join(f"<th>{escape(head)}</th>" for head in ["", *self.heads()])
         body = ""
         for block in self.blocks:
@@ -237,7 +243,7 @@ class Summary:
 
 
 def few_labels_remarks(labelled: float) -> list[str]:
-    """Say what few labels can be trusted for.
+    """Return a remark on what can be relied on if there are few labels; empty if there are enough.
 
     Examples
     --------
@@ -247,36 +253,36 @@ def few_labels_remarks(labelled: float) -> list[str]:
     if labelled >= FEW_LABELS:
         return []
     return [
-        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, not on class prior and label frequency. "
-        "Their intervals may be too short."
+        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, not on class prior and label frequency, "
+        "whose intervals may be too short."
     ]
 
 
 def collinear_remarks(of_models: dict[tuple[str, ...], list[str]], *, penalised: bool) -> list[str]:
-    """Return what to say of sets of columns, each with the models in which it is so, that determine each other.
+    """Return remarks on sets of collinear columns; the dict gives the models in which each set is collinear.
 
     Examples
     --------
     >>> (remark,) = collinear_remarks({("sex_f", "sex_m"): ["classifier"]}, penalised=True)
-    >>> print(remark[:95])
-    These columns determine each other, as all levels of a one-hot encoding do: sex_f and sex_m of
+    >>> print(remark[:90])
+    These columns are collinear, like all categories of a one-hot encoding: sex_f and sex_m of
     """
     constant = [names[0] for names in of_models if len(names) == 1]
     sets = {names: models for names, models in of_models.items() if len(names) > 1}
     remarks = []
     if sets:
-        named = [f"{_listed(names, _NAMES_SHOWN)} of the {' and the '.join(of)}" for names, of in sets.items()]
-        rest = [f"{len(named) - _SETS_SHOWN} more"] if len(named) > _SETS_SHOWN else []
+        named = [f"{_listed(names, _MAX_NAMES_SHOWN)} of the {' and the '.join(of)}" for names, of in sets.items()]
+        rest = [f"{len(named) - _MAX_SETS_SHOWN} more"] if len(named) > _MAX_SETS_SHOWN else []
         remarks.append(
-            "These columns determine each other, as all levels of a one-hot encoding do: "
-            f"{'; '.join(named[:_SETS_SHOWN] + rest)}. {'Only the penalty' if penalised else 'Nothing'} tells their "
-            "coefficients apart, so that p-values and intervals of single ones say little. To read them, drop one "
-            "column of each, e.g. by OneHotEncoder(drop='first'); predictions hardly change."
+            "These columns are collinear, like all categories of a one-hot encoding: "
+            f"{'; '.join(named[:_MAX_SETS_SHOWN] + rest)}. {'Only the penalty' if penalised else 'Nothing'} determines "
+            "their single coefficients, so p-values and intervals mean little. To interpret the coefficients, drop one "
+            "column of each set, for example by OneHotEncoder(drop='first'); predictions hardly change."
         )
     if constant:
         remarks.append(
-            f"Constant in all rows, or as good as that: {_listed(constant, _NAMES_SHOWN)}. The data say nothing about "
-            "such coefficients."
+            f"Constant or almost constant: {_listed(constant, _MAX_NAMES_SHOWN)}. The data do not determine their "
+            "coefficients."
         )
     return remarks
 
@@ -287,7 +293,7 @@ def _listed(names: Sequence[str], most: int) -> str:
 
 
 def _number(value: float) -> str:
-    """Return four decimals where they say something, three digits otherwise."""
+    """Return a number with four decimals, or with three significant digits if it is very small or large."""
     return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.3g}"
 
 
@@ -305,7 +311,7 @@ def _line(name: str, cells: list[str], name_width: int) -> str:
 
 
 def _side_by_side(facts: list[tuple[str, str]], width: int) -> list[str]:
-    """Return names and values in two columns, the first half of them on the left."""
+    """Return lines with names and values in two columns, the first half on the left."""
     facts = facts if len(facts) % 2 == 0 else [*facts, ("", "")]
     half, gap = len(facts) // 2, 4
     right_width = 19 + max(len(value) for _, value in facts[half:])
@@ -318,11 +324,11 @@ def _side_by_side(facts: list[tuple[str, str]], width: int) -> list[str]:
 
 @dataclass(frozen=True)
 class MemberSummary:
-    """One classifier on one set of attributes."""
+    """One line of the table of a stack: a classifier on a set of attributes."""
 
     name: str
     attributes: str
-    log_likelihood: float  # of held-out labels, per row
+    log_likelihood: float  # out-of-fold, per row
     slope: float
     class_prior: float
     class_prior_interval: Interval
@@ -342,22 +348,24 @@ class MemberSummary:
 
 @dataclass(frozen=True, repr=False)
 class StackSummary:
-    """What a stack found; prints as a table.
+    """Estimates of a stack or of a cross-fitted classifier; prints as a table.
 
     Attributes
     ----------
     title : str
+        Name of the classifier.
     level : float
-        Nominal probability that an interval covers.
+        Confidence level.
     n_rows, labelled : float
-        Sums of the weights of all rows and of the labelled ones.
+        Sum of the weights of all rows, and of the labelled rows.
     members : tuple of MemberSummary
-        Each classifier by itself, and last all together.
+        Each classifier alone, and last the stack.
     propensity : tuple of pairs
         Names and coefficients of the propensity model, the intercept last.
     remarks : tuple of str
+        Remarks on this fit.
     intervals : str
-        Where the intervals come from.
+        How the intervals were computed.
     """
 
     title: str
@@ -367,7 +375,7 @@ class StackSummary:
     members: tuple[MemberSummary, ...]
     propensity: tuple[tuple[str, float], ...]
     remarks: tuple[str, ...] = ()
-    intervals: str = "from the likelihood of every class prior; the last one mixes those of all members"
+    intervals: str = "from the likelihood on the grid of class priors; the last one combines those of all members"
 
     def to_frame(self) -> Any:
         """Return the members as a pandas DataFrame."""
@@ -387,17 +395,15 @@ class StackSummary:
         ]
         return pandas.DataFrame(rows).set_index(["member", "attributes"])
 
-    def facts(self) -> str:
-        """Return what stands above the table."""
+    def header(self) -> str:
+        """Return the line above the table."""
         return f"{self.n_rows:,.6g} rows, {self.labelled:,.6g} labelled ({self.labelled / self.n_rows:.1%})"
 
     def notes(self) -> list[str]:
-        """Return what a reader of the table should know."""
-        slopes = (
-            "held-out: log-likelihood of labels that a member had not seen, per row. slope: by how much its logits "
-        )
+        """Return the notes below the table."""
         return [
-            slopes + "were too flat (above 1) or too steep before they were recalibrated.",
+            "held-out: log-likelihood per row of labels that the member was not trained on. slope: factor by which "
+            "recalibration multiplied its logits; above 1 they were too flat, below 1 too steep.",
             f"Brackets: {self.level:.6g} intervals {self.intervals}.",
             *self.remarks,
         ]
@@ -408,7 +414,7 @@ class StackSummary:
         heads = ("held-out", "slope", "class prior", f"{self.level:.6g} interval", "label freq.")
         sizes = (11, 8, 13, 18, 13)
         top = "".ljust(width) + "".join(head.rjust(size) for head, size in zip(heads, sizes, strict=True))
-        lines = [self.title.center(len(top)).rstrip(), "=" * len(top), self.facts(), "-" * len(top), top]
+        lines = [self.title.center(len(top)).rstrip(), "=" * len(top), self.header(), "-" * len(top), top]
         for name, member in zip(names, self.members, strict=True):
             if member is self.members[-1]:
                 lines.append("-" * len(top))
@@ -433,13 +439,13 @@ class StackSummary:
         )
         notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self.notes())
         return (
-            f"<div><h4>{escape(self.title)}</h4><p>{escape(self.facts())}</p>"
+            f"<div><h4>{escape(self.title)}</h4><p>{escape(self.header())}</p>"
             f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
         )
 
 
 def pair_summary(model: Any, level: float, remarks: Sequence[str]) -> Summary:
-    """Return the table of two logistic models, of one label of each row or of several looks."""
+    """Return the summary of two logistic models that were fitted to one look or to several."""
     pair = model.fitted_pair_
     inference, looks, names = pair.inference, pair.looks, parameter_names(model)
     objective, beta, errors = inference.objective, inference.parameters, inference.parameter_errors()
@@ -467,33 +473,33 @@ def pair_summary(model: Any, level: float, remarks: Sequence[str]) -> Summary:
         blocks=tuple(blocks),
         remarks=(*_remarks_on_columns(inference, names), *remarks),
         recalibrated=bool(pair.grids),
-        extra=() if looks is None else tuple(_facts_of_looks(model, pair, looks, level)),
+        extra=() if looks is None else tuple(_lines_on_looks(model, pair, looks, level)),
     )
 
 
 def parameter_names(model: Any) -> list[list[str]]:
-    """Return the names of the parameters of a model of two logistic models: of the classifier, then of each other.
+    """Return the names of the parameters of the classifier, of each propensity model and of each false-positive rate.
 
-    Of several propensity models each name says which look it is of.
+    If there are several propensity models, the names include the look.
     """
     pair, names = model.fitted_pair_, attribute_names(model)
     objective, looks = pair.inference.objective, pair.looks
     of_f = [*map(str, names[objective.f.indices]), INTERCEPT]
     own = [*map(str, names[pair.e_columns]), *(() if looks is None else looks.visits), INTERCEPT]
     shared = len(objective.models) == 1
-    told = [own if shared else [f"{name} ({looks.names[k]})" for name in own] for k in range(len(objective.models))]
+    of_e = [own if shared else [f"{name} ({looks.names[k]})" for name in own] for k in range(len(objective.models))]
     numbers = [""] if objective.n_rates == 1 else [f" {k + 1}" for k in range(objective.n_rates)]
-    return [of_f, *told, *([f"rate of false positives{number}"] for number in numbers[: objective.n_rates])]
+    return [of_f, *of_e, *([f"rate of false positives{number}"] for number in numbers[: objective.n_rates])]
 
 
 def _bare(names: list[str], looks: Any, k: int) -> list[str]:
-    """Return names of parameters without the look that they are of: a block's title says that."""
+    """Return names of parameters without the look, which the title of the block contains."""
     suffix = "" if k == 0 or looks is None else f" ({looks.names[k - 1]})"
     return [name.removesuffix(suffix) for name in names]
 
 
 def _remarks_on_columns(inference: Any, names: list[list[str]]) -> list[str]:
-    """Name columns whose single coefficients mean nothing: those that a linear combination makes constant."""
+    """Return remarks on collinear and constant columns, whose single coefficients are not identified."""
     of_models = dict[tuple[str, ...], list[str]]()
     for model, own, sets in zip(("classifier", "propensity model"), names, inference.collinear(), strict=False):
         for members in sets:
@@ -501,30 +507,30 @@ def _remarks_on_columns(inference: Any, names: list[list[str]]) -> list[str]:
     return collinear_remarks(of_models, penalised=max(inference.C, inference.propensity_C) < np.inf)
 
 
-def _facts_of_looks(model: Any, pair: Any, looks: Any, level: float) -> list[tuple[str, str]]:
-    """Return what stands above the table of a fit to several looks, audits or facts."""
-    inference, said = pair.inference, labelling_of(model)
+def _lines_on_looks(model: Any, pair: Any, looks: Any, level: float) -> list[tuple[str, str]]:
+    """Return further lines above the table of a fit to several looks, audits or known values."""
+    inference, labelling = pair.inference, labelling_of(model)
     objective, sums = inference.objective, inference.sums
     audited = f"{float(sums.audits.sum()):,.0f} ({float(sums.audits[0]):,.0f} positive)"
-    facts = [
-        ("Naive share", f"{float(sums.labelled / sums.weight):.3f}"),
+    lines = [
+        ("Naive class prior", f"{float(sums.labelled / sums.weight):.3f}"),
         ("Looks", f"{looks.n_looks} ({float(sums.looks.sum()):,.0f} took place)"),
         ("Audited rows", audited if sums.audits.sum() else "none"),
     ]
-    if said.audit_labels != "keep":
-        facts.append(("Their labels", "dropped" if said.audit_labels == "drop" else "undone"))
+    if labelling.audit_labels != "keep":
+        lines.append(("Audit labels", "dropped" if labelling.audit_labels == "drop" else "undone"))
     for kind in range(objective.n_kinds):
         name = "Every look" if objective.n_kinds == 1 else _titled(looks.names[kind])
         frequency = inference.label_frequency_of(kind)
-        facts.append((name, _share(frequency.value, inference.interval_of(frequency, level))))
+        lines.append((name, _share(frequency.value, inference.interval_of(frequency, level))))
     if objective.false_positives is None:
-        facts.append(("False positives", "none, by assumption"))
+        lines.append(("False positives", "none, by assumption"))
     elif not objective.n_rates:
-        facts.append(("False positives", f"{said.false_positive_rate} (given)"))
-    facts += [("False positives", _share(*found)) for found in pair.rate_intervals(level)]
+        lines.append(("False positives", f"{labelling.false_positive_rate} (given)"))
+    lines += [("False positives", _share(*found)) for found in pair.rate_intervals(level)]
     if objective.bounds is not None:
-        facts.append(("Propensity bounds", f"{objective.bounds[0]:g} to {objective.bounds[1]:g} (given)"))
-    return facts
+        lines.append(("Propensity bounds", f"{objective.bounds[0]:g} to {objective.bounds[1]:g} (given)"))
+    return lines
 
 
 def _share(value: float, interval: Interval) -> str:
@@ -536,7 +542,7 @@ def _titled(name: str) -> str:
 
 
 def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSummary:
-    """Return what a cross-fitted classifier can say of itself."""
+    """Return the summary of a cross-fitted classifier."""
     pair = model.fitted_pair_
     row = MemberSummary(
         type(model.estimator).__name__,
@@ -547,7 +553,10 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
         model.class_prior_interval(level=level),
         model.label_frequency_,
     )
-    first = "The classifier's own parameters have no standard errors; bootstrap_intervals refits it on resamples."
+    first = (
+        "The classifier's own parameters have no standard errors. bootstrap_intervals computes intervals by refitting "
+        "it on resamples."
+    )
     return StackSummary(
         title=type(model).__name__,
         level=level,
@@ -560,9 +569,9 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
 
 
 def propensity_parameters(model: Any) -> list[tuple[str, float]]:
-    """Return names and values of a logistic propensity's parameters; of several looks, which one each is of."""
+    """Return names and values of the parameters of a logistic propensity model, with the look if there are several."""
     pair = model.fitted_pair_
-    if not hasattr(model, "propensity_coef_"):  # a model of the user's, moved by so much
+    if not hasattr(model, "propensity_coef_"):  # recalibration only shifts the logits of the user's propensity model
         return [(INTERCEPT, float(pair.parameters[-1]))]
     looks, names = pair.looks, [*map(str, attribute_names(model)[pair.e_columns])]
     names, shared = [*names, *(() if looks is None else looks.visits), INTERCEPT], len(model.propensity_intercept_) == 1
@@ -576,7 +585,7 @@ def propensity_parameters(model: Any) -> list[tuple[str, float]]:
 
 
 def message_about_shares(model: Any, looks: Any) -> str:
-    """Return the numbers of looks and audits, label frequencies and rates in a sentence."""
+    """Return a sentence with the numbers of looks and audits, label frequencies and false-positive rates."""
     frequencies = ", ".join(f"{share:.3f}" for share in np.unique(model.label_frequencies_.round(3)))
     rates = ", ".join(f"{rate:.3f}" for rate in np.ravel(np.asarray(model.false_positive_rate_, dtype=np.float64)))
     return (
@@ -590,6 +599,6 @@ def _label(member: MemberSummary) -> str:
 
 
 def attribute_names(model: Any) -> Array:
-    """Return the names of the columns that a fitted model saw: those of the data frame, or x0, x1, ..."""
+    """Return the names of the columns of the fit: those of the data frame, or x0, x1, ..."""
     names = getattr(model, "feature_names_in_", None)
     return np.array([f"x{j}" for j in range(model.n_features_in_)] if names is None else names, dtype=object)

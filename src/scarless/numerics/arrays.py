@@ -1,8 +1,9 @@
-"""Names of arrays, and whose functions a block of rows wants: numpy's, or those of its own array API namespace.
+"""Type names of arrays, and array functions for NumPy and for other array API namespaces.
 
-Block functions call what the array API standard (2024.12) has through the namespace of their block, so that an engine
-may keep its rows on another device. Parameters come as numpy vectors and are brought to the block; what is returned
-stays there. What numpy spells otherwise, or could not yet spell in 1.25, is here.
+Block functions call the functions of the array API standard (2024.12) through the namespace of their block. An engine
+can therefore keep its rows on another device. Model parameters are NumPy vectors and are copied to the device of the
+block; results stay on that device. This module has the functions that NumPy names differently, or that NumPy 1.25
+lacks.
 """
 
 from functools import lru_cache
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 else:
 
     class ShortName:
-        """A type by the name that `help()` is to show: written out, NumPy's `ArrayLike` alone takes 300 characters.
+        """Stand-in for a type that `help()` shows by a short name: NumPy's `ArrayLike` alone has 300 characters.
 
         Examples
         --------
@@ -43,28 +44,28 @@ else:
             return self.name
 
         def __or__(self, other: Any) -> "ShortName":
-            return ShortName(f"{self.name} | {_shown(other)}")
+            return ShortName(f"{self.name} | {_type_name(other)}")
 
         def __ror__(self, other: Any) -> "ShortName":
-            return ShortName(f"{_shown(other)} | {self.name}")
+            return ShortName(f"{_type_name(other)} | {self.name}")
 
-    def _shown(other: Any) -> str:
+    def _type_name(other: Any) -> str:
         return getattr(other, "__name__", repr(other))
 
-    ArrayLike = ShortName("ArrayLike")  # what NumPy can make an array of
+    ArrayLike = ShortName("ArrayLike")  # anything that `numpy.asarray` accepts
     Array = ShortName("Array")
-    Vector = ShortName("Vector")  # a number for each row, or for each parameter
+    Vector = ShortName("Vector")  # one number for each row, or for each parameter
     Matrix = ShortName("Matrix")
     Columns = ShortName("Columns")  # positions of columns
-    Integers = ShortName("Integers")  # a whole number for each row: its place, its bin, its fold
-    Mask = ShortName("Mask")  # yes or no for each row
-    Rows = ShortName("Rows")  # values per row of a block, by name
+    Integers = ShortName("Integers")  # one integer for each row: its position, bin or fold
+    Mask = ShortName("Mask")  # one boolean for each row
+    Rows = ShortName("Rows")  # arrays with one value for each row of a block, by name
 
 __all__ = ["Array", "ArrayLike", "Columns", "Integers", "Mask", "Matrix", "Rows", "Vector"]
 
 
 def namespace_of(X: Any) -> Any:
-    """Return numpy for its own arrays, sparse ones and plain numbers, else the namespace that an array names.
+    """Return the array API namespace of an array; NumPy for its own arrays, sparse matrices and numbers.
 
     Examples
     --------
@@ -73,21 +74,21 @@ def namespace_of(X: Any) -> Any:
     """
     if isinstance(X, np.ndarray):
         return np
-    if (brought := _brought(type(X))) is not None:  # type: ignore[arg-type]
-        return brought
+    if (wrapped := _compat_namespace(type(X))) is not None:  # type: ignore[arg-type]
+        return wrapped
     return X.__array_namespace__() if hasattr(X, "__array_namespace__") else np
 
 
 @lru_cache(100)
-def _brought(kind: type) -> Any:
-    """Return the namespace that scikit-learn brings for arrays whose own is none, or not quite; None for others."""
+def _compat_namespace(kind: type) -> Any:
+    """Return scikit-learn's wrapper of PyTorch or CuPy, which do not follow the standard fully; None for others."""
     libraries = (base.__module__.partition(".")[0] for base in kind.__mro__)
     known = next((name for name in libraries if name in ("torch", "cupy")), None)
     return None if known is None else import_module(f"sklearn.externals.array_api_compat.{known}")
 
 
 def like(X: Any, values: Any) -> Any:
-    """Return values as an array of the namespace, device and precision of `X`; always a copy if both are numpy's."""
+    """Return values as an array with the namespace, device and precision of `X`; for a NumPy `X`, always a copy."""
     if isinstance(X, np.ndarray):
         return values.astype(X.dtype)
     xp = namespace_of(X)
@@ -95,7 +96,7 @@ def like(X: Any, values: Any) -> Any:
 
 
 def in_float64(values: Any) -> Any:
-    """Return a dense array in float64, as it is where it is so already."""
+    """Return a dense array in float64, without a copy if it is float64 already."""
     if isinstance(values, np.ndarray):
         return values.astype(np.float64, copy=False)
     xp = namespace_of(values)
@@ -103,40 +104,40 @@ def in_float64(values: Any) -> Any:
 
 
 def in_numpy(values: Any) -> Any:
-    """Return an array as numpy's, from whatever device it is on."""
+    """Return a NumPy array with the values of an array on any device."""
     if namespace_of(values) is np:
         return values if isinstance(values, np.ndarray) or issparse(values) else np.asarray(values)
-    if hasattr(values, "detach"):  # torch: only what is on the CPU lets itself be looked at
-        home = values.detach().cpu()
-        return (home.float() if str(home.dtype) == "torch.bfloat16" else home).numpy()  # numpy has no such type
+    if hasattr(values, "detach"):  # PyTorch: only tensors on the CPU convert to NumPy.
+        on_cpu = values.detach().cpu()
+        return (on_cpu.float() if str(on_cpu.dtype) == "torch.bfloat16" else on_cpu).numpy()  # NumPy has no bfloat16.
     if hasattr(values, "get"):  # CuPy
         return values.get()
     try:
         return np.asarray(values)
-    except (TypeError, RuntimeError, BufferError):  # arrays of a device let themselves be fetched by this protocol only
+    except (TypeError, RuntimeError, BufferError):  # Some libraries copy from a device only through DLPack.
         return np.from_dlpack(values, device="cpu")
 
 
 def at_least(values: Any, number: float) -> Any:
-    """Return values, and a number where they are below it; torch compares arrays with arrays only."""
+    """Return the maximum of each value and a number; PyTorch's `maximum` takes no plain number."""
     xp = namespace_of(values)
     return np.maximum(values, number) if xp is np else xp.clip(values, min=number)
 
 
 def at_most(values: Any, number: float) -> Any:
-    """Return values, and a number where they are above it."""
+    """Return the minimum of each value and a number."""
     xp = namespace_of(values)
     return np.minimum(values, number) if xp is np else xp.clip(values, max=number)
 
 
 def zeros(X: Any, *shape: int) -> Any:
-    """Return zeros in float64, where `X` is."""
+    """Return zeros in float64, on the device of `X`."""
     xp = namespace_of(X)
     return np.zeros(shape) if xp is np else xp.zeros(shape, dtype=xp.float64, device=X.device)
 
 
 def concat(parts: list[Any], axis: int = 0) -> Any:
-    """Return arrays one behind the other."""
+    """Return the arrays joined along an axis."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts, axis=axis)
     xp = namespace_of(parts[0])
@@ -144,7 +145,7 @@ def concat(parts: list[Any], axis: int = 0) -> Any:
 
 
 def block(parts: list[list[Any]]) -> Any:
-    """Return one matrix made of rows of matrices.
+    """Return the matrix that consists of the given rows of matrices, like `numpy.block`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-r"""What rows whose class was checked say of all rows: the difference estimator, its variance and its interval.
+r"""The difference estimator of the class prior from audited rows, with its variance and its interval.
 
-A model thinks of row `i` that it is positive with probability :math:`q_i`; of some rows the class :math:`a_i` was
-checked, each with the known probability :math:`p_i`. What the model gets wrong on average, :math:`D`, is estimated from
-those rows by Hajek's weighted mean of :math:`d_i = a_i - q_i`, and added to the mean of `q`.
+A model gives row `i` the probability :math:`q_i` of being positive. Each row is audited with the known probability
+:math:`p_i`, and its class is then :math:`a_i`. The mean error of the model, :math:`D`, is estimated by Hajek's weighted
+mean of :math:`d_i = a_i - q_i` over the audited rows. The estimate is the mean of `q` over all rows plus :math:`D`.
 """
 
 from typing import Any, NamedTuple
@@ -15,18 +15,18 @@ from scarless.numerics.looks_objective import sum_of_squares
 from scarless.numerics.objectives import PairObjective
 from scarless.numerics.uncertainty import Interval, find_root
 
-_PROBABILITY_MARGIN = 1e-12  # nearest to 0 and 1 that a probability is shifted from
-_MAX_LOGIT_SHIFT = 60.0  # logits that a model may be off
+_PROBABILITY_MARGIN = 1e-12  # distance of clipped probabilities from 0 and 1
+_MAX_LOGIT_SHIFT = 60.0  # largest error of a model's logits that the interval considers
 
 
 class Differences(NamedTuple):
-    """Checked rows of one stratum, and how much of the whole it is."""
+    """Audited rows of one stratum, and the stratum's share of all rows."""
 
-    a: Vector  # the class: 0 or 1
-    q: Vector  # what the model thought
-    omega: Vector  # w / p: how many rows each one stands for
-    p: Vector  # with which probability each was checked
-    share: float  # of the weight of all rows
+    a: Vector  # true class, 0 or 1
+    q: Vector  # the model's probability of being positive
+    omega: Vector  # w / p: number of rows that each audited row represents
+    p: Vector  # probability of being audited
+    share: float  # the stratum's share of the weight of all rows
 
     @property
     def mean(self) -> float:
@@ -35,15 +35,16 @@ class Differences(NamedTuple):
 
     @property
     def factor(self) -> float:
-        r"""What a variance of differences is multiplied with: :math:`\sum(1-p)\omega^2 / (\sum\omega)^2`, times share².
+        r"""The variance of the stratum's part of the estimate, divided by the variance of a single difference.
 
-        Of `n` rows drawn from `N` with equal probabilities that is :math:`(1 - n/N)/n`.
+        It is :math:`\sum(1-p)\omega^2 / (\sum\omega)^2` times the square of `share`. If `n` of `N` rows are drawn with
+        equal probabilities, the fraction is :math:`(1 - n/N)/n`.
         """
         return self.share**2 * float((1.0 - self.p) @ self.omega**2) / float(self.omega.sum()) ** 2
 
     @property
     def spread(self) -> float:
-        """The variance of differences between rows, from the checked ones; 0 where all rows were checked."""
+        """The variance of the differences, estimated from the audited rows; 0 if all rows were audited."""
         n, weight = self.a.size, (1.0 - self.p) * self.omega**2
         if n < 2 or not weight.any():
             return 0.0
@@ -51,14 +52,14 @@ class Differences(NamedTuple):
 
     @property
     def effective(self) -> float:
-        """How many rows with equal probabilities would say as much."""
+        """The effective sample size: the number of equally likely rows with the same precision."""
         return float(self.omega.sum() ** 2 / (self.omega @ self.omega))
 
     def shifted(self, delta: float) -> tuple[float, float]:
-        r"""Return mean and variance of the differences if the model's logits were all off by `delta`.
+        r"""Return mean and variance of the differences if every logit of the model had the error `delta`.
 
-        With :math:`r = \mathrm{expit}(\mathrm{logit}\,q + \delta)` the true probabilities, a difference has the mean
-        :math:`r - q` and the variance :math:`r(1-r)`. Where `q` is the same for all rows, this is the binomial
+        The true probabilities are then :math:`r = \mathrm{expit}(\mathrm{logit}\,q + \delta)`. A difference has the
+        mean :math:`r - q` and the variance :math:`r(1-r)`. If `q` is the same for all rows, this is the binomial
         variance of Wilson's interval.
         """
         r = expit(logit(np.clip(self.q, _PROBABILITY_MARGIN, 1.0 - _PROBABILITY_MARGIN)) + delta)
@@ -70,23 +71,25 @@ class Differences(NamedTuple):
         return mean, float(weight @ (within + around) / weight.sum())
 
 
-def difference_interval(value: float, open_: Differences, rest: float, *, z: float, kish: float) -> Interval:
-    r"""Return the values of the class prior that are not more than `z` of *their* standard errors away.
+def difference_interval(value: float, stratum: Differences, rest: float, *, z: float, kish: float) -> Interval:
+    r"""Return the interval of class priors within `z` standard errors of the estimate `value`.
 
-    As in Wilson's interval a value is judged by the variance that it implies itself, so that audits without any
-    positive, or with positives only, still leave room:
+    As in Wilson's interval, each class prior :math:`\alpha` is compared with the estimate by the standard error that
+    would hold if :math:`\alpha` were true. The interval therefore has a positive width even if all audited rows have
+    the same class:
 
     .. math:: |\hat\alpha - \alpha| \le z \sqrt{\max(v, v_\alpha)\,\phi + \mathrm{rest} + \alpha(1-\alpha)\,\kappa}
 
-    with `v` the spread of the differences that was seen, :math:`v_\alpha` that of `Differences.shifted` where the class
-    prior is :math:`\alpha`, :math:`\phi` its factor, `rest` the variance of other strata, and :math:`\kappa` (`kish`)
-    one over the number of rows.
+    `stratum` has the audited rows of the main stratum, usually the unlabelled rows. :math:`v` is the observed variance
+    of their differences (`Differences.spread`), :math:`v_\alpha` the variance at the class prior :math:`\alpha`
+    (`Differences.shifted`), and :math:`\phi` the `Differences.factor`. `rest` is the variance of the other strata, and
+    :math:`\kappa` (`kish`) is one over the effective number of rows.
     """
-    mean, spread, factor = open_.mean, open_.spread, open_.factor
+    mean, spread, factor = stratum.mean, stratum.spread, stratum.factor
 
     def at(delta: float) -> tuple[float, float]:
-        moved, implied = open_.shifted(delta)
-        alpha = value + open_.share * (moved - mean)
+        moved, implied = stratum.shifted(delta)
+        alpha = value + stratum.share * (moved - mean)
         inside = min(max(alpha, 0.0), 1.0)
         return alpha, max(spread, implied) * factor + rest + inside * (1.0 - inside) * kish
 
@@ -103,14 +106,15 @@ def difference_interval(value: float, open_: Differences, rest: float, *, z: flo
 
 
 def lost_information(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Matrix]:
-    r"""Return what a block of rows would add to the information if classes were checked.
+    r"""Return the information that audits would add, summed over a block of rows.
 
-    An open row has the information :math:`D - q(1-q)\,cc'` of its logits, one whose class is known has `D` in
-    expectation over that class: the square is what a check is worth. Rows: as the objective's, and ``chance``, with
-    which probability each is checked. Rows that were checked already have nothing to add.
+    The logits of a row of unknown class have the information :math:`D - q(1-q)\,cc'` (`scarless.numerics.looks`). If
+    the class is known, they have the information `D`, in expectation over the class. An audit therefore adds
+    :math:`q(1-q)\,cc'`, which is 0 for rows that are already audited. `rows` has the values that the objective needs,
+    and ``audit_probability``, the probability that a row is audited.
     """
     q, slopes = objective.row_posterior(X, rows, beta), objective.posterior_slopes(X, rows, beta)
-    return (sum_of_squares(X, objective, rows["chance"] * q * (1.0 - q), slopes),)
+    return (sum_of_squares(X, objective, rows["audit_probability"] * q * (1.0 - q), slopes),)
 
 
 def inclusion_scale(size: Vector, n_rows: int) -> float:
@@ -124,9 +128,9 @@ def inclusion_scale(size: Vector, n_rows: int) -> float:
     if n_rows == 0:
         return 0.0
     descending = np.sort(size)[::-1]
-    left = np.cumsum(descending[::-1])[::-1]  # of all that are not above 1
-    for n_sure in range(n_rows):
-        k = (n_rows - n_sure) / float(left[n_sure])
-        if k * descending[n_sure] <= 1.0:
+    left = np.cumsum(descending[::-1])[::-1]  # sum of the sizes from each position to the end
+    for n_certain in range(n_rows):
+        k = (n_rows - n_certain) / float(left[n_certain])
+        if k * descending[n_certain] <= 1.0:
             return k
     return float(1.0 / descending[n_rows - 1])

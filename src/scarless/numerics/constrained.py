@@ -1,11 +1,11 @@
-r"""Maximise the likelihood of two logistic models while their class prior stays where it is told to.
+r"""Maximise the likelihood of two logistic models at a fixed class prior.
 
-Lagrange-Newton: each step solves the first-order conditions of
+Lagrange-Newton method: each step solves the linearised first-order conditions of
 
-.. math:: \min_\theta F(\theta) \quad\text{with}\quad c(\theta) = \sum_i w_i f_i - N = 0,
+.. math:: \min_\theta F(\theta) \quad\text{subject to}\quad c(\theta) = \sum_i w_i f_i - N = 0.
 
-linearised, and a line search on the augmented Lagrangian :math:`F + \mu c + \tfrac12\rho c^2` keeps it from running
-away. Meant for following a path: the start is a solution for a nearby `N`.
+A line search on the augmented Lagrangian :math:`F + \mu c + \tfrac12\rho c^2` makes the method robust. The solver is
+used along a grid of class priors: each start is the solution at a nearby `N`.
 
 References
 ----------
@@ -26,24 +26,24 @@ from scarless.numerics.objectives import Curvature, PairObjective
 _MAX_STEP_HALVINGS = 30
 
 
-class LevelSums(NamedTuple):
+class FixedPriorSums(NamedTuple):
     """Value, gradient and curvature of an objective and of the expected number of positives."""
 
     value: Vector
     gradient: Vector
     curvature: Matrix
     positives: Vector
-    slope: Vector  # gradient of the positives
-    bend: Matrix  # their second derivatives, of the classifier's parameters only; empty where not asked for
+    positives_gradient: Vector
+    positives_curvature: Matrix  # by the parameters of the class model only; empty unless the curvature is OBSERVED
 
 
 @dataclass(frozen=True)
 class PairWithPositives:
-    r"""The observed likelihood of a pair, and :math:`\sum w f` with its derivatives. Rows: what was observed, ``w``."""
+    r"""Minus the log-likelihood of a pair, and :math:`\sum w f`, with derivatives. `rows` is that of the pair."""
 
     pair: PairObjective
 
-    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> LevelSums:
+    def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> FixedPriorSums:
         """Return the sums over one block of rows."""
         value, gradient, matrix = self.pair.sums(X, rows, beta, curvature)
         w, X_f = rows["w"], self.pair.f.take(X)
@@ -51,33 +51,33 @@ class PairWithPositives:
         f, not_f = sigmoid_pair(linear.logits(X_f, beta_f))
         weight = w * f * not_f
         observed = curvature is Curvature.OBSERVED
-        bend = linear.cross_product(X_f, weight * (not_f - f), X_f) if observed else zeros(X, 0, 0)
-        slope = concat([linear.transposed_product(X_f, weight), zeros(X, beta_e.size)])
-        return LevelSums(value, gradient, matrix, namespace_of(X).asarray(w @ f), slope, bend)
+        second = linear.cross_product(X_f, weight * (not_f - f), X_f) if observed else zeros(X, 0, 0)
+        first = concat([linear.transposed_product(X_f, weight), zeros(X, beta_e.size)])
+        return FixedPriorSums(value, gradient, matrix, namespace_of(X).asarray(w @ f), first, second)
 
 
-class LevelProblem(Protocol):
+class FixedPriorProblem(Protocol):
     """A penalised objective over all rows, with the expected number of positives."""
 
-    def evaluate(self, beta: Vector, curvature: Curvature) -> LevelSums:
+    def evaluate(self, beta: Vector, curvature: Curvature) -> FixedPriorSums:
         """Return the sums at `beta`, penalty included."""
         ...
 
 
 @dataclass(frozen=True)
-class LevelOptions:
+class FixedPriorOptions:
     """Stopping rules. `scale` is the sum of the row weights."""
 
     scale: float
-    tol: float = 1e-10  # predicted gain in the augmented Lagrangian, per row
-    level_tol: float = 1e-9  # error of the class prior
-    rounding: float = 1e-14  # relative noise of the objective
+    tol: float = 1e-10  # predicted decrease of the augmented Lagrangian per row at which the solver stops
+    class_prior_tol: float = 1e-9  # largest accepted error of the class prior
+    rounding: float = 1e-14  # relative rounding error of the objective
     max_iter: int = 30
 
 
 @dataclass(frozen=True)
-class LevelSolution:
-    """Where the constrained solver ended; `multiplier` is minus the slope of the optimal value in the positives."""
+class FixedPriorSolution:
+    """Result of the solver; `multiplier` is minus the derivative of the optimal value by the number of positives."""
 
     parameters: Vector
     multiplier: float
@@ -87,10 +87,10 @@ class LevelSolution:
     n_iter: int
 
 
-def minimise_on_level(
-    problem: LevelProblem, start: Vector, *, positives: float, multiplier: float, options: LevelOptions
-) -> LevelSolution:
-    """Minimise an objective under a given expected number of positives, from a start nearby."""
+def minimise_at_class_prior(
+    problem: FixedPriorProblem, start: Vector, *, positives: float, multiplier: float, options: FixedPriorOptions
+) -> FixedPriorSolution:
+    r"""Minimise an objective subject to :math:`\sum_i w_i f_i` = `positives`, from a start close to the solution."""
     beta, mu = np.asarray(start, dtype=np.float64), multiplier
     now = problem.evaluate(beta, Curvature.OBSERVED)
     n_iter, converged = 0, False
@@ -98,57 +98,58 @@ def minimise_on_level(
         step = _step(problem, beta, now, mu, positives)
         if step is None:
             break
-        mu, off = step.multiplier, float(now.positives) - positives
+        mu, excess = step.multiplier, float(now.positives) - positives
         small = max(options.tol * options.scale, options.rounding * abs(float(now.value)))
-        if step.gain <= small and abs(off) <= options.level_tol * options.scale:
+        if step.gain <= small and abs(excess) <= options.class_prior_tol * options.scale:
             converged = True
             break
         trial = _line_search(problem, beta, now, step, positives, noise=options.rounding * abs(float(now.value)))
         if trial is None:
             break
         beta, now = trial
-    return LevelSolution(beta, mu, float(now.value), float(now.positives), converged, n_iter)
+    return FixedPriorSolution(beta, mu, float(now.value), float(now.positives), converged, n_iter)
 
 
 class _Step(NamedTuple):
     direction: Vector
     multiplier: float
-    gain: float  # half the decrease of the augmented Lagrangian at unit rate
-    stiffness: float  # rho
+    gain: float  # predicted decrease of the augmented Lagrangian by the full step
+    rho: float  # penalty on the squared constraint in the augmented Lagrangian
 
 
-def _step(problem: LevelProblem, beta: Vector, now: LevelSums, mu: float, positives: float) -> _Step | None:
-    """Solve the linearised conditions; with the expected information where the exact matrix is not definite."""
-    bent = now.curvature.copy()
-    n_f = len(now.bend)
-    bent[:n_f, :n_f] += mu * now.bend
-    off = float(now.positives) - positives
-    step = _solve(bent, now, off, ridges=(0.0, 1e-9))
+def _step(problem: FixedPriorProblem, beta: Vector, now: FixedPriorSums, mu: float, positives: float) -> _Step | None:
+    """Solve the linearised conditions; use the expected information if the exact Hessian is not positive definite."""
+    lagrangian = now.curvature.copy()
+    n_f = len(now.positives_curvature)
+    lagrangian[:n_f, :n_f] += mu * now.positives_curvature
+    excess = float(now.positives) - positives
+    step = _solve(lagrangian, now, excess, ridges=(0.0, 1e-9))
     if step is not None:
         return step
     expected = problem.evaluate(beta, Curvature.EXPECTED).curvature
-    return _solve(expected, now, off, ridges=(0.0, 1e-9, 1e-6, 1e-3))
+    return _solve(expected, now, excess, ridges=(0.0, 1e-9, 1e-6, 1e-3))
 
 
-def _solve(matrix: Matrix, now: LevelSums, off: float, *, ridges: tuple[float, ...]) -> _Step | None:
-    """Solve the bordered system, with as little extra ridge as makes it solvable, or not at all."""
+def _solve(matrix: Matrix, now: FixedPriorSums, excess: float, *, ridges: tuple[float, ...]) -> _Step | None:
+    """Solve the bordered system with the smallest of the ridges that works; return None if none does."""
     diagonal = np.diagonal(matrix)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    slope = scale * now.slope
+    slope = scale * now.positives_gradient
     if not float(slope @ slope) > 0:
         return None
-    # As stiff as a well-informed direction: that makes up for a bend the wrong way along the slope.
+    # With this rho the constraint's direction has unit curvature, like a well-informed direction of the scaled matrix.
+    # This makes up for negative curvature along the gradient of the constraint.
     rho = 1.0 / float(slope @ slope)
-    stiff = matrix * scale[:, None] * scale + rho * np.outer(slope, slope)
+    augmented = matrix * scale[:, None] * scale + rho * np.outer(slope, slope)
     for ridge in ridges:
-        factor = _factor(stiff + ridge * np.eye(len(stiff)))
+        factor = _factor(augmented + ridge * np.eye(len(augmented)))
         if factor is not None:
             by_gradient = cho_solve(factor, scale * now.gradient, check_finite=False)
             by_slope = cho_solve(factor, slope, check_finite=False)
-            pull = (off - float(slope @ by_gradient)) / float(slope @ by_slope)
-            direction = -scale * (by_gradient + pull * by_slope)
-            gain = -0.5 * float(direction @ (now.gradient + pull * now.slope))
-            return _Step(direction, pull - rho * off, gain, rho)
+            multiplier = (excess - float(slope @ by_gradient)) / float(slope @ by_slope)
+            direction = -scale * (by_gradient + multiplier * by_slope)
+            gain = -0.5 * float(direction @ (now.gradient + multiplier * now.positives_gradient))
+            return _Step(direction, multiplier - rho * excess, gain, rho)
     return None
 
 
@@ -157,18 +158,18 @@ def _factor(scaled: Matrix) -> tuple[Matrix, bool] | None:
         factor, lower = cho_factor(scaled, check_finite=False)
     except LinAlgError:
         return None
-    # A pivot at rounding level means a direction without information: not to be divided by.
+    # A pivot of the size of rounding errors belongs to a direction without information; do not divide by it.
     return (factor, lower) if np.isfinite(factor).all() and np.diagonal(factor).min() > 1e-7 else None
 
 
 def _line_search(
-    problem: LevelProblem, beta: Vector, now: LevelSums, step: _Step, positives: float, *, noise: float
-) -> tuple[Vector, LevelSums] | None:
-    """Halve the step until the augmented Lagrangian falls enough, up to rounding."""
+    problem: FixedPriorProblem, beta: Vector, now: FixedPriorSums, step: _Step, positives: float, *, noise: float
+) -> tuple[Vector, FixedPriorSums] | None:
+    """Halve the step until the augmented Lagrangian decreases enough, up to rounding errors."""
 
-    def merit(sums: LevelSums) -> float:
-        off = float(sums.positives) - positives
-        return float(sums.value) + step.multiplier * off + 0.5 * step.stiffness * off**2
+    def merit(sums: FixedPriorSums) -> float:
+        excess = float(sums.positives) - positives
+        return float(sums.value) + step.multiplier * excess + 0.5 * step.rho * excess**2
 
     before, share = merit(now), 1.0
     for _ in range(_MAX_STEP_HALVINGS):

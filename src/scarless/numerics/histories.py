@@ -1,12 +1,12 @@
-r"""Labels at several looks as histories, and whether positives differ in ways that no attribute explains.
+r"""Histories of labels at several looks, and a test for differences between positives that no attribute explains.
 
-If the logit of a row's propensities is moved by :math:`b \sim N(0, \tau^2)`, the same at all of its looks, its
-likelihood is :math:`f\,E_b A(v+b) + (1-f) B`. At :math:`\tau = 0` its derivative by :math:`\tau^2` is
-:math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`: positive
-rows whose labels stick together more than independent ones would.
+Suppose that the logit of a row's propensities is shifted by :math:`b \sim N(0, \tau^2)`, the same at all its looks. The
+likelihood of the row is then :math:`f\,E_b A(v+b) + (1-f) B`. At :math:`\tau = 0` its derivative by :math:`\tau^2` is
+:math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`. It is large
+if the labels of positive rows are positively correlated between looks.
 
-Without false positives a row with a label is positive. The histories of such rows alone say how the labelling works,
-whatever the class depends on (`LabelledHistories`).
+Without false positives, a labelled row is positive. The histories of labelled rows alone therefore determine the
+propensities, whatever the class depends on (`LabelledHistories`).
 """
 
 from dataclasses import dataclass
@@ -23,25 +23,25 @@ from scarless.numerics.looks import LookTerms, look_scores
 from scarless.numerics.looks_objective import LooksLikelihood, sum_of_squares
 from scarless.numerics.objectives import Curvature, PairObjective, Sums
 
-NO_VARIANCE = 1e-12  # of a further score: what the parameters' own scores explain of it is all, to rounding
-MOST_LOOKS = 6  # from more on, histories are told apart by their number of labels only
+MIN_UNEXPLAINED_SHARE = 1e-12  # If less of an added score's variance remains, the other scores explain all of it.
+MAX_LOOKS_FOR_HISTORIES = 6  # with more looks, rows are counted by their number of labels instead of their history
 
 
 class HeterogeneitySums(NamedTuple):
     """Sums over rows of the derivative by the variance, `c`, and of the scores of all parameters, `t`."""
 
-    total: Vector  # of w c
-    squares: Vector  # of w c^2
-    scores: Vector  # of w t
-    with_scores: Vector  # of w c t
-    of_scores: Matrix  # of w t t'
+    total: Vector  # sum of w c
+    squares: Vector  # sum of w c^2
+    scores: Vector  # sum of w t
+    with_scores: Vector  # sum of w c t
+    of_scores: Matrix  # sum of w t t'
 
 
 def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> HeterogeneitySums:
     """Return the sums over one block of rows."""
     terms, w = objective.terms(X, rows, beta), rows["w"]
-    away = np.sum(terms.slope, axis=1)
-    c = 0.5 * terms.q * (away**2 - np.sum(terms.bend, axis=1))
+    away = np.sum(terms.score, axis=1)
+    c = 0.5 * terms.q * (away**2 - np.sum(terms.information, axis=1))
     scores = look_scores(terms)[:, [logit.column for logit in objective.logits]]
     first, second = np.zeros((2, objective.n_parameters))
     for j, logit in enumerate(objective.logits):
@@ -53,26 +53,27 @@ def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vecto
 
 
 class ScoreSums(NamedTuple):
-    """Sums over rows of further scores `g`, of their products with the scores `t` of all parameters, and of these.
+    """Sums over rows of added scores `g`, of the scores `t` of the fitted parameters, and of their products.
 
-    The last three are the same with the variance of a row's weighted score in place of its weight.
+    In the last three sums, the weight is replaced by the factor `v` of the variance: `w` if weights are counts of rows,
+    otherwise the square of `w`.
     """
 
-    further: Vector  # of w g
-    mixed: Matrix  # of w t g'
-    own: Vector  # of w t
-    matrix: Matrix  # of w t t'
-    squares_spread: Vector
-    mixed_spread: Matrix
-    matrix_spread: Matrix
+    further: Vector  # sum of w g
+    mixed: Matrix  # sum of w t g'
+    own: Vector  # sum of w t
+    matrix: Matrix  # sum of w t t'
+    squares_spread: Vector  # sum of v g^2
+    mixed_spread: Matrix  # sum of v t g'
+    matrix_spread: Matrix  # sum of v t t'
 
 
 def score_sums(
     X: Any, w: Vector, objective: PairObjective, scores: Matrix, further: Matrix, *, counts: bool
 ) -> ScoreSums:
-    """Return sums of scores over a block; weights that are not `counts` of rows have squares in the variance.
+    """Return sums of scores over a block; in variances, weights that are not `counts` of rows are squared.
 
-    `scores` are derivatives of the log-likelihood by the logits, as `row_scores` has them.
+    `scores` are derivatives of the log-likelihood by the logits, as returned by `row_scores`.
     """
 
     def products(weight: Vector) -> tuple[Matrix, Matrix]:
@@ -90,22 +91,23 @@ def score_sums(
 
 
 def score_tests(sums: ScoreSums) -> list[float]:
-    """Return each further score in standard errors, without what the scores of all parameters explain of it.
+    """Return the z-statistic of each added score, adjusted for the fitted parameters.
 
-    With `b` what explains it, its variance is the sum of that of :math:`w (g - b't)` over rows.
+    With `b` the least-squares coefficients of the score `g` on the scores `t` of the parameters, the statistic is the
+    sum of :math:`w (g - b't)` over rows divided by its standard error. It is 0 if `t` explains all of `g`.
     """
     explained = np.linalg.lstsq(sums.matrix, sums.mixed, rcond=1e-10)[0]
     variance = sums.squares_spread - np.sum(explained * (2.0 * sums.mixed_spread - sums.matrix_spread @ explained), 0)
     left = sums.further - sums.own @ explained
-    known = variance > NO_VARIANCE * np.maximum(sums.squares_spread, NO_VARIANCE)
+    known = variance > MIN_UNEXPLAINED_SHARE * np.maximum(sums.squares_spread, MIN_UNEXPLAINED_SHARE)
     return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
 
 
 def false_positive_scores(X: Any, rows: Rows, objective: PairObjective, beta: Vector, counts: bool) -> ScoreSums:
-    r"""Return sums of the score of a rate of false positives, at a rate of 0, with those of all parameters.
+    r"""Return sums of the score of the false positive rate `h` at :math:`h = 0`, and of the scores of all parameters.
 
-    A row's likelihood is :math:`fA + (1-f) h^t (1-h)^{m-t}` with `t` labels at `m` looks. By `h`, its logarithm has the
-    derivative :math:`-m(1-q)` without a label, :math:`(1-f)/(fA)` with one, and 0 with more.
+    The likelihood of a row with `t` labels at `m` looks is :math:`fA + (1-f) h^t (1-h)^{m-t}`. The derivative of its
+    logarithm by `h` is :math:`-m(1-q)` without a label, :math:`(1-f)/(fA)` with one label, and 0 with more.
     """
     terms = objective.terms(X, rows, beta)
     labels, looks = np.sum(terms.labels, axis=1), np.sum(terms.looks, axis=1)
@@ -116,10 +118,10 @@ def false_positive_scores(X: Any, rows: Rows, objective: PairObjective, beta: Ve
 
 
 def heterogeneity(sums: HeterogeneitySums) -> float:
-    r"""Return the score statistic of :math:`\tau^2 = 0` in its standard errors; large where positives differ.
+    r"""Return the z-statistic of :math:`\tau^2 = 0`; it is large if positives differ in their propensities.
 
-    What the fitted parameters could have taken up is taken off by least squares: the derivative `c` minus its
-    regression on the scores `t`.
+    The statistic sums the residuals of a least-squares regression of the derivative `c` on the scores `t`, because the
+    parameters were fitted to the same labels.
     """
     slopes = np.linalg.pinv(sums.of_scores, hermitian=True) @ sums.with_scores
     variance = float(sums.squares - slopes @ sums.with_scores)
@@ -128,7 +130,7 @@ def heterogeneity(sums: HeterogeneitySums) -> float:
 
 
 class Histories(NamedTuple):
-    """Rows with the same looks and the same labels: how often, and how often the models expect them."""
+    """Observed and expected numbers of rows for each history."""
 
     names: tuple[str, ...]
     observed: Vector
@@ -136,10 +138,10 @@ class Histories(NamedTuple):
 
 
 def count_histories(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Histories:
-    """Return observed and expected numbers of rows by history; `labels` are 1, 0, and -1 for looks that were not taken.
+    """Return observed and expected numbers of rows by history.
 
-    Rows are compared with others that were looked at on the same occasions. `f` is the probability of the class, 0 or 1
-    where it was checked.
+    `labels` are 1 or 0, and -1 for looks that did not take place. Rows with different sets of looks are counted
+    separately. `f` is the class probability, and 0 or 1 for audited rows.
 
     Examples
     --------
@@ -151,7 +153,7 @@ def count_histories(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Hist
     seen = labels >= 0
     patterns, group = np.unique(seen, axis=0, return_inverse=True)
     group = np.reshape(group, -1)
-    for number in np.argsort(-patterns.sum(axis=1), kind="stable"):  # all looks first
+    for number in np.argsort(-patterns.sum(axis=1), kind="stable"):  # rows with the most looks first
         pattern = patterns[number]
         rows, places = group == number, np.flatnonzero(pattern)
         if not places.size:
@@ -168,7 +170,7 @@ def count_histories(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Hist
 
 
 def count_labels(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Histories:
-    """Return observed and expected numbers of rows by how many looks they had, and how many labels."""
+    """Return observed and expected numbers of rows by their number of looks and their number of labels."""
     n_looks, n_labels = (labels >= 0).sum(axis=1), (labels == 1).sum(axis=1)
     seen = labels >= 0
     shares = f[:, None] * _number_of_labels(e, seen)
@@ -184,7 +186,7 @@ def count_labels(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Histori
 
 
 def pooled(histories: Histories, least: float) -> Histories:
-    """Return histories with those that are expected less than `least` times put together."""
+    """Return the histories, where all those with an expected number below `least` are merged into one."""
     rare = histories.expected < least
     if rare.sum() < 2:
         return histories
@@ -194,14 +196,14 @@ def pooled(histories: Histories, least: float) -> Histories:
 
 
 def chi_square(histories: Histories) -> float:
-    """Return Pearson's statistic."""
+    """Return Pearson's chi-squared statistic."""
     known = histories.expected > 0
     away = histories.observed[known] - histories.expected[known]
     return float(np.sum(away**2 / histories.expected[known]))
 
 
 def _number_of_labels(rate: Matrix, seen: Any) -> Matrix:
-    """Return the distribution of the number of labels of each row, whose looks differ in their rates."""
+    """Return the distribution of the number of labels of each row, a Poisson binomial distribution."""
     found = np.zeros((rate.shape[0], rate.shape[1] + 1))
     found[:, 0] = 1.0
     for k in range(rate.shape[1]):
@@ -218,24 +220,24 @@ def _name(pattern: Any, s: Any) -> str:
 
 @dataclass(frozen=True)
 class LabelledHistories:
-    r"""Minus the log-likelihood of the labels of rows that have one, given that they have one (Huggins).
+    r"""Minus the log-likelihood of the histories of labelled rows, given that they have at least one label (Huggins).
 
     .. math:: \sum_{i:\, s_i > 0} w_i \Bigl[\log p_i - \log \prod_j e_{ij}^{t_{ij}} (1 - e_{ij})^{m_{ij} - t_{ij}}
         \Bigr], \qquad p_i = 1 - \prod_j (1 - e_{ij})^{m_{ij}}
 
-    Parameters are those of the propensities. It needs no class model, and no false positives.
+    The parameters are those of the propensity models. No class model is needed. There must be no false positives.
 
     References
     ----------
     Huggins, "On the statistical analysis of capture experiments", Biometrika 76 (1989).
     """
 
-    convex: ClassVar[bool] = False  # without bounds it is
+    convex: ClassVar[bool] = False  # It is convex if the propensities have no bounds.
     looks: LooksLikelihood
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """What the propensities see."""
+        """Columns of the propensity models."""
         return self.looks.designs[1:]
 
     @property
@@ -244,70 +246,71 @@ class LabelledHistories:
         return self.looks.n_parameters - self.looks.f.n_parameters
 
     def terms(self, X: Any, rows: Rows, beta: Vector) -> tuple[LookTerms, Vector, Vector]:
-        """Return what each row says, its weight where it has a label, and the odds of none of its looks giving one."""
+        """Return the terms of each row, its weight (0 if unlabelled), and the odds of no label if it is positive."""
         terms = self.looks.terms(X, rows, np.append(np.zeros(self.looks.f.n_parameters), beta))
         labelled = (terms.labels.sum(axis=1) > 0) & (rows["w"] > 0)
-        return terms, rows["w"] * labelled, _odds_of_none(terms, labelled)
+        return terms, rows["w"] * labelled, _odds_of_no_label(terms, labelled)
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
-        """Return value, gradient and curvature; without bounds the expected and the observed one are the same."""
+        """Return value, gradient and observed curvature, whichever curvature is requested."""
         terms, w, odds = self.terms(X, rows, beta)
-        # With a class logit of 0 a labelled row's likelihood is A / 2; log(1 - P) = -log(1 + odds).
+        # With a class logit of 0, the likelihood of a labelled row is A / 2, and log p = -log(1 + odds).
         value = -(w @ (np.where(w > 0, terms.value, 0.0) + np.log(2.0) + np.log1p(odds)))
         logits, gradient = self.looks.logits[1:], np.zeros(self.looks.n_parameters)
-        scores = terms.slope + terms.silent * odds[:, None]
+        scores = terms.score + terms.unlabelled_score * odds[:, None]
         for j, logit in enumerate(logits):
             gradient[logit.place] -= linear.transposed_product(logit.design.take(X), w * scores[:, j])
         own = slice(self.looks.f.n_parameters, None)
         if curvature is Curvature.NONE:
             return Sums(np.asarray(value), gradient[own], np.zeros(0))
-        # Of log A the second derivative is -bend; of log P, per look, that of a row without any label.
-        unlabelled = -terms.looks * (terms.curve / terms.not_e + (terms.turn / terms.not_e) ** 2)
+        # Second derivative, for each look, of the log-probability of no label. That of log A is `-information`.
+        unlabelled = -terms.looks * (terms.e_curvature / terms.not_e + (terms.e_slope / terms.not_e) ** 2)
         matrix = np.zeros((gradient.size, gradient.size))
         for j, one in enumerate(logits):
             seen = one.design.take(X)
             for k, other in enumerate(logits):
-                weight = -odds * (1.0 + odds) * terms.silent[:, j] * terms.silent[:, k]
+                weight = -odds * (1.0 + odds) * terms.unlabelled_score[:, j] * terms.unlabelled_score[:, k]
                 if j == k:
-                    weight = weight + terms.bend[:, j] - odds * unlabelled[:, j]
+                    weight = weight + terms.information[:, j] - odds * unlabelled[:, j]
                 matrix[one.place, other.place] += linear.cross_product(seen, w * weight, other.design.take(X))
         found = matrix[own, own]
         return Sums(np.asarray(value), gradient[own], np.diag(found) if curvature is Curvature.DIAGONAL else found)
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
-        """Refuse models that are too wide for a matrix: nobody asks about them."""
+        """Not implemented: this objective is not used with too many parameters for a matrix of second derivatives."""
         raise NotImplementedError
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
-        """Refuse models that are too wide for a matrix: nobody asks about them."""
+        """Not implemented: this objective is not used with too many parameters for a matrix of second derivatives."""
         raise NotImplementedError
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
-        """Return, for each model, the weighted sum of the squared changes of its logits, in the mean over its looks."""
+        """Return, for each model, the weighted sum of the squared changes of its logits, averaged over its looks."""
         (found,) = self.looks.reach(X, rows, np.append(np.zeros(self.looks.f.n_parameters), direction))
         return (found[1:],)
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
-        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        """Return, for each model, the matrix of the quadratic form `reach`."""
         return self.looks.grams(X, rows)[1:]
 
 
 class NumberSums(NamedTuple):
-    """The number of positives among rows that were looked at, with what its variance needs."""
+    """The number of positives among rows with at least one look, and the sums that its variance needs."""
 
     number: Any  # sum of w / p over labelled rows, or of w f
-    variance: Any  # because classes and labels are drawn: sum of w f (1 - f), and of w (1 - p) / p^2 over labelled rows
-    gradient: Vector  # of the first, by the parameters of the propensities
-    looked_at: Any
-    again: Any  # labels after the first of each row
+    variance: Any  # from random classes and labels: sum of w f (1 - f), plus w (1 - p) / p^2 over labelled rows
+    gradient: Vector  # derivative of `number` by the parameters of the propensities
+    looked_at: Any  # weight of the rows with at least one look
+    again: Any  # weighted number of labels, without the first label of each row
 
 
 def number_by_histories(
     X: Any, rows: Rows, histories: LabelledHistories, beta: Vector, models: Vector, counts: bool
 ) -> NumberSums:
-    """Return the number by the labelled rows alone; the variance of classes is that of both `models`.
+    """Return the number of positives, estimated from the labelled rows alone.
 
-    Weights that are not `counts` of rows are squared in the variance.
+    `models` are the parameters of the pair, which are used only for the variance of the classes. In the variance,
+    weights that are not `counts` of rows are squared.
     """
     terms, w, odds = histories.terms(X, rows, beta)
     f = histories.looks.terms(X, rows, models).f
@@ -315,10 +318,10 @@ def number_by_histories(
 
 
 def number_by_models(X: Any, rows: Rows, histories: LabelledHistories, models: Vector, counts: bool) -> NumberSums:
-    """Return the number by both models, and the variance that they expect of the number by histories."""
+    """Return the number of positives according to the pair, and the variance of `number_by_histories` under it."""
     terms = histories.looks.terms(X, rows, models)
     w = rows["w"] * (terms.looks.sum(axis=1) > 0)
-    return _number_sums(X, rows, histories, terms, w * terms.f, _odds_of_none(terms, w > 0), terms.f, counts)
+    return _number_sums(X, rows, histories, terms, w * terms.f, _odds_of_no_label(terms, w > 0), terms.f, counts)
 
 
 def _number_sums(
@@ -334,7 +337,7 @@ def _number_sums(
     looks, w = histories.looks, rows["w"] * (terms.looks.sum(axis=1) > 0)
     gradient = np.zeros(looks.n_parameters)
     for j, logit in enumerate(looks.logits[1:]):
-        slope = number * odds * terms.silent[:, j]  # 1 / p is 1 plus the odds of no label
+        slope = number * odds * terms.unlabelled_score[:, j]  # because 1 / p = 1 + odds of no label
         gradient[logit.place] += linear.transposed_product(logit.design.take(X), slope)
     drawn = w * f * (1.0 - f) + number * odds
     again = w @ np.maximum(terms.labels.sum(axis=1) - 1.0, 0.0)
@@ -343,6 +346,6 @@ def _number_sums(
     return NumberSums(*(np.asarray(each) for each in sums))
 
 
-def _odds_of_none(terms: LookTerms, asked: Any) -> Vector:
-    """Return the odds of a positive row getting no label at its looks; 0 for rows that nobody asks about."""
-    return np.where(asked, 1.0 / np.maximum(np.expm1(np.where(asked, -terms.log_missed, 1.0)), 1e-300), 0.0)
+def _odds_of_no_label(terms: LookTerms, needed: Any) -> Vector:
+    """Return the odds that a positive row gets no label at its looks; 0 for rows that are not `needed`."""
+    return np.where(needed, 1.0 / np.maximum(np.expm1(np.where(needed, -terms.log_missed, 1.0)), 1e-300), 0.0)

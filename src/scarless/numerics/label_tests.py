@@ -1,13 +1,12 @@
-r"""Tests of the labelling: is the propensity constant, and do labels depend on groups of columns?
+r"""Tests of the labelling: whether the propensity is constant, and whether labels depend on groups of columns.
 
 Under SCAR :math:`\Pr(s=1|x) = P = c f(x)`. The score of a row's labelling logit is :math:`1 - c` times
 
 .. math:: r = s - (1-s)\frac{P}{1-P},
 
-a labelled row against the odds of an unlabelled one: :math:`\mathrm{E}[r|x] = 0` and :math:`\mathrm{Var}[r|x] =
-P/(1-P)`. Since :math:`P/(1-P)` is, up to a constant, the chance :math:`f(1-c)/(1-P)` that an unlabelled row is
-positive, sums of :math:`r` compare the labelled positives with those left unlabelled. Rows count as often as their
-weights :math:`w` say.
+with :math:`\mathrm{E}[r|x] = 0` and :math:`\mathrm{Var}[r|x] = P/(1-P)`. Up to a constant, :math:`P/(1-P)` is the
+probability :math:`f(1-c)/(1-P)` that an unlabelled row is positive. Sums of :math:`r` therefore compare labelled with
+unlabelled positives. Row weights :math:`w` are counts of rows.
 """
 
 from typing import NamedTuple
@@ -23,36 +22,36 @@ from scarless.numerics.likelihood import pair_terms
 from scarless.numerics.linear import logits, unit_diagonal
 
 _MAX_NEWTON_STEPS, _LOSS_TOLERANCE = 50, 1e-8
-_MIN_LABEL_PROBABILITY = 1e-12  # of a label, and of none
-#: Share of a direction that must be left after the ones before it are taken out, to count as a direction of its own
-#: in tests of SCAR. By judgement: half of the digits.
+_MIN_LABEL_PROBABILITY = 1e-12  # lower bound of the probabilities of a label and of no label
+#: A column counts as linearly independent in tests of SCAR if at least this share of its variance remains after a
+#: regression on the columns before it. By judgement: half of the digits of float64.
 MIN_INDEPENDENT_SHARE = 1e-8
-#: Share of a column's variance below which a direction is taken to have none, in tests of labels. By judgement.
+#: Share of a column's variance below which a direction counts as constant, in tests of labels. By judgement.
 _MIN_VARIANCE_SHARE = 1e-9
-#: Rows of the rarer kind, labelled or not, that a column needs in a Wald test of labels; with fewer the information
-#: matrix promises too much. Evidence: with 5 to 9 events per variable problems were uncommon in simulations of
-#: logistic regression (Vittinghoff and McCulloch 2007, American Journal of Epidemiology 165).
+#: Minimum number of rows of the rarer kind (labelled or unlabelled) for each column in a Wald test of labels. With
+#: fewer, the standard errors are too small. Evidence: with 5 to 9 events per variable problems were uncommon in
+#: simulations of logistic regression (Vittinghoff and McCulloch 2007, American Journal of Epidemiology 165).
 ROWS_PER_COLUMN = 5.0
-#: Ridge on slopes of standardised columns in tests of labels: it keeps levels finite that only one kind of rows
-#: has. By judgement.
+#: Ridge penalty on slopes of standardised columns in tests of labels. It keeps slopes finite for categories that occur
+#: only in labelled or only in unlabelled rows. By judgement.
 _SLOPE_RIDGE = 1.0
 
 
 class ConstantPropensity(NamedTuple):
-    """The rows under a fitted logistic `f` and a constant `e`."""
+    """Probabilities and residuals of the rows under a logistic `f` and a constant `e`."""
 
     p: Vector  # Pr(s=1 | x)
     odds: Vector  # p / (1-p), the variance of the residuals
     residual: Vector
-    tangent: Matrix  # per row, the derivatives of log p by the parameters: those of f, then the logit of e
-    w: Vector  # how often each row counts
+    tangent: Matrix  # for each row, the derivatives of log p by the parameters of f and by the logit of e
+    w: Vector  # row weights
 
 
 def constant_propensity(D: Matrix, s: Vector, w: Vector, beta_f: Vector, v: float) -> ConstantPropensity:
-    r"""Return what each row's label tells under :math:`P = \sigma(v)\,\sigma(D\beta + \beta_0)`.
+    r"""Return probability, residual and derivatives of each row for :math:`P = \sigma(v)\,\sigma(D\beta + \beta_0)`.
 
-    :math:`\partial\log P/\partial\beta = (1-f)\,[D, 1]` and :math:`\partial\log P/\partial v = 1-e`, of which the
-    latter is written as 1. At the maximum of the likelihood ``(w * residual) @ tangent`` is 0.
+    :math:`\partial\log P/\partial\beta = (1-f)\,[D, 1]` and :math:`\partial\log P/\partial v = 1-e`. The latter is
+    constant, so its column is 1. At the maximum of the likelihood, ``(w * residual) @ tangent`` is 0.
 
     Examples
     --------
@@ -69,10 +68,10 @@ def constant_propensity(D: Matrix, s: Vector, w: Vector, beta_f: Vector, v: floa
 
 
 def efficient_part(rows: ConstantPropensity, A: Matrix) -> Matrix:
-    r"""Return the columns of `A` without what the model's own parameters explain.
+    r"""Return the residuals of the columns of `A` after a regression on the derivatives by the model's parameters.
 
-    The residuals of least squares of `A` on the tangent with weights :math:`w P/(1-P)`: sums :math:`\sum_i w_i r_i a_i`
-    then do not change, to first order, when `f` and `c` are estimated from the same labels.
+    The regression is least squares on the tangent with weights :math:`w P/(1-P)`. With residuals in place of `A`, the
+    sums :math:`\sum_i w_i r_i a_i` do not change to first order when `f` and `c` are estimated from the same labels.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def efficient_part(rows: ConstantPropensity, A: Matrix) -> Matrix:
 
 
 class ScoreStatistic(NamedTuple):
-    """A statistic that is chi-squared with so many degrees of freedom where the propensity is constant."""
+    """A statistic that is chi-squared distributed if the propensity is constant, and its degrees of freedom."""
 
     statistic: float
     degrees_of_freedom: int
@@ -96,10 +95,10 @@ def score_statistic(rows: ConstantPropensity, Z: Matrix) -> ScoreStatistic:
     r"""Return Rao's statistic :math:`U'V^{-1}U` of effects of the columns of `Z` on the labelling.
 
     With `A` the efficient part of `Z`, :math:`U = A'\mathrm{diag}(w)r` is the score of their slopes and
-    :math:`V = A'\mathrm{diag}(wP/(1-P))A` its variance. Nothing but the fit with constant propensity is needed, so
-    that it holds where the slopes themselves are hardly known. Columns of unit variance; directions without variance
-    are left out. C. R. Rao, "Large sample tests of statistical hypotheses concerning several parameters", Mathematical
-    Proceedings of the Cambridge Philosophical Society 1948.
+    :math:`V = A'\mathrm{diag}(wP/(1-P))A` its variance. The test needs only the fit with constant propensity. It is
+    valid even if the slopes themselves are poorly determined. Columns must have unit variance; directions without
+    variance are left out. C. R. Rao, "Large sample tests of statistical hypotheses concerning several parameters",
+    Mathematical Proceedings of the Cambridge Philosophical Society 1948.
 
     Examples
     --------
@@ -117,7 +116,7 @@ def score_statistic(rows: ConstantPropensity, Z: Matrix) -> ScoreStatistic:
 
 
 def independent_columns(Z: Matrix) -> NDArray[np.intp]:
-    """Return the columns that are neither constant nor a linear combination of those before them.
+    """Return the positions of columns that are neither constant nor a linear combination of earlier columns.
 
     Examples
     --------
@@ -132,7 +131,7 @@ def independent_columns(Z: Matrix) -> NDArray[np.intp]:
         total = float(left @ left)
         if total <= z.size * (1e-12 * largest) ** 2:
             continue
-        for _ in range(2):  # once more for the digits that the first pass lost
+        for _ in range(2):  # The second pass of Gram-Schmidt restores the digits that the first one loses.
             for direction in basis:
                 left = left - (direction @ left) * direction
         length = float(left @ left)
@@ -143,11 +142,12 @@ def independent_columns(Z: Matrix) -> NDArray[np.intp]:
 
 
 def holm(p: Vector) -> Vector:
-    r"""Return p-values adjusted for multiplicity by Holm's step-down rule; NaN stays and does not count.
+    r"""Return p-values adjusted for multiple tests by Holm's step-down method; NaN values are ignored.
 
-    The :math:`i`-th smallest of :math:`m` is multiplied by :math:`m - i + 1`, kept from falling and cut at 1. The
-    chance of any false rejection is at most the level, however the tests depend on each other. Holm, "A simple
-    sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979.
+    The :math:`i`-th smallest of :math:`m` p-values is multiplied by :math:`m - i + 1`. The adjusted values are made
+    non-decreasing and at most 1. The probability of any false rejection is at most the significance level, whatever
+    the dependence between the tests. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
+    Journal of Statistics 1979.
 
     Examples
     --------
@@ -162,9 +162,9 @@ def holm(p: Vector) -> Vector:
 
 
 def below_thresholds(z: Vector, w: Vector, most: int) -> Matrix:
-    """Return indicators ``z <= t``, one column for each value `t` but the largest; at most so many, at quantiles.
+    """Return indicators ``z <= t``, one column for each value `t` of `z` except the largest.
 
-    Quantiles are values that occur, of each row as often as it counts.
+    If there are more than `most` values, the thresholds are `most` weighted quantiles of `z`.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def below_thresholds(z: Vector, w: Vector, most: int) -> Matrix:
 
 
 def largest_distances(sums: Matrix, sizes: list[int]) -> Vector:
-    """Return, for each row of `sums`, the largest absolute value within each group of columns, added up over groups.
+    """Return, for each row of `sums`, the largest absolute value within each group of columns, summed over groups.
 
     Examples
     --------
@@ -197,10 +197,11 @@ def largest_distances(sums: Matrix, sizes: list[int]) -> Vector:
 
 
 def label_tests(Z: Matrix, s: Vector, groups: list[list[int]]) -> Vector:
-    """Return a p-value for each group of standardised columns: that of no effect on the labels given the others.
+    """Test, for each group of standardised columns, that it has no effect on the labels given the other groups.
 
-    Wald's test in one logistic model of the labels. Columns that the labels are too few for come by the strength of
-    their own association (the score test of each group alone), which is also the p-value of a group left out.
+    Return the p-values of Wald tests in one logistic model of the labels. If there are too few labels for all columns,
+    only the groups with the strongest association enter the model. The other groups get the p-value of a score test of
+    the group alone.
 
     Examples
     --------
@@ -230,16 +231,16 @@ def label_tests(Z: Matrix, s: Vector, groups: list[list[int]]) -> Vector:
 
 
 def score_test(Z: Matrix, s: Vector) -> float:
-    """Return the p-value of no association of the labels with some columns, taken alone."""
+    """Return the p-value of the score test of no association between the labels and the columns `Z`."""
     centred, share = Z - Z.mean(axis=0), float(s.mean())
     return wald_test(centred.T @ (s - share), share * (1.0 - share) * (centred.T @ centred))
 
 
 def wald_test(value: Vector, covariance: Matrix, whole: Matrix | None = None) -> float:
-    r"""Return the p-value of :math:`v' V^{-1} v`, chi-squared with the rank of `V`; 1 where that is 0.
+    r"""Return the p-value of :math:`v' V^{-1} v`, which is chi-squared with the rank of `V` as degrees of freedom.
 
-    Directions without variance do not count; `whole` is what `V` was before nuisance parameters took their part, and
-    says what is without.
+    Directions without variance are left out. If no direction has variance, the p-value is 1. `whole` is the covariance
+    before adjustment for nuisance parameters. A variance counts as 0 if it is negligible compared with `whole`.
     """
     scale = unit_diagonal(covariance if whole is None else whole)[1]
     scaled_covariance = covariance * scale[:, None] * scale
@@ -251,17 +252,18 @@ def wald_test(value: Vector, covariance: Matrix, whole: Matrix | None = None) ->
 def second_factor_test(
     Z: Matrix, tested: Matrix, s: Vector, weight: Vector, f: Vector, c: float, groups: list[list[int]] | None = None
 ) -> float:
-    r"""Return the p-value of a constant second factor, where labels come by :math:`p = f(x)\,c` under the hypothesis.
+    r"""Return the p-value of the hypothesis that the second factor `c` in :math:`\Pr(s=1|x) = p = f(x)\,c` is constant.
 
-    Rao's efficient score test of the slopes of the second factor, which sees the columns `tested`: of all of them, or
-    with `groups` also of each group; then it is twice the smaller of both p-values, the second adjusted for the number
-    of groups, since one strong group among many is lost in the test of all. The logit's score is
-    :math:`(s - p)/(1 - p)` up to the constant :math:`1 - c`, which cancels, so that a fit with :math:`c = 1` does no
-    harm. The slopes of `f`, a logistic model of the columns `Z`, and the level `c` are nuisance parameters. No model
-    with two factors is fitted: the test does not depend on a penalty, nor on how flat the likelihood of such a pair is,
-    which makes Wald's test lose its power.
+    This is Rao's efficient score test of slopes of the second factor in the columns `tested`. The slopes of `f`, a
+    logistic model of the columns `Z`, and the constant `c` are nuisance parameters. The score of the second logit is
+    :math:`(s - p)/(1 - p)` times :math:`1 - c`. This constant cancels, so a fit with :math:`c = 1` can be tested too.
 
-    Which of both factors is the class does not matter: swap them.
+    With `groups`, each group is also tested alone, because a joint test can miss one strong group among many. The
+    smallest p-value of a group is multiplied by the number of groups (Bonferroni). The result is twice the smaller of
+    this product and the joint p-value.
+
+    The test fits no model with two factors. It does not depend on a penalty, and it keeps its power where the
+    likelihood of a pair is flat and Wald's test loses power. Either of the two factors can be the class model.
     """
     p = np.minimum(f * c, 1.0 - _MIN_LABEL_PROBABILITY)
     residual, variance = (s - p) / (1.0 - p), np.maximum(p, _MIN_LABEL_PROBABILITY) / (1.0 - p)
@@ -284,9 +286,7 @@ def second_factor_test(
 
 
 def _ridge_logistic(Z: Matrix, s: Vector) -> tuple[Vector, Matrix]:
-    r"""Return slopes of a logistic model with a weak ridge `R`, and their covariance :math:`A^{-1} H A^{-1}`,
-    :math:`A = H + R`.
-    """
+    r"""Return slopes of a ridge logistic model and their covariance :math:`A^{-1} H A^{-1}`, :math:`A = H + R`."""
     X = np.column_stack([Z, np.ones(len(Z))])
     beta, ridge = np.zeros(X.shape[1]), np.append(np.full(Z.shape[1], _SLOPE_RIDGE), 0.0)
     beta[-1] = np.log(s.mean() / (1.0 - s.mean()))
@@ -301,7 +301,7 @@ def _ridge_logistic(Z: Matrix, s: Vector) -> tuple[Vector, Matrix]:
         H = (X * (f * (1.0 - f))[:, None]).T @ X
         step = np.linalg.solve(H + np.diag(ridge), X.T @ (s - f) - ridge * beta)
         size = 1.0
-        while (new := loss(beta + size * step)) > now and size > 1e-4:  # Newton's step may overshoot
+        while (new := loss(beta + size * step)) > now and size > 1e-4:  # Newton's step can overshoot.
             size /= 2.0
         if now - new < _LOSS_TOLERANCE:
             break

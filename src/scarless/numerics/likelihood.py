@@ -1,14 +1,14 @@
-r"""The observed likelihood of labels that need both a positive class and a labelling.
+r"""The likelihood of labels: a positive row is labelled with the probability `e`, and a negative row never.
 
 With logits ``u`` of :math:`f = \Pr(y=1|x)` and ``v`` of :math:`e = \Pr(s=1|y=1,x)`,
 
 .. math:: s \sim \mathrm{Bernoulli}(f e), \qquad
     \ell = s(\log f + \log e) + (1-s)\log(1 - f e).
 
-Everything here is per row and in float64. The quantity that carries the numerics is
-:math:`q = \Pr(y=1 | s=0, x) = f(1-e)/(1-fe)`: first derivatives and expected information are products of
-probabilities and their complements, each taken without subtraction, and right to about 1e-13 relative for any
-finite logit; the observed information changes sign, and is as right in absolute terms.
+All functions work row by row in float64. They use the posterior :math:`q = \Pr(y=1 | s=0, x) = f(1-e)/(1-fe)`. First
+derivatives and expected information are products of probabilities and their complements, all computed without
+subtraction. Their relative error is about 1e-13 for any finite logit. The observed information can change sign, so only
+its absolute error is that small.
 """
 
 from typing import Any, NamedTuple
@@ -18,12 +18,12 @@ from scipy.special import expit, log_expit
 
 from scarless.numerics.arrays import Matrix, Vector, at_least, at_most, namespace_of
 
-# Below this, 1 - f e has lost digits to underflow and q is taken from the logits instead.
-_UNDERFLOW = 1e-290
+# Below this value, 1 - f e has lost digits to underflow, and q is computed from the logits instead.
+_MIN_UNLABELLED_PROBABILITY = 1e-290
 
 
 class PairTerms(NamedTuple):
-    """Probabilities of one row under both models, each with its complement."""
+    """Probabilities of each row under both models, with their complements."""
 
     f: Vector
     not_f: Vector
@@ -31,7 +31,7 @@ class PairTerms(NamedTuple):
     not_e: Vector
     q: Vector  # Pr(y=1 | s=0, x)
     not_q: Vector
-    unlabelled: Vector  # Pr(s=0 | x) = 1 - f e; may underflow to 0 in the far tail
+    unlabelled: Vector  # Pr(s=0 | x) = 1 - f e; may underflow to 0 for very large logits
 
 
 def pair_terms(u: Vector, v: Vector) -> PairTerms:
@@ -48,33 +48,35 @@ def pair_terms(u: Vector, v: Vector) -> PairTerms:
     xp = namespace_of(u)
     f, not_f = sigmoid_pair(u)
     e, not_e = sigmoid_pair(v)
-    unlabelled = at_most(not_f + f * not_e, 1.0)  # rounding may leave the sum an ulp above 1
-    far = unlabelled < _UNDERFLOW
-    if xp is np and not far.any():
+    unlabelled = at_most(not_f + f * not_e, 1.0)  # Rounding can leave the sum slightly above 1.
+    underflow = unlabelled < _MIN_UNLABELLED_PROBABILITY
+    if xp is np and not underflow.any():
         q, not_q = f * not_e / unlabelled, not_f / unlabelled
     else:
-        safe = xp.where(far, 1.0, unlabelled)
-        q, not_q = _where_far(u, v, far, (f * not_e / safe, not_f / safe))
+        safe = xp.where(underflow, 1.0, unlabelled)
+        q, not_q = _posterior_from_logits(u, v, underflow, (f * not_e / safe, not_f / safe))
     return PairTerms(f, not_f, e, not_e, q, not_q, unlabelled)
 
 
-def _where_far(u: Vector, v: Vector, far: Any, near: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-    """Return ``q`` and ``1 - q``, where far from the logits: the odds of ``q`` are those of ``f`` times ``1 - e``."""
-    q, not_q = near
+def _posterior_from_logits(
+    u: Vector, v: Vector, underflow: Any, direct: tuple[Vector, Vector]
+) -> tuple[Vector, Vector]:
+    """Return ``q`` and ``1 - q``; for rows with `underflow` from the log-odds ``u + log(1 - e)``."""
+    q, not_q = direct
     xp = namespace_of(u)
     if xp is not np:
         by_odds = sigmoid_pair(u - softplus(v))
-        return xp.where(far, by_odds[0], q), xp.where(far, by_odds[1], not_q)
-    log_odds = u[far] - softplus(v[far])
-    q[far], not_q[far] = expit(log_odds), expit(-log_odds)
+        return xp.where(underflow, by_odds[0], q), xp.where(underflow, by_odds[1], not_q)
+    log_odds = u[underflow] - softplus(v[underflow])
+    q[underflow], not_q[underflow] = expit(log_odds), expit(-log_odds)
     return q, not_q
 
 
 def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     r"""Return :math:`s(\log f + \log e) + (1-s)\log(1-fe)` per row; ``s`` is 0 or 1.
 
-    Where :math:`fe < 1/2` the logarithm is ``log1p(-f e)``; above, the sum ``(1-f) + f(1-e)`` has the digits;
-    where that underflows, both parts of it are added as logarithms.
+    If :math:`fe < 1/2`, the logarithm is ``log1p(-f e)``. Otherwise it is the logarithm of ``(1-f) + f(1-e)``, which is
+    more precise. If this sum underflows, its two terms are added by `logaddexp`.
 
     Examples
     --------
@@ -83,27 +85,28 @@ def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     array([-4.24835426e-18, -6.99306853e+02])
     """
     if namespace_of(u) is not np:
-        return _log_likelihood_everywhere(u, v, s, terms)
+        return _log_likelihood_of_any_array(u, v, s, terms)
     product = terms.f * terms.e
     value = np.log1p(-np.minimum(product, 0.5))
     large = np.flatnonzero(product >= 0.5)
-    value[large] = np.log(np.maximum(terms.unlabelled[large], _UNDERFLOW))
-    far = large[terms.unlabelled[large] < _UNDERFLOW]
-    if far.size:
-        value[far] = np.logaddexp(-softplus(u[far]), -softplus(-u[far]) - softplus(v[far]))
+    value[large] = np.log(np.maximum(terms.unlabelled[large], _MIN_UNLABELLED_PROBABILITY))
+    underflow = large[terms.unlabelled[large] < _MIN_UNLABELLED_PROBABILITY]
+    if underflow.size:
+        value[underflow] = np.logaddexp(-softplus(u[underflow]), -softplus(-u[underflow]) - softplus(v[underflow]))
     labelled = np.flatnonzero(s)
     value[labelled] = log_expit(u[labelled]) + log_expit(v[labelled])
     return value
 
 
-def _log_likelihood_everywhere(u: Any, v: Any, s: Any, terms: PairTerms) -> Any:
-    """Return the same with every case worked out for every row: no array is written into, none of unknown length."""
+def _log_likelihood_of_any_array(u: Any, v: Any, s: Any, terms: PairTerms) -> Any:
+    """Return `log_likelihood` for arrays without assignment by mask: every case is computed for all rows."""
     xp = namespace_of(u)
     product = terms.f * terms.e
-    few = xp.log1p(-at_most(product, 0.5))
-    many = xp.log(at_least(terms.unlabelled, _UNDERFLOW))
-    far = xp.logaddexp(-softplus(u), -softplus(-u) - softplus(v))
-    unlabelled = xp.where(product < 0.5, few, xp.where(terms.unlabelled < _UNDERFLOW, far, many))
+    small = xp.log1p(-at_most(product, 0.5))
+    large = xp.log(at_least(terms.unlabelled, _MIN_UNLABELLED_PROBABILITY))
+    by_logits = xp.logaddexp(-softplus(u), -softplus(-u) - softplus(v))
+    underflow = terms.unlabelled < _MIN_UNLABELLED_PROBABILITY
+    unlabelled = xp.where(product < 0.5, small, xp.where(underflow, by_logits, large))
     return xp.where(s == 0, unlabelled, -softplus(-u) - softplus(-v))
 
 
@@ -126,9 +129,9 @@ def score(s: Vector, terms: PairTerms) -> tuple[Vector, Vector]:
 def fisher_roots(terms: PairTerms) -> tuple[Vector, Vector]:
     r"""Return ``a, b`` such that the expected information of a row is ``[a, b]' [a, b]``.
 
-    :math:`a^2 = fe(1-f)(1-q)`, :math:`b^2 = e(1-e)q`: a row tells one number, whether it is labelled, so its
-    information has rank one and is never indefinite. A root is taken of each small factor: ``a^2`` may underflow
-    where ``a b`` does not.
+    :math:`a^2 = fe(1-f)(1-q)` and :math:`b^2 = e(1-e)q`. A row has one binary observation, so its information has rank
+    one and is never indefinite. The square roots are taken before the factors are multiplied, because ``a^2`` can
+    underflow where ``a b`` does not.
 
     Examples
     --------
@@ -145,8 +148,8 @@ def observed_information(s: Vector, terms: PairTerms) -> tuple[Vector, Vector, V
     r"""Return minus the second derivatives of :math:`\ell`: ``uu``, ``uv``, ``vv`` per row.
 
     Labelled rows: :math:`f(1-f)`, 0, :math:`e(1-e)`. Unlabelled rows: complete minus missing information,
-    :math:`f(1-f) - q(1-q)`, :math:`e q(1-q)` and :math:`q e (1-e) - q(1-q) e^2`, written so that equal parts
-    are not subtracted. May be indefinite.
+    :math:`f(1-f) - q(1-q)`, :math:`e q(1-q)` and :math:`q e (1-e) - q(1-q) e^2`, rearranged to avoid cancellation. The
+    matrix can be indefinite.
 
     Examples
     --------
@@ -163,10 +166,10 @@ def observed_information(s: Vector, terms: PairTerms) -> tuple[Vector, Vector, V
 
 
 def posterior(f: Vector, e: Vector, s: Vector) -> Vector:
-    r"""The E-step: :math:`\Pr(y=1|x,s) = s + (1-s)\,f(1-e)/(1-fe)` from probabilities.
+    r"""Return the posterior :math:`\Pr(y=1|x,s) = s + (1-s)\,f(1-e)/(1-fe)` from probabilities (the E-step of EM).
 
-    An unlabelled row with ``f = e = 1`` contradicts both models. It gets 1, as for ``f = 1`` and every ``e < 1``: a
-    missing label is put down to the labelling.
+    An unlabelled row with ``f = e = 1`` is impossible under the models. Its posterior is 1, as it is for ``f = 1`` and
+    every ``e < 1``.
 
     Examples
     --------
@@ -176,13 +179,13 @@ def posterior(f: Vector, e: Vector, s: Vector) -> Vector:
     missed = f * (1.0 - e)
     unlabelled = (1.0 - f) + missed
     xp = namespace_of(f)
-    told = unlabelled > 0
-    q = xp.where(told, missed / xp.where(told, unlabelled, 1.0), 1.0)
+    possible = unlabelled > 0
+    q = xp.where(possible, missed / xp.where(possible, unlabelled, 1.0), 1.0)
     return xp.where(s == 1, 1.0, q)
 
 
 def posterior_known(f: Vector, e: Vector, s: Vector) -> Vector:
-    """Return the E-step for propensities that are facts: where ``e = 1``, no label means no positive.
+    """Return the posterior for known propensities: if ``e = 1``, an unlabelled row is certainly negative.
 
     Examples
     --------
@@ -193,7 +196,7 @@ def posterior_known(f: Vector, e: Vector, s: Vector) -> Vector:
 
 
 def log_likelihood_of_probabilities(f: Vector, e: Vector, s: Vector) -> Vector:
-    r"""Return :math:`\ell` per row from probabilities; ``-inf`` where the models rule the row out.
+    r"""Return :math:`\ell` per row from probabilities; ``-inf`` for rows that are impossible under the models.
 
     Examples
     --------
@@ -210,7 +213,7 @@ def log_likelihood_of_probabilities(f: Vector, e: Vector, s: Vector) -> Vector:
 def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:
     r"""Return :math:`\sigma(z)` and :math:`1 - \sigma(z)`, both to full relative precision.
 
-    Both come from one :math:`\exp(-|z|)`, so neither is ever formed as ``1 - p``.
+    Neither is computed as ``1 - p``, which would lose digits.
 
     Examples
     --------
@@ -220,7 +223,7 @@ def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:
     (array([0.5, 1. ]), array([5.00000000e-01, 4.24835426e-18]))
     """
     xp = namespace_of(z)
-    if xp is np:  # two exponentials, one of which is 1, take less time than two choices by the sign
+    if xp is np:  # In NumPy, two exponentials (one of them is 1) are faster than two calls of `where`.
         a, b = np.exp(np.minimum(z, 0.0)), np.exp(-np.maximum(z, 0.0))
         larger = 1.0 / (1.0 + a * b)
         return a * larger, b * larger
@@ -232,7 +235,7 @@ def sigmoid_pair(z: Vector) -> tuple[Vector, Vector]:
 
 
 class LogisticTerms(NamedTuple):
-    """The logistic function, its complement, and the logarithms of both."""
+    """Values of the logistic function, their complements, and the logarithms of both."""
 
     p: Vector
     not_p: Vector
@@ -243,7 +246,7 @@ class LogisticTerms(NamedTuple):
 def logistic_terms(z: Vector) -> LogisticTerms:
     r"""Return :math:`\sigma(z)`, :math:`1 - \sigma(z)` and their logarithms, each to full relative precision.
 
-    For finite `z`.
+    `z` must be finite.
 
     Examples
     --------
@@ -253,7 +256,7 @@ def logistic_terms(z: Vector) -> LogisticTerms:
     """
     xp = namespace_of(z)
     below = at_most(z, 0.0)
-    beyond = below - z  # minus what z is above 0
+    beyond = below - z  # = -max(z, 0)
     a, b = xp.exp(below), xp.exp(beyond)
     t = a * b
     larger, tail = 1.0 / (1.0 + t), xp.log1p(t)
@@ -261,7 +264,7 @@ def logistic_terms(z: Vector) -> LogisticTerms:
 
 
 def sigmoid(z: Vector) -> Vector:
-    r"""Return :math:`\sigma(z)`; of numpy's arrays by SciPy, which needs one pass.
+    r"""Return :math:`\sigma(z)`; NumPy arrays use SciPy's `expit`, which is faster.
 
     Examples
     --------
@@ -286,10 +289,10 @@ def softplus(z: Vector) -> Vector:
 
 
 def at_least_one(p: Matrix) -> Vector:
-    r"""Return :math:`1 - \prod_k (1 - p_k)` over the columns: the probability of any of several independent events.
+    r"""Return :math:`1 - \prod_k (1 - p_k)` over the columns: the probability of at least one of independent events.
 
-    By logarithms, so that small probabilities keep their digits. An event that cannot happen, such as a label at a look
-    that did not take place, has probability 0.
+    It is computed by logarithms, which keep the digits of small probabilities. Set the probability of an impossible
+    event to 0, for example a label at a look that did not take place.
 
     Examples
     --------
@@ -297,5 +300,5 @@ def at_least_one(p: Matrix) -> Vector:
     >>> at_least_one(np.array([[0.5, 0.5], [1e-20, 0.0], [1.0, 0.3]]))
     array([7.5e-01, 1.0e-20, 1.0e+00])
     """
-    with np.errstate(divide="ignore"):  # a certain event
+    with np.errstate(divide="ignore"):  # log(0) = -inf is correct for an event of probability 1.
         return np.asarray(0.0 - np.expm1(np.log1p(-p).sum(axis=1)))

@@ -1,7 +1,7 @@
-"""Products of a block of rows with a linear model: logits, gradients, weighted cross products.
+"""Products of blocks of rows for linear models: logits, gradients, weighted cross products.
 
-Dense and CSR blocks alike, without densifying, and dense ones of any array API namespace. Products run in the block's
-own precision (float32 stays float32); what they return is float64, to be added up across blocks.
+Blocks are dense arrays of any array API namespace, or sparse CSR matrices, which are never made dense. Products run in
+the precision of the block (float32 stays float32). Results are float64, so that sums over blocks stay precise.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,20 @@ from scipy import sparse
 
 from scarless.numerics.arrays import Matrix, Vector, block, concat, in_float64, like, namespace_of
 
-_MIN_CURVATURE = 1e-280  # what is divided by less leaves the range of numbers
-_TURNED_ROWS = 1024  # with 20 columns and three weights: 24 ms for 100,000 rows at 512 to 2,048, 40 at 4,096
-_WIDE_COLUMNS = 64  # from which on a symmetric product is worth sorting rows by the sign of their weights
+_MIN_CURVATURE = 1e-280  # Division by smaller numbers can overflow.
+# Rows transposed at a time. Time for 100,000 rows, 20 columns and 3 weights: 24 ms at 512 to 2,048, 40 ms at 4,096.
+_TRANSPOSED_ROWS = 1024
+# From this number of columns on, two symmetric products, one for each sign of the weights, are faster than a general
+# one.
+_MIN_WIDE_COLUMNS = 64
 
 
 @dataclass(frozen=True)
 class Design:
-    """Which columns a linear model sees; its intercept is the last parameter.
+    """The columns that a linear model uses; its intercept is the last parameter.
 
-    `columns` is a slice where possible, since a slice of a dense block is a view. Taking columns of sparse rows costs
-    as much as a product with all of them; rows with a dictionary ``taken`` keep there what was taken before.
+    `columns` is a slice if possible, because a slice of a dense block is a view. Selecting columns of a sparse block
+    costs as much as a product with all of them. A block with a dictionary ``taken`` caches the selected columns there.
 
     Examples
     --------
@@ -50,14 +53,14 @@ class Design:
 
     @property
     def indices(self) -> NDArray[np.intp]:
-        """The columns as numbers."""
+        """The positions of the columns."""
         if isinstance(self.columns, slice):
             start = self.columns.start or 0
             return np.arange(start, start + self.n_columns)
         return np.asarray(self.columns)
 
     def take(self, X: Any) -> Any:
-        """Return the block's columns that this model sees; all of them is the block itself."""
+        """Return the columns of a block that this model uses; the block itself if it uses all."""
         if self.n_columns == X.shape[1] and isinstance(self.columns, slice):
             return X
         if not hasattr(X, "taken"):
@@ -65,7 +68,7 @@ class Design:
         key = repr(self.columns) if isinstance(self.columns, slice) else self.columns.tobytes()
         if (kept := X.taken.get(key)) is None:
             kept = X[:, self.columns]
-            if 4 * kept.nnz <= X.nnz:  # few columns are kept; many would be the table once more
+            if 4 * kept.nnz <= X.nnz:  # Only small selections are cached: a large one would double the memory.
                 X.taken[key] = kept
         return kept
 
@@ -76,7 +79,7 @@ def logits(X: Any, beta: Vector) -> Vector:
 
 
 def logits_of_several(X: Any, betas: list[Vector]) -> list[Vector]:
-    """Return the logits of several models that see the same dense columns: the block is read once."""
+    """Return the logits of several models that use the same columns; a dense NumPy block is read only once."""
     if len(betas) == 1 or sparse.issparse(X) or namespace_of(X) is not np:
         return [logits(X, beta) for beta in betas]
     products = X @ np.stack([beta[:-1] for beta in betas], axis=1).astype(X.dtype)
@@ -86,18 +89,18 @@ def logits_of_several(X: Any, betas: list[Vector]) -> list[Vector]:
 def transposed_product(X: Any, r: Vector) -> Vector:
     """Return ``[X, 1]' r`` in float64."""
     product, xp = in_float64(_transposed(X) @ like(X, r)), namespace_of(X)
-    total = r.sum(keepdims=True) if xp is np else xp.sum(r, keepdims=True)  # the former is quicker for small blocks
+    total = r.sum(keepdims=True) if xp is np else xp.sum(r, keepdims=True)  # The method is faster for small blocks.
     return concat([product, total])
 
 
 def transposed_products(X: Any, lines: Matrix) -> Matrix:
-    """Return ``[X, 1]' lines'`` in float64: a column for each line of weights."""
+    """Return ``[X, 1]' lines'`` in float64: one column for each row of `lines`."""
     product = in_float64(_transposed(X) @ like(X, lines).T)
     return concat([product, lines.sum(axis=1)[None, :]])
 
 
 def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:
-    """Return ``[left, 1]' diag(weight) [right, 1]``; weights of any sign."""
+    """Return ``[left, 1]' diag(weight) [right, 1]``; weights may be negative."""
     if namespace_of(left) is not np:
         return _cross_product_of_parts(left, weight, right)
     out = np.empty((left.shape[1] + 1, right.shape[1] + 1))
@@ -111,10 +114,10 @@ def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:
 
 
 def cross_products(left: Any, parts: list[tuple[Vector, Any]]) -> Matrix:
-    """Return the cross products of a block with others, each with weights of its own, side by side."""
+    """Return the cross products of a block with several others, each with its own weights, side by side."""
     if namespace_of(left) is not np or any(sparse.issparse(X) for X in (left, *(right for _, right in parts))):
         return concat([cross_product(left, weight, right) for weight, right in parts], axis=1)
-    if parts[0][1] is left and left.shape[1] >= _WIDE_COLUMNS:
+    if parts[0][1] is left and left.shape[1] >= _MIN_WIDE_COLUMNS:
         own = _signed_gram(left, parts[0][0])
         return np.hstack([own, cross_products(left, parts[1:])]) if len(parts) > 1 else own
     A = _scaled_side_by_side([(right, weight) for weight, right in parts])
@@ -125,24 +128,24 @@ def cross_products(left: Any, parts: list[tuple[Vector, Any]]) -> Matrix:
 
 
 def products_of_pairs(blocks: list[Any], weights: dict[tuple[int, int], Vector]) -> dict[tuple[int, int], Matrix]:
-    """Return ``[blocks[j], 1]' diag(weights[j, k]) [blocks[k], 1]`` for each pair; weights of any sign.
+    """Return ``[blocks[j], 1]' diag(weights[j, k]) [blocks[k], 1]`` for each pair; weights may be negative.
 
-    Narrow dense blocks are turned a few rows at a time, so that weights run along the rows' own direction and all that
-    a product needs stays in the cache: about half the time of `cross_products` with 20 columns.
+    Narrow dense blocks are transposed a few rows at a time. Each column is then contiguous, like the weights, and a
+    product stays in the cache. With 20 columns this takes about half the time of `cross_products`.
     """
     first, widest = blocks[0], max(X.shape[1] for X in blocks)
-    if namespace_of(first) is not np or any(map(sparse.issparse, blocks)) or widest >= _WIDE_COLUMNS:
+    if namespace_of(first) is not np or any(map(sparse.issparse, blocks)) or widest >= _MIN_WIDE_COLUMNS:
         return {(j, k): cross_products(blocks[j], [(weight, blocks[k])]) for (j, k), weight in weights.items()}
     out = {(j, k): np.zeros((blocks[j].shape[1] + 1, blocks[k].shape[1] + 1)) for j, k in weights}
-    turned = {id(X): np.ones((X.shape[1] + 1, _TURNED_ROWS), dtype=X.dtype) for X in blocks}
-    scaled = np.empty((_WIDE_COLUMNS, _TURNED_ROWS), dtype=first.dtype)
-    for start in range(0, first.shape[0], _TURNED_ROWS):
-        rows = slice(start, min(start + _TURNED_ROWS, first.shape[0]))
+    transposed = {id(X): np.ones((X.shape[1] + 1, _TRANSPOSED_ROWS), dtype=X.dtype) for X in blocks}
+    scaled = np.empty((_MIN_WIDE_COLUMNS, _TRANSPOSED_ROWS), dtype=first.dtype)
+    for start in range(0, first.shape[0], _TRANSPOSED_ROWS):
+        rows = slice(start, min(start + _TRANSPOSED_ROWS, first.shape[0]))
         size = rows.stop - start
         for X in {id(X): X for X in blocks}.values():
-            turned[id(X)][:-1, :size] = X[rows].T
+            transposed[id(X)][:-1, :size] = X[rows].T
         for (j, k), weight in weights.items():
-            left, right = turned[id(blocks[j])][:, :size], turned[id(blocks[k])][:, :size]
+            left, right = transposed[id(blocks[j])][:, :size], transposed[id(blocks[k])][:, :size]
             few = min(left, right, key=len)
             part = np.multiply(few, weight[rows].astype(few.dtype, copy=False), out=scaled[: len(few), :size])
             out[j, k] += left @ part.T if few is right else part @ right.T
@@ -150,7 +153,7 @@ def products_of_pairs(blocks: list[Any], weights: dict[tuple[int, int], Vector])
 
 
 def _signed_gram(X: Matrix, weight: Vector) -> Matrix:
-    """Return ``[X, 1]' diag(weight) [X, 1]`` as the difference of two symmetric products: half the work of one."""
+    """Return ``[X, 1]' diag(weight) [X, 1]`` as a difference of two symmetric products, which is half the work."""
     below = weight < 0
     root = np.sqrt(np.abs(weight))
     if not below.any():
@@ -159,9 +162,9 @@ def _signed_gram(X: Matrix, weight: Vector) -> Matrix:
 
 
 def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
-    """Return ``A'A`` with ``A`` the parts ``diag(root) [X, 1]`` side by side.
+    """Return ``A'A``, where ``A`` consists of the parts ``diag(root) [X, 1]`` side by side.
 
-    A dense ``A'A`` is a symmetric rank-k product: half the work of a general one.
+    A dense ``A'A`` is a symmetric rank-k product, which is half the work of a general one.
     """
     if any(sparse.issparse(X) for X, _ in parts):
         return np.block([[cross_product(L, a * b, R) for R, b in parts] for L, a in parts])
@@ -173,9 +176,9 @@ def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
 
 
 def exact_gram(X: Any, weight: Vector) -> Matrix:
-    """Return ``[X, 1]' diag(weight) [X, 1]`` of non-negative weights, in float64 whatever the block is in.
+    """Return ``[X, 1]' diag(weight) [X, 1]`` for non-negative weights, computed in float64 even for float32 blocks.
 
-    Quadratic forms of it are sums of squares that may cancel; float32 would leave nothing of some.
+    Its quadratic forms can cancel to small numbers, which float32 could not resolve.
     """
     xp = namespace_of(X)
     root = xp.sqrt(weight)
@@ -183,7 +186,7 @@ def exact_gram(X: Any, weight: Vector) -> Matrix:
 
 
 def unit_diagonal(matrix: Matrix) -> tuple[Matrix, Vector]:
-    """Return a matrix scaled to a unit diagonal, and the scale of each row and column; nothing is left as it is."""
+    """Return a matrix scaled to a unit diagonal, and the scale of each row and column; zero rows are not scaled."""
     diagonal = np.diagonal(matrix)
     scale = 1.0 / np.sqrt(np.where(diagonal > _MIN_CURVATURE, diagonal, 1.0))
     scaled = matrix * scale[:, None]
@@ -203,7 +206,7 @@ def _columns_of(X: Any, columns: NDArray[np.intp]) -> Any:
 
 
 def _scaled_side_by_side(parts: list[tuple[Any, Vector]]) -> Matrix:
-    """Return ``diag(scale) [X, 1]`` of each part, in one array."""
+    """Return ``diag(scale) [X, 1]`` of all parts side by side in one array."""
     total = len(parts)
     for X, _ in parts:
         total += X.shape[1]
@@ -211,7 +214,7 @@ def _scaled_side_by_side(parts: list[tuple[Any, Vector]]) -> Matrix:
     start = 0
     for X, scale in parts:
         width, factor = X.shape[1] + 1, scale.astype(A.dtype)
-        if width < 16:  # a loop over few columns beats a broadcast whose inner loop is that short
+        if width < 16:  # For few columns, a loop is faster than broadcasting.
             for j in range(width - 1):
                 np.multiply(X[:, j], factor, out=A[:, start + j])
         else:
@@ -227,7 +230,7 @@ def _scaled_with_ones(X: Any, root: Any) -> Any:
 
 
 def _cross_product_of_parts(left: Any, weight: Any, right: Any) -> Any:
-    """Return the cross product put together from new arrays, none of which is written into."""
+    """Return the cross product without in-place writes, which some array libraries do not support."""
     xp = namespace_of(left)
     inner = left.T @ (right * like(right, weight)[:, None])
     below, beside = right.T @ like(right, weight), left.T @ like(left, weight)
@@ -236,7 +239,7 @@ def _cross_product_of_parts(left: Any, weight: Any, right: Any) -> Any:
 
 
 def _transposed(X: Any) -> Any:
-    """Return ``X.T``, which shares the entries of ``X`` also where these are a part of a larger array."""
+    """Return ``X.T`` without a copy, even if ``X`` is a view of a larger sparse array."""
     if not sparse.issparse(X) or X.format != "csr":
         return X.T
     out = sparse.csc_array((X.shape[1], X.shape[0]), dtype=X.dtype)

@@ -1,19 +1,18 @@
-r"""The likelihood of a row that was looked at several times, or whose class was checked.
+r"""The likelihood of rows with several looks, audits or false positives.
 
-With the logit ``u`` of :math:`f = \Pr(y=1|x)`, ``v_j`` of the propensities :math:`e_j`, and ``g_j`` of the rates
-:math:`h_j` at which negatives are labelled, a row with :math:`m_j` looks of kind `j`, :math:`t_j` of them with a label,
-has
+The logits are ``u`` of :math:`f = \Pr(y=1|x)`, ``v_j`` of the propensities :math:`e_j`, and ``g_j`` of the false
+positive rates :math:`h_j`. A row with :math:`m_j` looks of kind `j`, of which :math:`t_j` gave a label, has the
+likelihood
 
-.. math:: A = \prod_j e_j^{t_j}(1-e_j)^{m_j-t_j}, \quad B = \prod_j h_j^{t_j}(1-h_j)^{m_j-t_j}, \quad
-    L = f A + (1-f) B.
+.. math:: L = f A + (1-f) B, \quad A = \prod_j e_j^{t_j}(1-e_j)^{m_j-t_j}, \quad B = \prod_j h_j^{t_j}(1-h_j)^{m_j-t_j}.
 
-A look that did not take place is in no product. A row whose class was checked has :math:`fA` or :math:`(1-f)B`. Without
-false positives `B` is 1 for rows without any label, and 0 for the others. Propensities may have bounds,
-:math:`e = l + (b - l)\,\sigma(v)`. One look of every row, no audit and
-:math:`h = 0` is `scarless.numerics.likelihood`, which has more digits and more speed.
+Looks that did not take place are left out of the products. An audited row has :math:`L = fA` or :math:`(1-f)B`. Without
+false positives, `B` is 1 for unlabelled rows and 0 for labelled rows. Propensities may have bounds,
+:math:`e = l + (b - l)\,\sigma(v)`. For one look at every row, no audit and :math:`h = 0`, the functions of
+`scarless.numerics.likelihood` are more precise and faster.
 
-All is per row. The information of a row's logits is a diagonal minus a square, :math:`D - \omega c c'`: complete
-information minus what is lost because the class is not seen.
+All functions work row by row. The information of a row's logits is :math:`D - \omega c c'`: the complete information,
+a diagonal matrix, minus a matrix of rank one that is lost because the class is not observed.
 """
 
 from typing import Any, NamedTuple
@@ -23,37 +22,37 @@ import numpy as np
 from scarless.numerics.arrays import Matrix, Vector, at_least, at_most, concat, in_float64, namespace_of
 from scarless.numerics.likelihood import logistic_terms, sigmoid_pair
 
-_LEAST = 1e-300  # a probability that can be divided by
-_IMPOSSIBLE = -1e300  # log-probability of a class that was ruled out: finite, so that 0 times it is 0
+_MIN_DIVISOR = 1e-300  # lower bound of probabilities that are divided by
+_LOG_IMPOSSIBLE = -1e300  # log-probability of an impossible class; finite, so that 0 times this number is 0
 
 
 class LookTerms(NamedTuple):
-    """What one row says under all models. Fields of looks have one column for each kind of look."""
+    """Probabilities and derivatives of each row under all models. Matrices have one column for each kind of look."""
 
     f: Vector
     not_f: Vector
     e: Matrix
     not_e: Matrix
-    h: Matrix | None  # None: no false positives
-    q: Vector  # Pr(y=1 | labels, audit, x)
+    h: Matrix | None  # false positive rates; None if there are no false positives
+    q: Vector  # posterior Pr(y=1 | labels, audit, x)
     not_q: Vector
-    odds: Vector  # log-odds of q, as if the class were not known
+    odds: Vector  # log-odds of q if the class were unknown
     value: Vector  # log-likelihood
-    labels: Matrix  # t
-    looks: Matrix  # m
-    audited: Any  # which rows
-    known: Any  # which rows have a class that is known: it was checked, or has a label that no negative gets
-    turn: Matrix  # first derivative of e by its logit
-    curve: Matrix  # second derivative
-    slope: Matrix  # first derivative of log A by the logits
-    bend: Matrix  # minus its second derivatives
-    mean_bend: Matrix  # what a positive row's looks have of it on average
-    silent: Matrix  # slope of a row without any label
+    labels: Matrix  # numbers of labels, t
+    looks: Matrix  # numbers of looks, m
+    audited: Any  # mask of audited rows
+    known: Any  # mask of rows with a known class: audited rows, and labelled rows if there are no false positives
+    e_slope: Matrix  # first derivative of e by its logit
+    e_curvature: Matrix  # second derivative of e by its logit
+    score: Matrix  # first derivatives of log A by the logits
+    information: Matrix  # minus the second derivatives of log A
+    expected_information: Matrix  # expectation of `information` for a positive row
+    unlabelled_score: Matrix  # `score` of a row without any label
     log_missed: Vector  # log-probability that a positive row gets no label at its looks
 
 
 class RowInformation(NamedTuple):
-    r"""The information of a row's logits, :math:`D - \omega c c'`: columns are u, then v, then g."""
+    r"""The information of each row's logits, :math:`D - \omega c c'`; the columns are u, v and g."""
 
     diagonal: Matrix
     omega: Vector
@@ -61,28 +60,37 @@ class RowInformation(NamedTuple):
 
 
 class _Propensities(NamedTuple):
-    """Propensities with their derivatives, and the logarithm of `A` with its own."""
+    """Propensities and log A, with their derivatives."""
 
     e: Matrix
     not_e: Matrix
     log_a: Vector
-    turn: Matrix
-    curve: Matrix
-    slope: Matrix
-    bend: Matrix
-    mean_bend: Matrix
-    silent: Matrix
+    e_slope: Matrix
+    e_curvature: Matrix
+    score: Matrix
+    information: Matrix
+    expected_information: Matrix
+    unlabelled_score: Matrix
     log_missed: Vector
 
 
 def _propensities(v: Matrix, labels: Matrix, looks: Matrix) -> _Propensities:
     e, not_e, log_e, log_not_e = logistic_terms(v)
-    turn, expected = e * not_e, looks * e
-    bend = looks * turn
+    e_slope, expected = e * not_e, looks * e
+    information = looks * e_slope
     log_a = _over_looks(labels * log_e + (looks - labels) * log_not_e)
     log_missed = _over_looks(looks * log_not_e)
     return _Propensities(
-        e, not_e, log_a, turn, turn * (not_e - e), labels - expected, bend, bend, -expected, log_missed
+        e,
+        not_e,
+        log_a,
+        e_slope,
+        e_slope * (not_e - e),
+        labels - expected,
+        information,
+        information,
+        -expected,
+        log_missed,
     )
 
 
@@ -90,15 +98,20 @@ def _bounded_propensities(v: Matrix, labels: Matrix, looks: Matrix, bounds: tupl
     xp, missed = namespace_of(v), looks - labels
     low, high = bounds
     p, not_p = sigmoid_pair(v)
-    e, not_e = at_least(low + (high - low) * p, _LEAST), at_least((1.0 - high) + (high - low) * not_p, _LEAST)
+    e, not_e = (
+        at_least(low + (high - low) * p, _MIN_DIVISOR),
+        at_least((1.0 - high) + (high - low) * not_p, _MIN_DIVISOR),
+    )
     log_not_e = xp.log(not_e)
     log_a, log_missed = _over_looks(labels * xp.log(e) + missed * log_not_e), _over_looks(looks * log_not_e)
-    turn = (high - low) * p * not_p
-    curve = turn * (not_p - p)
-    slope = turn * (labels / e - missed / not_e)
-    bend = labels * (turn**2 / e - curve) / e + missed * (turn**2 / not_e + curve) / not_e
-    mean_bend, silent = looks * turn**2 / (e * not_e), -looks * turn / not_e
-    return _Propensities(e, not_e, log_a, turn, curve, slope, bend, mean_bend, silent, log_missed)
+    e_slope = (high - low) * p * not_p
+    e_curvature = e_slope * (not_p - p)
+    score = e_slope * (labels / e - missed / not_e)
+    information = labels * (e_slope**2 / e - e_curvature) / e + missed * (e_slope**2 / not_e + e_curvature) / not_e
+    expected_information, unlabelled_score = looks * e_slope**2 / (e * not_e), -looks * e_slope / not_e
+    return _Propensities(
+        e, not_e, log_a, e_slope, e_curvature, score, information, expected_information, unlabelled_score, log_missed
+    )
 
 
 def _over_looks(values: Matrix) -> Vector:
@@ -114,9 +127,10 @@ def look_terms(
     audit: Vector,
     bounds: tuple[float, float] | None = None,
 ) -> LookTerms:
-    """Return posterior and log-likelihood of each row from its logits.
+    """Return posterior, log-likelihood and derivatives of each row from its logits.
 
-    `audit` is 1 or 0 for rows whose class was checked, and -1 for the others. `bounds` are those of propensities.
+    `audit` is the true class of audited rows, 1 or 0, and -1 for other rows. `bounds` are the lowest and the highest
+    possible propensity.
 
     Examples
     --------
@@ -139,13 +153,13 @@ def look_terms(
         negative = negative + _over_looks(labels * log_h + (looks - labels) * log_not_h)
     may_p, may_n = in_float64(can_be_positive), in_float64(can_be_negative)
     odds = positive - negative
-    # Both classes relative to the likelier one, and 0 for one that was ruled out. Only odds of open rows are raised:
-    # exponentials of infinity take eight times as long.
-    of_open = odds * (may_p * may_n)
-    below = at_most(of_open, 0.0)
-    of_p, of_n = xp.exp(below) * may_p, xp.exp(below - of_open) * may_n
-    both = at_least(of_p + of_n, _LEAST)
-    likelier = xp.maximum(positive + _IMPOSSIBLE * (1.0 - may_p), negative + _IMPOSSIBLE * (1.0 - may_n))
+    # The likelihood of both classes relative to the likelier one; 0 for an impossible class. Only rows of unknown class
+    # enter the exponential, because exponentials of infinity take eight times as long.
+    of_unknown = odds * (may_p * may_n)
+    below = at_most(of_unknown, 0.0)
+    of_p, of_n = xp.exp(below) * may_p, xp.exp(below - of_unknown) * may_n
+    both = at_least(of_p + of_n, _MIN_DIVISOR)
+    likelier = xp.maximum(positive + _LOG_IMPOSSIBLE * (1.0 - may_p), negative + _LOG_IMPOSSIBLE * (1.0 - may_n))
     return LookTerms(
         f,
         not_f,
@@ -160,61 +174,66 @@ def look_terms(
         looks=looks,
         audited=audit >= 0,
         known=xp.logical_not(can_be_positive & can_be_negative),
-        turn=of_e.turn,
-        curve=of_e.curve,
-        slope=of_e.slope,
-        bend=of_e.bend,
-        mean_bend=of_e.mean_bend,
-        silent=of_e.silent,
+        e_slope=of_e.e_slope,
+        e_curvature=of_e.e_curvature,
+        score=of_e.score,
+        information=of_e.information,
+        expected_information=of_e.expected_information,
+        unlabelled_score=of_e.unlabelled_score,
         log_missed=of_e.log_missed,
     )
 
 
 def look_scores(terms: LookTerms) -> Matrix:
-    r"""Return the derivatives of the log-likelihood by u, v and g: a column for each logit.
+    r"""Return the derivatives of the log-likelihood by u, v and g, one column for each logit.
 
-    :math:`q - f`, :math:`q(t - m e)` and :math:`(1-q)(t - m h)`.
+    They are :math:`q - f`, :math:`q(t - m e)` and :math:`(1-q)(t - m h)`.
     """
-    # q - f, where a row's class is open, as a difference of products: both may be next to 0, or to 1.
+    # q - f is computed as a difference of products, because q and f can both be close to 0 or to 1.
     of_u = terms.q * terms.not_f - terms.not_q * terms.f
-    columns = [of_u[:, None], terms.q[:, None] * terms.slope]
+    columns = [of_u[:, None], terms.q[:, None] * terms.score]
     if terms.h is not None:
         columns.append(terms.not_q[:, None] * (terms.labels - terms.looks * terms.h))
     return _side_by_side(columns)
 
 
 def observed_look_information(terms: LookTerms) -> RowInformation:
-    r"""Return minus the second derivatives of the log-likelihood by the logits, as a diagonal minus a square.
+    r"""Return minus the second derivatives of the log-likelihood by the logits, as :math:`D - \omega c c'`.
 
     :math:`D = [f(1-f),\; q\,m\,e(1-e),\; (1-q)\,m\,h(1-h)]`, :math:`\omega = q(1-q)`,
     :math:`c = [1,\; t - m e,\; -(t - m h)]`.
     """
-    return _information(terms, terms.q, terms.not_q, terms.q * terms.not_q, (terms.bend, terms.slope), terms.labels)
+    return _information(
+        terms, terms.q, terms.not_q, terms.q * terms.not_q, (terms.information, terms.score), terms.labels
+    )
 
 
 def expected_look_information(terms: LookTerms) -> RowInformation:
-    r"""Return the expected information of the logits, or a matrix that is never smaller.
+    r"""Return the expected information of the logits; with false positives, the larger complete information.
 
-    Without false positives, and of a class that was not checked, only the row without any label leaves the class open:
-    :math:`\omega = P_0 q_0 (1-q_0)`, :math:`P_0 = 1-f+f\prod(1-e)^m`, :math:`q_0 = f\prod(1-e)^m/P_0`,
-    :math:`c = [1, -m e]`. With false positives the sum over all labels is left out: complete information, as in EM.
+    Without false positives, the class of a row that is not audited is unknown only if the row is unlabelled. Then
+    :math:`\omega = P_0 q_0 (1-q_0)`, :math:`P_0 = 1-f+f\prod(1-e)^m`, :math:`q_0 = f\prod(1-e)^m/P_0` and
+    :math:`c = [1, -m e]`. With false positives, the expectation would be a sum over all possible labels. The complete
+    information (:math:`\omega = 0`) is used instead, as in EM.
     """
     xp = namespace_of(terms.f)
     if terms.h is not None:
-        complete = (terms.mean_bend, terms.slope)
+        complete = (terms.expected_information, terms.score)
         return _information(terms, terms.f, terms.not_f, xp.zeros_like(terms.f), complete, terms.labels)
     unseen = terms.f * xp.exp(terms.log_missed)
-    omega = unseen * terms.not_f / at_least(terms.not_f + unseen, _LEAST) * (1.0 - in_float64(terms.audited))
-    return _information(terms, terms.f, terms.not_f, omega, (terms.mean_bend, terms.silent), terms.labels)
+    omega = unseen * terms.not_f / at_least(terms.not_f + unseen, _MIN_DIVISOR) * (1.0 - in_float64(terms.audited))
+    return _information(
+        terms, terms.f, terms.not_f, omega, (terms.expected_information, terms.unlabelled_score), terms.labels
+    )
 
 
 def _information(
     terms: LookTerms, q: Vector, not_q: Vector, omega: Vector, of_e: tuple[Matrix, Matrix], labels: Matrix
 ) -> RowInformation:
     xp = namespace_of(terms.f)
-    bend, slope = of_e
-    diagonal = [(terms.f * terms.not_f)[:, None], q[:, None] * bend]
-    along = [xp.ones_like(terms.f)[:, None], slope]
+    information, score = of_e
+    diagonal = [(terms.f * terms.not_f)[:, None], q[:, None] * information]
+    along = [xp.ones_like(terms.f)[:, None], score]
     if terms.h is not None:
         diagonal.append(not_q[:, None] * terms.looks * terms.h * (1.0 - terms.h))
         along.append(terms.looks * terms.h - labels)
@@ -222,13 +241,13 @@ def _information(
 
 
 def _side_by_side(columns: list[Matrix]) -> Matrix:
-    """Return columns in one matrix; numpy's with each column in one piece, since they are used one by one."""
+    """Return the columns in one matrix; a NumPy matrix has Fortran order, because columns are used one by one."""
     if namespace_of(columns[0]) is np:
         return np.concatenate([each.T for each in columns]).T
     return concat(columns, axis=1)
 
 
 def detected(terms: LookTerms) -> tuple[Vector, Vector]:
-    r"""Return the probability that a positive row gets any label at its looks, and that it gets none."""
+    """Return the probability that a positive row gets at least one label at its looks, and that it gets none."""
     xp = namespace_of(terms.f)
     return -xp.expm1(terms.log_missed), xp.exp(terms.log_missed)

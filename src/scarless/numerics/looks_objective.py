@@ -1,7 +1,7 @@
-"""Block functions of rows with several looks, audits and false positives: sums for the solver, and for inference.
+"""Block functions for rows with several looks, audits and false positives: sums for the solver and for inference.
 
-A *logit* is a linear function of some columns; several logits may share their parameters, as the same propensity model
-does that sees another column at every look.
+A *logit* is a linear function of columns. Several logits can share their parameters: one propensity model can use a
+different column at each look.
 """
 
 from dataclasses import dataclass
@@ -20,45 +20,46 @@ from scarless.numerics.looks import LookTerms, RowInformation
 from scarless.numerics.objectives import Curvature, Logit, PairObjective, Sums
 from scarless.numerics.uncertainty import PairSums
 
-_NOTHING = Design.of(np.arange(0))
-_MOST_IN_PAIRS = 4  # logits of columns whose products are taken pair by pair; with more, one product of all is quicker
+_INTERCEPT_ONLY = Design.of(np.arange(0))
+_MAX_LOGITS_IN_PAIRS = 4  # With more logits, one product of all columns is faster than products of pairs of logits.
 
 
 @dataclass(frozen=True)
 class LooksLikelihood:
-    r"""Minus the log-likelihood of labels at several looks, of audits, and of labels of negatives.
+    r"""Minus the log-likelihood of labels at several looks, with audits and false positives.
 
-    Parameters are those of ``f``, then those of each propensity model, then, where false positives are estimated, one
-    logit for each of their rates. Rows: ``labels`` and ``looks``, how many of each kind; ``audit``, 1, 0 or -1; ``w``.
+    The parameters are those of ``f``, then those of each propensity model, then the logits of the false positive rates
+    that are estimated. `rows` has the numbers of ``labels`` and of ``looks`` for each kind of look, ``audit`` (1, 0 or
+    -1) and ``w``. `scarless.numerics.looks` has the formula.
     """
 
     convex: ClassVar[bool] = False
     observed: ClassVar[tuple[str, ...]] = ("labels", "looks", "audit")
     f: Design
-    models: tuple[tuple[Design, ...], ...]  # of each propensity model: what it sees at each kind of look
-    # None: there are none. "shared" or "own": a rate is estimated, for all kinds of looks or for each. A vector: logits
-    # that are known, NaN for those that share one rate to be estimated.
+    models: tuple[tuple[Design, ...], ...]  # columns of each propensity model at each kind of look
+    # None: no false positives. "shared" or "own": one estimated rate for all kinds of looks, or one for each. A vector:
+    # known logits of the rates; NaN for the kinds of looks that share one estimated rate.
     false_positives: Any = None
-    offsets: tuple[int, ...] | None = None  # of each kind of look: a column that is added to its propensity's logit
-    bounds: tuple[float, float] | None = None  # of all propensities
+    offsets: tuple[int, ...] | None = None  # for each kind of look, the column that is added to the propensity's logit
+    bounds: tuple[float, float] | None = None  # lower and upper bound of all propensities
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take attributes, also from model files of before, where `models` had the name ``e``."""
+        """Restore the attributes; in early model files, `models` was named ``e``."""
         self.__dict__.update({"models" if name == "e" else name: value for name, value in state.items()})
 
     @property
     def e(self) -> Design:
-        """What the first propensity model sees at its first look."""
+        """Columns of the first propensity model at its first look."""
         return self.models[0][0]
 
     @property
     def n_kinds(self) -> int:
-        """How many kinds of looks there are."""
+        """Number of kinds of looks."""
         return sum(len(model) for model in self.models)
 
     @property
     def rates(self) -> list[int | None]:
-        """Which of the rates to be estimated each kind of look has; None where it is known, or where there are none."""
+        """Index of the estimated false positive rate of each kind of look; None if it is known or 0."""
         kinds, given = self.n_kinds, self.false_positives
         if given is None:
             return [None] * kinds
@@ -68,13 +69,13 @@ class LooksLikelihood:
 
     @property
     def n_rates(self) -> int:
-        """How many rates of false positives are estimated."""
+        """Number of false positive rates that are estimated."""
         return len({rate for rate in self.rates if rate is not None})
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """What each model sees, at the first of its looks."""
-        return (self.f, *(model[0] for model in self.models), *[_NOTHING] * self.n_rates)
+        """Columns of each model, at the first of its looks."""
+        return (self.f, *(model[0] for model in self.models), *[_INTERCEPT_ONLY] * self.n_rates)
 
     @property
     def n_parameters(self) -> int:
@@ -83,35 +84,35 @@ class LooksLikelihood:
 
     @property
     def places(self) -> list[slice]:
-        """Where each model's parameters are."""
+        """Positions of each model's parameters."""
         ends = accumulate((design.n_parameters for design in self.designs), initial=0)
         return [slice(start, end) for start, end in pairwise(ends)]
 
     @property
     def logits(self) -> list[Logit]:
-        """The logit of ``f``, those of the propensities, and those of false positives that are estimated."""
+        """The logits of ``f``, of the propensities, and of the false positive rates that are estimated."""
         places, kinds = self.places, self.n_kinds
         designs = [(design, places[1 + i]) for i, model in enumerate(self.models) for design in model]
         found = [Logit(self.f, places[0], 0), *(Logit(*each, 1 + j) for j, each in enumerate(designs))]
         own = places[1 + len(self.models) :]
-        found += [Logit(_NOTHING, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
+        found += [Logit(_INTERCEPT_ONLY, own[r], 1 + kinds + j) for j, r in enumerate(self.rates) if r is not None]
         return found
 
     def propensity(self, v: Vector) -> Vector:
-        """Return the propensities that logits stand for."""
+        """Return the propensities with the logits `v`, within the bounds."""
         low, high = self.bounds or (0.0, 1.0)
         return low + (high - low) * sigmoid(v)
 
     def log_missed(self, v: Vector) -> Vector:
-        """Return the logarithm of what is left to 1."""
+        """Return the logarithm of one minus the propensity."""
         return -softplus(v) if self.bounds is None else np.log1p(-self.propensity(v))
 
     def split(self, beta: Vector) -> tuple[Vector, Vector]:
-        """Return the parameters of ``f``, and all others."""
+        """Return the parameters of ``f`` and all other parameters."""
         return beta[: self.f.n_parameters], beta[self.f.n_parameters :]
 
     def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
-        """Return the values of all logits, in their order."""
+        """Return the values of all logits, in the order of `logits`."""
         logits = self.logits
         columns: list[Any] = [None] * len(logits)
         for block, mine in self._blocks(X, logits):
@@ -123,14 +124,14 @@ class LooksLikelihood:
         return columns
 
     def offset(self, X: Any, column: int) -> Vector:
-        """Return what a column adds to the logit of a propensity."""
+        """Return the values of a column that is added to the logit of a propensity."""
         return dense_column(X, column)
 
     def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
-        """Return what each row of a block says."""
+        """Return probabilities and derivatives of each row of a block."""
         logits, kinds = self.logits, self.n_kinds
         columns = self.logit_values(X, beta)
-        v, g = np.stack(columns[1 : 1 + kinds]).T, None  # every column in one piece, as in all that follows
+        v, g = np.stack(columns[1 : 1 + kinds]).T, None  # Fortran order, as in all matrices below
         if self.false_positives is not None:
             known = np.nan if isinstance(self.false_positives, str) else self.false_positives
             g = np.empty(v.shape, order="F")
@@ -158,7 +159,7 @@ class LooksLikelihood:
         return Sums(np.asarray(value), gradient, self._matrix(X, w, found))
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
-        """Return each row's information of its logits: diagonal, weight of the square, its direction."""
+        r"""Return :math:`D`, :math:`\omega` and :math:`c` of each row, side by side."""
         terms = self.terms(X, rows, beta)
         observed = curvature is Curvature.OBSERVED
         found = looks.observed_look_information(terms) if observed else looks.expected_look_information(terms)
@@ -177,55 +178,58 @@ class LooksLikelihood:
         return (out,)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
-        """Return, for each model, the weighted sum of the squared changes of its logits, in the mean over its looks."""
+        """Return, for each model, the weighted sum of the squared changes of its logits, averaged over its looks."""
         squares = rows["w"] @ self._steps(X, direction) ** 2
         return (np.array([squares[mine].mean() for mine in self._logits_of_models()]),)
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
-        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        """Return, for each model, the matrix of the quadratic form `reach`."""
         grams = [linear.exact_gram(logit.design.take(X), rows["w"]) for logit in self.logits]
         return tuple(np.mean([grams[j] for j in mine], axis=0) for mine in self._logits_of_models())
 
     def row_log_likelihood(self, X: Any, rows: Rows, beta: Vector) -> Vector:
-        """Return the log-likelihood of what was observed of each row."""
+        """Return the log-likelihood of each row."""
         return self.terms(X, rows, beta).value
 
     def row_posterior(self, X: Any, rows: Rows, beta: Vector) -> Vector:
-        """Return the probability of the positive class, given all that was observed of a row."""
+        """Return the posterior of each row: the probability of the positive class given labels and audit."""
         return self.terms(X, rows, beta).q
 
     def row_posterior_logit(self, X: Any, rows: Rows, beta: Vector) -> Vector:
-        """Return the logit of `row_posterior`; infinite where the class is known."""
+        """Return the logit of `row_posterior`; infinite for rows of known class."""
         terms = self.terms(X, rows, beta)
         return np.where(terms.known, np.where(terms.q == 1, np.inf, -np.inf), terms.odds)
 
     def row_scores(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
-        """Return the derivatives of the log-likelihood by the logits, a column for each in the order of `logits`."""
+        """Return the derivatives of the log-likelihood by the logits, one column for each, in the order of `logits`."""
         return looks.look_scores(self.terms(X, rows, beta))[:, self._columns()]
 
     def posterior_slopes(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
-        """Return the derivatives of `row_posterior_logit` by the logits; 0 where the class is known."""
+        """Return the derivatives of `row_posterior_logit` by the logits; 0 for rows of known class."""
         terms = self.terms(X, rows, beta)
         slopes = looks.observed_look_information(terms).along[:, self._columns()]
         slopes[terms.known] = 0.0
         return slopes
 
     def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return log-likelihood, class probability, and probability of any label of a positive row."""
+        """Return log-likelihood, class probability, and probability of at least one label if the row is positive."""
         terms = self.terms(X, rows, beta)
         return terms.value, terms.f, looks.detected(terms)[0]
 
     def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
-        """Return what the models say of all rows of a block together."""
+        """Return the sums over a block that class prior, label frequency and their intervals need."""
         terms, w, logits, kinds = self.terms(X, rows, beta), rows["w"], self.logits, self.n_kinds
         found, none = looks.detected(terms)
         fd, fe, of_f = terms.f * found, terms.f[:, None] * terms.e, w * terms.f * terms.not_f
-        # Lines: of the positives, of those with any label, of those with a label at each look, and of the columns.
+        # The columns are gradients of three kinds of numbers: of positives, of positives with any label, and of
+        # positives with a label at each kind of look. The last column has the sums of the columns of the table.
         gradients = np.zeros((self.n_parameters, 3 + kinds))
         weights = np.stack([of_f, of_f * found, *(of_f[:, None] * terms.e).T, w])
         gradients[logits[0].place] = linear.transposed_products(logits[0].design.take(X), weights)
         for j, logit in enumerate(logits[1 : 1 + kinds]):
-            weights = np.stack([-w * terms.f * none * terms.silent[:, j], w * terms.f * terms.turn[:, j], w])
+            weights = np.stack(
+                [-w * terms.f * none * terms.unlabelled_score[:, j], w * terms.f * terms.e_slope[:, j], w]
+            )
             gradients[logit.place, [1, 2 + j, -1]] += linear.transposed_products(logit.design.take(X), weights)
         for logit in logits[1 + kinds :]:
             gradients[logit.place, -1] += w.sum()
@@ -253,7 +257,7 @@ class LooksLikelihood:
 
     @staticmethod
     def _blocks(X: Any, logits: list[Logit]) -> list[tuple[Any, list[int]]]:
-        """Return blocks of columns with the logits that see them; those that see all columns have one block."""
+        """Return the distinct blocks of columns, each with the logits that use it."""
         blocks = [logit.design.take(X) for logit in logits]
         return [
             (block, [j for j, other in enumerate(blocks) if other is block])
@@ -262,7 +266,7 @@ class LooksLikelihood:
         ]
 
     def _columns(self) -> list[int]:
-        """Which of a row's logits have parameters: rates that are given have none."""
+        """Positions of the logits that have parameters; known false positive rates have none."""
         return [logit.column for logit in self.logits]
 
     def _logits_of_models(self) -> list[list[int]]:
@@ -273,7 +277,7 @@ class LooksLikelihood:
         return np.stack([linear.logits(logit.design.take(X), direction[logit.place]) for logit in self.logits], axis=1)
 
     def _diagonal(self, X: Any, w: Vector, found: RowInformation) -> Vector:
-        """Return the diagonal of the complete information: never less than that of the other, and never 0."""
+        """Return the diagonal of the complete information, a positive upper bound of the expected information."""
         diagonal = np.zeros(self.n_parameters)
         for logit in self.logits:
             diagonal[logit.place] += linear.squared_sums(logit.design.take(X), w * found.diagonal[:, logit.column])
@@ -297,7 +301,7 @@ class LooksLikelihood:
 def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matrix) -> Matrix:
     r"""Return :math:`\sum_i w_i d_i d_i'` over a block, with :math:`d = \sum_j c_j [x, 1]_j` over a row's logits.
 
-    `along` has the numbers :math:`c_j`, a column for each logit in their order; no weight is negative.
+    `along` has one column :math:`c_j` for each logit. Weights must not be negative.
     """
     logits = objective.logits
     if _in_pairs(objective):
@@ -321,11 +325,11 @@ def sum_of_squares(X: Any, objective: PairObjective, weight: Vector, along: Matr
 
 
 def _in_pairs(objective: PairObjective) -> bool:
-    return sum(logit.design.n_columns > 0 for logit in objective.logits) <= _MOST_IN_PAIRS
+    return sum(logit.design.n_columns > 0 for logit in objective.logits) <= _MAX_LOGITS_IN_PAIRS
 
 
 def _sum_of_pairs(X: Any, objective: PairObjective, weights: dict[tuple[int, int], Vector]) -> Matrix:
-    """Return the sum of ``[x, 1]_j' w_jk [x, 1]_k`` over rows and pairs of logits, each pair in both orders."""
+    """Return the sum of ``[x, 1]_j' w_jk [x, 1]_k`` over rows and over pairs of logits, in both orders."""
     logits, matrix = objective.logits, np.zeros((objective.n_parameters, objective.n_parameters))
     for (j, k), product in linear.products_of_pairs([each.design.take(X) for each in logits], weights).items():
         matrix[logits[j].place, logits[k].place] += product
@@ -351,7 +355,10 @@ def _scaled_with_ones(X: Any, scale: Vector) -> Any:
 
 
 def detection_curve(X: Any, rows: Rows, objective: PairObjective, beta: Vector, order: Any) -> tuple[Vector, Vector]:
-    """Return, over a block, how many positives have a label after each of some looks, and how many there are."""
+    r"""Return the expected numbers, in a block, of positives with a label after each look in `order`, and of positives.
+
+    The first numbers are :math:`\sum_i f_i (1 - \prod_{k \le K} (1 - e_{ik}))` for each number of looks `K`.
+    """
     columns = objective.logit_values(X, beta)
     f = sigmoid(columns[0])
     missed = np.cumsum([-objective.log_missed(columns[1 + j]) for j in order], axis=0)

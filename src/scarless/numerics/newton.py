@@ -1,10 +1,10 @@
-"""Fisher scoring, then Newton, with a line search; returns a status and never warns.
+"""Damped Fisher scoring and Newton's method with a line search; the solver returns a status and never warns.
 
-The solver sees a function of the parameters that returns value, gradient and curvature. It does not know about rows,
-penalties or models.
+The solver minimises a function of the parameters that returns value, gradient and curvature. It does not know about
+rows, penalties or models.
 
-Wide models take truncated steps: conjugate gradients that need no matrix, and stop at a distance or where the
-curvature turns negative.
+Models with many parameters use truncated Newton steps: conjugate gradients without a matrix, which stop at a maximum
+length or at negative curvature.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +19,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import unit_diagonal
 from scarless.numerics.objectives import Curvature, Sums
 
-# Relative error of a product with the information.
-_PRODUCT_ROUNDING = 1e-13
+_PRODUCT_ROUNDING = 1e-13  # relative rounding error of a product with the information matrix
 
 
 def truncated_step(
@@ -32,12 +31,12 @@ def truncated_step(
     rtol: float,
     max_iter: int = 200,
 ) -> tuple[Vector, bool]:
-    r"""Return a step that nearly minimises :math:`g'\delta + \tfrac12\delta'H\delta` within a distance; whether cut.
+    r"""Return a step that nearly minimises :math:`g'\delta + \tfrac12\delta'H\delta` in a ball, and whether it was cut.
 
-    Distances are in the norm of a positive `diagonal`, which also preconditions. In that norm each iterate is longer
-    than the last and each lowers the parabola further, so the path may be cut where it leaves the ball; along a
-    direction of negative curvature it is followed to the edge. Every step returned is a direction of descent.
-    With an infinite radius such a direction ends the path where it is.
+    The positive `diagonal` defines the norm, and is also the preconditioner. In this norm each iterate is longer than
+    the one before and lowers the quadratic further. The iterations can therefore stop at the boundary of the ball. A
+    direction of negative curvature is followed to the boundary. If the radius is infinite, the iterations stop before
+    they follow such a direction. Every returned step is a direction of descent.
 
     References
     ----------
@@ -53,8 +52,8 @@ def truncated_step(
         curved = product(along)
         curvature = float(along @ curved)
         if iteration > 0 and abs(curvature) <= _PRODUCT_ROUNDING * float(along @ (diagonal * along)):
-            break  # nothing is known of this direction, and what is left to gain along it is rounding
-        edge = _to_the_edge(step, along, diagonal, radius)
+            break  # The curvature is only rounding error, and so is the possible gain along this direction.
+        edge = _distance_to_boundary(step, along, diagonal, radius)
         if curvature <= 0.0 or not np.isfinite(curvature):
             if np.isfinite(edge):
                 return step + edge * along, True
@@ -69,8 +68,8 @@ def truncated_step(
     return step, False
 
 
-def _to_the_edge(step: Vector, along: Vector, diagonal: Vector, radius: float) -> float:
-    """Return how far along a direction the ball's edge is."""
+def _distance_to_boundary(step: Vector, along: Vector, diagonal: Vector, radius: float) -> float:
+    """Return the factor of the direction `along` at which the path reaches the boundary of the ball."""
     if not np.isfinite(radius):
         return np.inf
     a, b = float(along @ (diagonal * along)), float(step @ (diagonal * along))
@@ -78,31 +77,31 @@ def _to_the_edge(step: Vector, along: Vector, diagonal: Vector, radius: float) -
     return c / (b + float(np.sqrt(b * b + a * c))) if c > 0 else 0.0
 
 
-# Above this many parameters the information matrix is not formed; products with it are.
-WIDEST_MATRIX = 1500
+# With more parameters, the solver uses products with the information matrix and never forms it.
+MAX_MATRIX_PARAMETERS = 1500
 
 
 class Status(Enum):
-    """How a solver ended."""
+    """Reason why a solver stopped."""
 
     CONVERGED = "converged"
-    AT_INFINITY = "at infinity"  # the objective still falls, ever more slowly, along a direction of growth
+    AT_INFINITY = "at infinity"  # parameters grow without bound while the objective decreases ever more slowly
     STALLED = "stalled"  # no step along the last direction lowers the objective
     MAX_ITER = "max_iter"
 
 
 class Trace(NamedTuple):
-    """One iteration: where it began, its value, the predicted gain of its step, the share of it that was taken."""
+    """One iteration of the solver."""
 
-    parameters: Vector
-    value: float
-    gain: float
-    step: float
+    parameters: Vector  # at the beginning of the iteration
+    value: float  # objective at the beginning of the iteration
+    gain: float  # decrease of the objective that the full step predicts
+    step: float  # share of the full step that was taken
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where a solver ended, how, and on what way."""
+    """Result of a solver: its last parameters, its status and its iterations."""
 
     parameters: Vector
     value: float
@@ -110,11 +109,11 @@ class Solution:
     n_iter: int
     n_passes: int
     gain: float  # predicted decrease of the objective by one more full step
-    curvature: Matrix | None = None  # the exact Hessian where it ended, penalty included; None where it has none
+    curvature: Matrix | None = None  # exact Hessian at the parameters, with the penalty; None if it was not computed
     history: list[Trace] = field(default_factory=list)
 
     def followed_by(self, other: "Solution") -> "Solution":
-        """Return where another run of the solver ended that went on from here, with both ways in one."""
+        """Return the solution `other`, which started from this one, with the iterations of both."""
         return replace(
             other,
             n_iter=self.n_iter + other.n_iter,
@@ -139,51 +138,51 @@ class Problem(Protocol):
         ...
 
     def grams(self) -> tuple[Matrix, ...] | None:
-        """Return, for each model, the matrix whose quadratic form `reach` is; None where a pass for it is too dear."""
+        """Return, for each model, the matrix of the quadratic form `reach`; None if a pass for it costs too much."""
         ...
 
 
 @dataclass(frozen=True)
 class NewtonOptions:
-    """Stopping and switching rules. Gains are measured per unit of `scale`, the sum of the row weights."""
+    """Stopping rules and choices of the solver. Gains are divided by `scale`, the sum of the row weights."""
 
     scale: float
-    tol: float = 1e-10
+    tol: float = 1e-10  # predicted gain per row at which the solver stops
     max_iter: int = 100
-    rounding: float = 1e-14  # relative noise of the objective; about 1e-7 for float32 products
-    observed_below: float = 1e-3  # predicted gain per row at which the exact Hessian takes over
-    longest: float = 1.0  # step, in logits, root mean square over rows: larger ones change optima
-    damp_indefinite: bool = False  # an exact Hessian that is indefinite: damp it, instead of going back to the expected
-    matrix_free: bool = False  # conjugate gradients on products instead of a factorised matrix
-    may_diverge: bool = False  # no penalty: an optimum at infinity is possible
-    curvature: Matrix | None = None  # what the Hessian near the start is like: gradients alone may then lead close
-    progress: Callable[[Trace], None] | None = None  # is told of every iteration
+    rounding: float = 1e-14  # relative rounding error of the objective; about 1e-7 for float32 products
+    observed_below: float = 1e-3  # predicted gain per row below which the exact Hessian is used
+    # Largest root-mean-square change of the logits in one step. Longer steps can jump to another local optimum.
+    longest: float = 1.0
+    damp_indefinite: bool = False  # damp an indefinite exact Hessian; otherwise the expected information replaces it
+    matrix_free: bool = False  # use conjugate gradients instead of a factorised matrix
+    may_diverge: bool = False  # without a penalty, the optimum can be at infinity
+    curvature: Matrix | None = None  # approximate Hessian at the start, for quasi-Newton steps with gradients only
+    progress: Callable[[Trace], None] | None = None  # called with each iteration
 
     def small(self, value: Any) -> float:
-        """Return the gain that is not worth a step, at an objective of that value."""
+        """Return the gain at which the solver stops if the objective has this value."""
         return max(float(self.tol) * float(self.scale), self.rounding * abs(float(value)))
 
 
 def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solution:
-    r"""Minimise a smooth objective by damped Fisher scoring that turns into Newton's method.
+    r"""Minimise a smooth objective by damped Fisher scoring, and by Newton's method close to the optimum.
 
-    A step :math:`\delta` solves :math:`(H + \lambda D)\delta = -g`, with :math:`\lambda > 0` only where the step would
-    otherwise be too long; its predicted gain is :math:`-g'\delta/2` (with damping, a lower bound). The solver
-    stops when that gain, per row, is below `tol` or below the rounding noise of the objective itself.
-    Close to the optimum the exact Hessian replaces the expected information where it is positive definite.
-    Without a matrix, conjugate gradients find the step; they stop where it becomes too long, and cope with an
-    indefinite Hessian.
+    A step :math:`\delta` solves :math:`(H + \lambda D)\delta = -g`. The damping :math:`\lambda` is positive only if the
+    step would otherwise be too long. The predicted gain is :math:`-g'\delta/2` (a lower bound with damping). The solver
+    stops if the gain per row is below `tol`, or if the gain is below the rounding error of the objective. Close to the
+    optimum, the exact Hessian replaces the expected information if it is positive definite. If `matrix_free` is set,
+    conjugate gradients find the step. They stop at the maximum length, and work with an indefinite Hessian.
 
-    Where the Hessian near the start is known, from a part of the rows, say, quasi-Newton steps (BFGS) go first: they
-    need gradients only, and a gradient is several times cheaper than a Hessian. Wherever they do not gain what they
-    predict, the climb goes on as without them.
+    If `options` has an approximate Hessian, for example from a part of the rows, quasi-Newton steps (BFGS) come first.
+    They need only gradients, which cost several times less than a Hessian. As soon as one of them gains much less than
+    predicted, the solver continues with Newton steps.
 
     References
     ----------
     Nocedal and Wright, "Numerical Optimization", chapters 3, 6 and 7.
     """
     beta = np.asarray(start, dtype=np.float64)
-    search = _Search(problem, options, beta.size)
+    search = _NewtonState(problem, options, beta.size)
     history: list[Trace] = []
 
     def keep(gain: float, taken: float) -> None:
@@ -196,7 +195,7 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
         now = search.evaluate(beta, search.first)
     else:
         now, search.last = search.evaluate(beta, Curvature.NONE), Curvature.OBSERVED
-        for gain, step, there in search.approach(beta, now, model):
+        for gain, step, there in search.quasi_newton_steps(beta, now, model):
             keep(gain, 1.0)
             beta, now = beta + step, there
         if not now.curvature.size:
@@ -206,8 +205,8 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
         small = options.small(now.value)
-        if gain <= small and search.holds_back():
-            search.let_go()  # left over from farther out, it may hide what is still to be gained
+        if gain <= small and search.is_shortened():
+            search.reset_step_limits()  # Limits that were needed far from the optimum could hide a remaining gain.
             now, step = search.direction(beta, now)
             gain = -0.5 * float(now.gradient @ step)
         if gain <= small:
@@ -225,50 +224,50 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
 
 
 class QuasiNewton:
-    """The inverse of a Hessian as far as it is known: a guess, and what steps and gradients since have told."""
+    """An approximation of the inverse Hessian that is updated by steps and changes of the gradient (BFGS)."""
 
     def __init__(self, inverse: Matrix) -> None:
         self.inverse = inverse
 
     @classmethod
     def of(cls, curvature: Matrix) -> "QuasiNewton | None":
-        """Begin at a guess of the Hessian; None where it is not positive definite."""
+        """Start from an approximate Hessian; return None if it is not positive definite."""
         scaled, scale = unit_diagonal(curvature)
         factor = _cholesky(scaled, 0.0) if np.isfinite(scaled).all() else None
-        return None if factor is None else cls(scale[:, None] * _divided(factor, np.diag(scale)))
+        return None if factor is None else cls(scale[:, None] * _cholesky_solve(factor, np.diag(scale)))
 
     def step(self, gradient: Vector) -> Vector:
-        """Return the step to where the gradient should be 0."""
+        """Return the step after which the gradient should be 0."""
         return -self.inverse @ gradient
 
-    def learn(self, step: Vector, change: Vector) -> None:
-        """Take in how the gradient changed along a step (Broyden, Fletcher, Goldfarb, Shanno)."""
-        bend = float(step @ change)
-        if not bend > 0:
+    def update(self, step: Vector, change: Vector) -> None:
+        """Update the approximation with the change of the gradient along a step."""
+        curvature = float(step @ change)
+        if not curvature > 0:
             return
         onto = self.inverse @ change
-        square = (bend + float(change @ onto)) / bend**2
-        mixed = np.outer(onto, step) / bend
+        square = (curvature + float(change @ onto)) / curvature**2
+        mixed = np.outer(onto, step) / curvature
         self.inverse = self.inverse + square * np.outer(step, step) - mixed - mixed.T
 
 
 def solve_positive(matrix: Matrix, right: Vector) -> Vector:
-    """Solve a positive semi-definite system, with as little extra ridge as makes it solvable.
+    """Solve a positive semi-definite system, with the smallest ridge that makes it solvable.
 
-    The matrix is first scaled to a unit diagonal, so columns of very different units do no harm.
+    The matrix is first scaled to a unit diagonal, because columns can have very different units.
     """
     scaled, scale = unit_diagonal(matrix)
     for ridge in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0):
         factor = _cholesky(scaled, ridge)
         if factor is not None:
-            return scale * _divided(factor, scale * right)
+            return scale * _cholesky_solve(factor, scale * right)
     return right * scale**2
 
 
-def downhill_of_saddle(curvature: Matrix, *, noise: float) -> Vector | None:
-    """Return the direction in which a Hessian bends down most; None where it does so by no more than noise.
+def negative_curvature_direction(curvature: Matrix, *, noise: float) -> Vector | None:
+    """Return the direction of the most negative curvature; None if it is not below minus `noise`.
 
-    Where the gradient is zero, that is a saddle's way out; Newton's method, which stops there, does not see it.
+    At a saddle point the gradient is zero and Newton's method stops. This direction leads away from the saddle point.
     """
     scaled, scale = unit_diagonal(curvature)
     if _cholesky(scaled, 0.0) is not None or not np.isfinite(scaled).all():
@@ -277,29 +276,29 @@ def downhill_of_saddle(curvature: Matrix, *, noise: float) -> Vector | None:
     return scale * vectors[:, 0] if values[0] < -noise else None
 
 
-class _Search:
-    """The problem, a count of the passes over the rows, and which curvature and damping are in use."""
+class _NewtonState:
+    """State of the solver between iterations: number of passes, kind of curvature, damping and step limits."""
 
     def __init__(self, problem: Problem, options: NewtonOptions, n_parameters: int) -> None:
         self.problem, self.options = problem, options
         self.n_passes = 0
         self.first = Curvature.NONE if options.matrix_free else Curvature.EXPECTED
         self.last = self.first
-        self.close = False  # whether the last step was small enough for the exact Hessian
+        self.close = False  # whether the gain of the last step was small enough for the exact Hessian
         self.cut = False  # whether the last step was shortened
-        self.near = False  # whether quasi-Newton steps have just ended where little is left to gain
-        self.trust = 1.0  # share of the longest step that the last line searches left
+        self.near = False  # whether quasi-Newton steps have just come close to the optimum
+        self.trust = 1.0  # factor of the maximum step length, adapted by the line searches
         self.observed_below = options.observed_below
         self.damping = 0.0
         self.n_parameters = n_parameters
-        # Computed where they are first needed. Python 3.11's cached_property would have searches in other threads wait.
+        # Computed on first use. Python 3.11's cached_property has a lock, which would make other threads wait.
         self._information: Vector | None = None
         self._grams: tuple[tuple[Matrix, ...] | None] | None = None
-        self._factored: tuple[Matrix, float, Matrix, Vector] | None = None  # a matrix, its damping, factor and scale
+        self._factored: tuple[Matrix, float, Matrix, Vector] | None = None  # matrix, damping, factor, scale
 
     @property
     def information(self) -> Vector:
-        """How much each parameter tells where nothing is saturated."""
+        """Diagonal of the expected information at zero, where no probability is saturated."""
         if self._information is None:
             self.n_passes += 1
             self._information = self.problem.evaluate(np.zeros(self.n_parameters), Curvature.DIAGONAL).curvature
@@ -307,7 +306,7 @@ class _Search:
 
     @property
     def grams(self) -> tuple[Matrix, ...] | None:
-        """Matrices that measure steps, where a pass for them pays."""
+        """Matrices that give the length of steps in logits; None if a pass for them costs too much."""
         if self._grams is None:
             self._grams = (self.problem.grams(),)
             self.n_passes += self._grams[0] is not None
@@ -317,20 +316,20 @@ class _Search:
         self.n_passes += 1
         return self.problem.evaluate(beta, curvature)
 
-    def holds_back(self) -> bool:
-        """Whether steps are shorter than they need be, for what was seen farther out."""
+    def is_shortened(self) -> bool:
+        """Return whether damping or earlier line searches still limit the step length."""
         return self.damping > 0 or (self.cut and self.trust < 1.0)
 
-    def let_go(self) -> None:
-        """Forget what was seen farther out."""
+    def reset_step_limits(self) -> None:
+        """Remove the damping and restore the maximum step length."""
         self.damping, self.trust = 0.0, 1.0
 
-    def approach(self, beta: Vector, now: Sums, model: QuasiNewton) -> Iterator[tuple[float, Vector, Sums]]:
-        """Yield quasi-Newton steps, each with its predicted gain and the sums where it leads.
+    def quasi_newton_steps(self, beta: Vector, now: Sums, model: QuasiNewton) -> Iterator[tuple[float, Vector, Sums]]:
+        """Yield quasi-Newton steps, each with its predicted gain and the sums after the step.
 
-        They end where little is left to gain, or as soon as one is large, gains less than half of what it should, or
-        leaves more than half of that to the next.
-        Where the next one is likely to be the last, the exact Hessian is collected along with the gradient.
+        The steps end if the predicted gain is small, if it is more than half of the last one, or if a step gains less
+        than half of its prediction. For a step that is probably the last, the exact Hessian is computed with the
+        gradient.
         """
         previous = 0.02 * self.options.scale
         for _ in range(10):
@@ -348,15 +347,15 @@ class _Search:
             if last:
                 self.near = True
                 return
-            model.learn(step, trial.gradient - now.gradient)
+            model.update(step, trial.gradient - now.gradient)
             beta, now, previous = beta + step, trial, gain
 
     def direction(self, beta: Vector, now: Sums) -> tuple[Sums, Vector]:
-        """Return a step that is not too long, and the sums again where an indefinite Hessian had to be replaced.
+        """Return the sums at `beta`, recomputed if an indefinite Hessian was replaced, and a step of limited length.
 
-        Where a model saturates, its information fades faster than its gradient and steps become huge; far out, on
-        the plateau where all probabilities are 0 or 1, nothing leads back. Levenberg's damping by the information
-        at zero shortens a step most where the information has faded, and leaves the other parameters alone.
+        If the probabilities of a model are close to 0 or 1, its information vanishes faster than its gradient and steps
+        become huge. They could end on a plateau without a usable gradient. Levenberg damping by the information at zero
+        shortens a step mainly in parameters whose information has vanished.
         """
         if self.options.matrix_free:
             return now, self._truncated_step(beta, now)
@@ -366,7 +365,7 @@ class _Search:
                 while not self._is_definite(now) and self.damping < 1e6:
                     self.damping = max(10.0 * self.damping, 1e-9)
             else:
-                self.observed_below /= 10.0  # too early for the exact Hessian
+                self.observed_below /= 10.0  # The exact Hessian was used too early.
                 self.last = Curvature.EXPECTED
                 now = self.evaluate(beta, Curvature.EXPECTED)
         while True:
@@ -376,48 +375,49 @@ class _Search:
             self.damping = max(10.0 * self.damping, 1e-9)
 
     def _is_definite(self, now: Sums) -> bool:
-        """Whether the damped matrix is positive definite, but for parameters that nothing depends on."""
+        """Return whether the damped matrix is positive definite, apart from parameters whose rows are 0."""
         matrix, scale = unit_diagonal(self._damped(now))
         idle = ~matrix.any(axis=1)
         matrix[idle, idle] = 1.0
         factor = _cholesky(matrix, 0.0)
         if factor is not None and not idle.any():
-            self._factored = (now.curvature, self.damping, factor, scale)  # for the step that follows
+            self._factored = (now.curvature, self.damping, factor, scale)  # reused by the next step
         return factor is not None
 
     def final_status(self, beta: Vector, step: Vector) -> Status:
-        """Tell a regular optimum, where the last step is tiny, from one that runs away while gaining nothing."""
+        """Return whether the solver converged, diverged to infinity, or stalled on a plateau."""
         if not (self.damping > 0 or self.cut or self.options.may_diverge):
             return Status.CONVERGED
         units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
         step, beta = step * units, beta * units
-        size = max(1.0, float(np.abs(step).max()), float(np.abs(beta).max()))  # whose square may overflow
-        outward = float(_unit(beta) @ _unit(step)) > 0
+        # Division by the size avoids overflow of squares.
+        size = max(1.0, float(np.abs(step).max()), float(np.abs(beta).max()))
+        outward = float(_scaled_by_largest(beta) @ _scaled_by_largest(step)) > 0
         if (self.damping > 0 or self.cut) and not outward:
-            return Status.STALLED  # on a plateau of saturated probabilities, with the way back too faint to follow
+            return Status.STALLED  # on a plateau of probabilities near 0 or 1, where the gradient is too small
         growing = np.linalg.norm(step / size) > 1e-2 * (0.5 / size + np.linalg.norm(beta / size)) and outward
         return Status.AT_INFINITY if self.options.may_diverge and growing else Status.CONVERGED
 
     def _too_long(self, beta: Vector, step: Vector) -> bool:
-        """Whether a step changes a model's logits by more than `longest` and by more than half of what they are."""
+        """Return whether a step changes a model's logits by more than `longest` and by more than half their size."""
         if self.near or np.isinf(self.options.longest):
             return False
         units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
         if np.abs(step * units).sum() <= 0.02 * self.options.longest:
-            return False  # certainly short, and no need to look at the rows
+            return False  # The step is certainly short enough; a pass over the rows is not needed.
         if (change := self._change(step)).max() <= self.options.longest:
             return False
         return not np.all(change <= np.maximum(self.options.longest, 0.5 * self._change(beta)))
 
     def _change(self, direction: Vector) -> Vector:
-        """Return the root mean square, over rows, of each model's logits along a direction."""
+        """Return the root mean square, over rows, of the change of each model's logits along a direction."""
         if self.grams is None:
             self.n_passes += 1
             return np.sqrt(self.problem.reach(direction) / self.options.scale)
         squares, start = [], 0
         for matrix in self.grams:
             part = direction[start : start + len(matrix)]
-            with np.errstate(over="ignore", invalid="ignore"):  # of such a step more than its length is wrong
+            with np.errstate(over="ignore", invalid="ignore"):  # A step that overflows counts as too long.
                 squares.append(part @ matrix @ part)
             start += len(matrix)
         return np.sqrt(np.maximum(squares, 0.0) / self.options.scale)
@@ -426,7 +426,7 @@ class _Search:
         if self._factored is not None:
             (curvature, damping, factor, scale), self._factored = self._factored, None
             if curvature is now.curvature and damping == self.damping:
-                return -scale * _divided(factor, scale * now.gradient)
+                return -scale * _cholesky_solve(factor, scale * now.gradient)
         return -solve_positive(self._damped(now), now.gradient)
 
     def _damped(self, now: Sums) -> Matrix:
@@ -437,7 +437,7 @@ class _Search:
         return damped
 
     def line_search(self, beta: Vector, step: Vector, now: Sums, gain: float) -> tuple[float, Sums | None]:
-        """Halve the step until the objective falls enough (Armijo), up to rounding."""
+        """Shorten the step until the objective decreases enough (Armijo), up to rounding errors."""
         self.near, self.close = False, gain < self.observed_below * self.options.scale
         if not self.options.matrix_free:
             self.last = Curvature.OBSERVED if self.close else Curvature.EXPECTED
@@ -449,15 +449,15 @@ class _Search:
                 self.trust = min(1.0, self.trust * (4.0 if share == 1.0 else max(2.0 * share, 1e-3)))
                 return share, trial
             share *= _shrink(now, trial, share, gain)
-            if share * gain <= noise:  # a step this short would pass as rounding, whatever its direction
+            if share * gain <= noise:  # The gain of such a short step could not be distinguished from rounding errors.
                 break
         return 0.0, None
 
     def _truncated_step(self, beta: Vector, now: Sums) -> Vector:
-        """Return a step by conjugate gradients, no longer than a step may be.
+        """Return a step of limited length by conjugate gradients.
 
-        The information at zero, of which the diagonal is known, measures the length on the way; what the rows say of
-        the result is asked once.
+        During the iterations the diagonal information at zero measures the length of the step. The exact length, which
+        needs a pass over the rows, is computed once at the end.
         """
         diagonal, scale = np.where(self.information > 0, self.information, 1.0), self.options.scale
         multiply = self.problem.products(beta, Curvature.OBSERVED if self.close else Curvature.EXPECTED)
@@ -478,14 +478,14 @@ class _Search:
         return step
 
 
-def _unit(vector: Vector) -> Vector:
-    """Return a vector whose largest entry is 1 or -1, for the sign of a product that might overflow."""
+def _scaled_by_largest(vector: Vector) -> Vector:
+    """Return the vector divided by its largest absolute entry, so that products do not overflow."""
     largest = float(np.abs(vector).max())
     return vector / largest if 0.0 < largest < np.inf else vector
 
 
 def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
-    """Return the factor to shorten a failed step by: the minimum of the interpolating parabola, kept sane."""
+    """Return the factor that shortens a failed step: the minimum of the interpolating parabola, within [0.1, 0.5]."""
     rise = float(trial.value - now.value) + 2.0 * share * gain
     if not np.isfinite(rise) or rise <= 0:
         return 0.1
@@ -493,17 +493,20 @@ def _shrink(now: Sums, trial: Sums, share: float, gain: float) -> float:
 
 
 def _cholesky(scaled: Matrix, ridge: float) -> Matrix | None:
-    """Return the upper factor, or None. LAPACK itself: around it, SciPy takes longer than a small matrix does."""
+    """Return the upper Cholesky factor; None if the matrix is not positive definite.
+
+    LAPACK is called directly, because SciPy's wrapper takes longer than LAPACK itself for small matrices.
+    """
     if ridge != 0.0:
         scaled = scaled + ridge * np.eye(len(scaled))
-    # The transpose of what is symmetric: in Fortran's order, so that it need not be turned round.
+    # The transpose of a symmetric matrix in C order is the same matrix in Fortran order: LAPACK makes no copy.
     factor, info = lapack.dpotrf(scaled.T, clean=0)
-    # A pivot at rounding level means a direction without information: not to be divided by.
+    # A pivot of the size of rounding errors belongs to a direction without information; do not divide by it.
     if info != 0 or not np.isfinite(factor).all() or np.diagonal(factor).min() < 1e-7:
         return None
     return np.asarray(factor)
 
 
-def _divided(factor: Matrix, right: Matrix) -> Matrix:
-    """Return what a factorised matrix has to be multiplied with to give the right side."""
+def _cholesky_solve(factor: Matrix, right: Matrix) -> Matrix:
+    """Return the solution of a linear system with a factorised matrix."""
     return np.asarray(lapack.dpotrs(factor, right)[0])

@@ -1,9 +1,10 @@
-"""Block functions: rows and parameters in, sums over the rows out.
+"""Objectives: functions of a block of rows and of parameters that return sums over the rows.
 
-Each objective is minus a log-likelihood, or a convex risk. `sums` gives value, gradient and the curvature asked for;
-`row_curvature` and `product` multiply the information with a direction, for models too wide to hold its matrix.
-Blocks return sums, never means, so any partition of the rows adds up to the same totals. Rows are numpy's,
-sparse, or of any array API namespace, where the sums are then too; parameters are numpy's.
+Each objective is minus a log-likelihood, or a convex risk. `sums` returns value, gradient and the requested curvature.
+`row_curvature` and `product` multiply the information matrix with a direction, for models with too many parameters to
+form the matrix. All results are sums, never means, so any division into blocks gives the same totals. Blocks are NumPy
+arrays, sparse matrices, or arrays of any array API namespace; sums stay in the namespace of the block. Parameters are
+NumPy vectors.
 """
 
 from dataclasses import dataclass
@@ -27,11 +28,11 @@ class Curvature(Enum):
     NONE = "none"
     EXPECTED = "expected"  # Fisher information: positive semi-definite
     OBSERVED = "observed"  # minus the exact Hessian of the log-likelihood: may be indefinite
-    DIAGONAL = "diagonal"  # of the expected information, to precondition products
+    DIAGONAL = "diagonal"  # diagonal of the expected information, the preconditioner of conjugate gradients
 
 
 class Sums(NamedTuple):
-    """What a block tells the solver. Added up field by field."""
+    """Sums over a block for the solver. Blocks are added field by field."""
 
     value: NDArray[np.float64]
     gradient: NDArray[np.float64]
@@ -39,13 +40,13 @@ class Sums(NamedTuple):
 
 
 class Objective(Protocol):
-    """A block function with derivatives."""
+    """An objective over blocks of rows, with derivatives."""
 
-    convex: ClassVar[bool]  # one optimum only: a solver may take steps of any length
+    convex: ClassVar[bool]  # If True, there is only one optimum, and a solver may take steps of any length.
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """What its linear models see, in the order of their parameters."""
+        """Columns of the linear models, in the order of their parameters."""
         ...
 
     @property
@@ -58,11 +59,14 @@ class Objective(Protocol):
         ...
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
-        """Return what each row adds to the expected or observed information of its logits: a line of numbers."""
+        """Return each row's expected or observed information of its logits, one line for each row."""
         ...
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
-        """Return the information times a direction, summed over one block whose rows have their ``curvature``."""
+        """Return the information times a direction, summed over one block.
+
+        ``rows["curvature"]`` is the result of `row_curvature`.
+        """
         ...
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
@@ -70,50 +74,50 @@ class Objective(Protocol):
         ...
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
-        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        """Return, for each model, the matrix of the quadratic form `reach`."""
         ...
 
 
 class Logit(NamedTuple):
-    """A linear function of columns, where its parameters are, and which of a row's logits it is."""
+    """A linear function of columns, with the positions of its parameters and of its values."""
 
     design: Design
-    place: slice
-    column: int
+    place: slice  # positions of its parameters in the parameter vector
+    column: int  # its column in matrices with one column for each logit of a row
 
 
 class PairObjective(Objective, Protocol):
-    """The likelihood of a class model ``f`` and of what labels it: of one label of each row, or of several looks.
+    """The likelihood of a class model ``f`` and one or more propensity models, for one or more looks.
 
-    Parameters are those of ``f``, then those of each propensity model, then the rates of false positives that are
-    estimated. Answers about rows have one number, or one line, for each row of a block.
+    The parameters are those of ``f``, then those of each propensity model, then the logits of the false positive rates
+    that are estimated. Methods named ``row_...`` return one number, or one line, for each row of a block.
     """
 
-    observed: ClassVar[tuple[str, ...]]  # what rows have beside their weight ``w``
+    observed: ClassVar[tuple[str, ...]]  # names of the observed values of the rows, besides the weight ``w``
 
     @property
     def f(self) -> Design:
-        """What the class model sees."""
+        """Columns of the class model."""
         ...
 
     @property
     def e(self) -> Design:
-        """What the first propensity model sees at the first kind of look."""
+        """Columns of the first propensity model at the first kind of look."""
         ...
 
     @property
     def models(self) -> tuple[tuple[Design, ...], ...]:
-        """Of each propensity model, what it sees at each kind of look."""
+        """Columns of each propensity model at each kind of look."""
         ...
 
     @property
     def false_positives(self) -> Any:
-        """None where no negative is labelled; otherwise which rates are known, and which are estimated."""
+        """Which false positive rates are known and which are estimated; None if there are no false positives."""
         ...
 
     @property
     def offsets(self) -> tuple[int, ...] | None:
-        """Of each kind of look, the column that is added to the logit of its propensity."""
+        """The column that is added to the logit of the propensity, for each kind of look."""
         ...
 
     @property
@@ -123,35 +127,35 @@ class PairObjective(Objective, Protocol):
 
     @property
     def n_kinds(self) -> int:
-        """How many kinds of looks there are."""
+        """Number of kinds of looks."""
         ...
 
     @property
     def rates(self) -> list[int | None]:
-        """Which of the rates to be estimated each kind of look has; None where there is nothing to estimate."""
+        """Index of the estimated false positive rate of each kind of look; None if it is known or 0."""
         ...
 
     @property
     def n_rates(self) -> int:
-        """How many rates of false positives are estimated."""
+        """Number of false positive rates that are estimated."""
         ...
 
     @property
     def places(self) -> list[slice]:
-        """Where each model's parameters are."""
+        """Positions of each model's parameters."""
         ...
 
     @property
     def logits(self) -> list[Logit]:
-        """The logit of ``f``, those of the propensities, and those of false positives that are estimated."""
+        """The logits of ``f``, of the propensities, and of the false positive rates that are estimated."""
         ...
 
     def split(self, beta: Vector) -> tuple[Vector, Vector]:
-        """Return the parameters of ``f``, and all others."""
+        """Return the parameters of ``f`` and all other parameters."""
         ...
 
     def propensity(self, v: Vector) -> Vector:
-        """Return the propensities that logits stand for."""
+        """Return the propensities with the logits `v`."""
         ...
 
     def log_missed(self, v: Vector) -> Vector:
@@ -159,39 +163,39 @@ class PairObjective(Objective, Protocol):
         ...
 
     def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
-        """Return the values of all logits, in their order."""
+        """Return the values of all logits, in the order of `logits`."""
         ...
 
     def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
-        """Return all probabilities of each row, with a column for each kind of look."""
+        """Return probabilities and derivatives of each row, with one column for each kind of look."""
         ...
 
     def row_log_likelihood(self, X: Any, rows: Rows, beta: Vector) -> Vector:
-        """Return the log-likelihood of what was observed of each row."""
+        """Return the log-likelihood of each row."""
         ...
 
     def row_posterior(self, X: Any, rows: Rows, beta: Vector) -> Vector:
-        """Return the probability of the positive class, given all that was observed of a row."""
+        """Return the posterior of each row: the probability of the positive class given labels and audit."""
         ...
 
     def row_posterior_logit(self, X: Any, rows: Rows, beta: Vector) -> Vector:
-        """Return the logit of `row_posterior`; infinite where the class is known."""
+        """Return the logit of `row_posterior`; infinite for rows of known class."""
         ...
 
     def row_scores(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
-        """Return the derivatives of the log-likelihood by the logits, a column for each in the order of `logits`."""
+        """Return the derivatives of the log-likelihood by the logits, one column for each, in the order of `logits`."""
         ...
 
     def posterior_slopes(self, X: Any, rows: Rows, beta: Vector) -> Matrix:
-        """Return the derivatives of `row_posterior_logit` by the logits; 0 where the class is known."""
+        """Return the derivatives of `row_posterior_logit` by the logits; 0 for rows of known class."""
         ...
 
     def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return log-likelihood, class probability, and probability of any label of a positive row."""
+        """Return log-likelihood, class probability, and probability of at least one label if the row is positive."""
         ...
 
     def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
-        """Return what the models say of all rows of a block together."""
+        """Return the sums over a block that class prior, label frequency and their intervals need."""
         ...
 
 
@@ -201,8 +205,8 @@ class TargetLogistic:
 
     .. math:: \sum_i w_i \bigl(\mathrm{softplus}(z_i) - t_i z_i\bigr)
 
-    Convex for every `t`. Plain labels (:math:`t=s`), posteriors (:math:`t=q`) and the propensity-weighted
-    log loss (:math:`t=s/e`) are one problem. Rows: ``t``, ``w``.
+    The objective is convex for every `t`. Targets can be labels (:math:`t=s`), posteriors (:math:`t=q`), or
+    :math:`t=s/e` for the propensity-weighted log loss. `rows` has ``t`` and ``w``.
     """
 
     convex: ClassVar[bool] = True
@@ -210,7 +214,7 @@ class TargetLogistic:
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """What its linear models see."""
+        """Columns of the linear models."""
         return (self.design,)
 
     @property
@@ -224,7 +228,7 @@ class TargetLogistic:
         xp, t, w = namespace_of(X), rows["t"], rows["w"]
         z = linear.logits(X, beta)
         p, not_p = sigmoid_pair(z)
-        # softplus(z) - t z with max(z, 0) merged into the linear part: nothing large is subtracted.
+        # softplus(z) - t z, with max(z, 0) moved into the linear part to avoid cancellation of large numbers.
         value = xp.log1p(xp.exp(-xp.abs(z))) + xp.where(z > 0, (1.0 - t) * z, -t * z)
         residual = xp.where(z > 0, (1.0 - t) - not_p, p - t)
         gradient = linear.transposed_product(X, w * residual)
@@ -232,7 +236,7 @@ class TargetLogistic:
         return Sums(xp.asarray(w @ value), gradient, _single_curvature(X, weight, curvature))
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
-        """Return each row's weight in the information; expected and observed coincide."""
+        """Return each row's weight in the information; expected and observed information coincide."""
         p, not_p = sigmoid_pair(linear.logits(self.design.take(X), beta))
         return rows["w"] * p * not_p
 
@@ -245,15 +249,17 @@ class TargetLogistic:
         return (_squared_change(self.design.take(X), rows["w"], direction),)
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
-        """Return the matrix whose quadratic form `reach` is."""
+        """Return the matrix of the quadratic form `reach`."""
         return (linear.exact_gram(self.design.take(X), rows["w"]),)
 
 
 @dataclass(frozen=True)
 class KnownPropensity:
-    r"""Likelihood of the labels under a logistic ``f`` and propensities that are given.
+    r"""Minus the log-likelihood of the labels under a logistic ``f`` and known propensities.
 
-    Rows: ``s``, ``w`` and ``v``, the logit of the propensity (``+inf`` where it is 1).
+    .. math:: -\sum_i w_i \bigl[s_i \log(f_i e_i) + (1 - s_i) \log(1 - f_i e_i)\bigr]
+
+    `rows` has ``s``, ``w`` and ``v``, the logit of the propensity (``+inf`` if the propensity is 1).
     """
 
     convex: ClassVar[bool] = False
@@ -261,7 +267,7 @@ class KnownPropensity:
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """What its linear models see."""
+        """Columns of the linear models."""
         return (self.design,)
 
     @property
@@ -300,16 +306,18 @@ class KnownPropensity:
         return (_squared_change(self.design.take(X), rows["w"], direction),)
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
-        """Return the matrix whose quadratic form `reach` is."""
+        """Return the matrix of the quadratic form `reach`."""
         return (linear.exact_gram(self.design.take(X), rows["w"]),)
 
 
 @dataclass(frozen=True)
 class LogisticPair:
-    r"""Likelihood of the labels under two logistic models: ``f`` of the class, ``e`` of the labelling.
+    r"""Minus the log-likelihood of the labels under two logistic models: ``f`` of the class, ``e`` of the labelling.
 
-    Parameters are those of ``f``, then those of ``e``. Rows: ``s``, ``w``. It is the case of one look at every row, no
-    audit and no false positives of `scarless.numerics.looks_objective.LooksLikelihood`, with less work.
+    .. math:: -\sum_i w_i \bigl[s_i \log(f_i e_i) + (1 - s_i) \log(1 - f_i e_i)\bigr]
+
+    The parameters are those of ``f``, then those of ``e``. `rows` has ``s`` and ``w``. This is the fast special case of
+    `scarless.numerics.looks_objective.LooksLikelihood` with one look at every row, no audit and no false positives.
     """
 
     convex: ClassVar[bool] = False
@@ -324,17 +332,17 @@ class LogisticPair:
 
     @property
     def models(self) -> tuple[tuple[Design, ...], ...]:
-        """Of the only propensity model, what it sees at the only look."""
+        """Columns of the only propensity model at the only look."""
         return ((self.e,),)
 
     @property
     def rates(self) -> list[int | None]:
-        """No rate of false positives is estimated."""
+        """No false positive rate is estimated."""
         return [None]
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """What its linear models see."""
+        """Columns of the linear models."""
         return self.f, self.e
 
     @property
@@ -344,7 +352,7 @@ class LogisticPair:
 
     @property
     def places(self) -> list[slice]:
-        """Where each model's parameters are."""
+        """Positions of each model's parameters."""
         return [slice(0, self.f.n_parameters), slice(self.f.n_parameters, self.n_parameters)]
 
     @property
@@ -405,11 +413,11 @@ class LogisticPair:
         return (concat([change_f, _squared_change(self.e.take(X), rows["w"], along_e)]),)
 
     def grams(self, X: Any, rows: Rows) -> tuple[NDArray[np.float64], ...]:
-        """Return, for each model, the matrix whose quadratic form `reach` is."""
+        """Return, for each model, the matrix of the quadratic form `reach`."""
         return linear.exact_gram(self.f.take(X), rows["w"]), linear.exact_gram(self.e.take(X), rows["w"])
 
     def propensity(self, v: Vector) -> Vector:
-        """Return the propensities that logits stand for."""
+        """Return the propensities with the logits `v`."""
         return sigmoid(v)
 
     def log_missed(self, v: Vector) -> Vector:
@@ -421,7 +429,7 @@ class LogisticPair:
         return list(self._logits(X, beta)[2:])
 
     def terms(self, X: Any, rows: Rows, beta: Vector) -> LookTerms:
-        """Return all probabilities of each row, with a column for the only look."""
+        """Return probabilities and derivatives of each row, with one column for the only look."""
         (u, v), s = self.logit_values(X, beta), rows["s"]
         one = namespace_of(s).ones_like(s)
         return look_terms(u, v[:, None], None, s[:, None], one[:, None], -one)
@@ -432,7 +440,7 @@ class LogisticPair:
         return likelihood.log_likelihood(u, v, rows["s"], likelihood.pair_terms(u, v))
 
     def row_posterior(self, X: Any, rows: Rows, beta: Vector) -> Vector:
-        """Return the probability of the positive class, given the label."""
+        """Return the posterior of each row: the probability of the positive class given the label."""
         q = likelihood.pair_terms(*self.logit_values(X, beta)).q
         return namespace_of(q).where(rows["s"] == 1, 1.0, q)
 
@@ -459,7 +467,7 @@ class LogisticPair:
         return likelihood.log_likelihood(u, v, rows["s"], terms), terms.f, terms.e
 
     def totals(self, X: Any, rows: Rows, beta: Vector) -> PairSums:
-        """Return what both models say of all rows of a block together."""
+        """Return the sums over a block that class prior, label frequency and their intervals need."""
         xp, s, w = namespace_of(X), rows["s"], rows["w"]
         X_f, X_e, u, v = self._logits(X, beta)
         terms = likelihood.pair_terms(u, v)
@@ -488,7 +496,7 @@ class LogisticPair:
 
 
 def _single_curvature(X: Any, weight: Vector, curvature: Curvature) -> NDArray[np.float64]:
-    """Return the information of one model with non-negative row weights, in the shape asked for."""
+    """Return the requested curvature of one model with non-negative row weights."""
     if curvature is Curvature.NONE:
         return zeros(X, 0)
     if curvature is Curvature.DIAGONAL:

@@ -1,9 +1,9 @@
-"""One order for the rows of a table, whatever order its rows and columns came in, in single or double precision.
+"""A canonical order of the rows of a table, which does not depend on the order of rows and columns or on the precision.
 
-Rows are ordered by a hash of their values, rounded to single precision. Each column has a salt made of its own values,
-not of its place, so that the order of columns does not matter. Columns of equal values in another order, as binary ones
-with as many ones, are told apart by the rows that these values are in: by the hashes of these rows, as in the
-refinement of Weisfeiler and Lehman. A row of weight 2 is as two rows.
+Rows are sorted by a hash of their values, rounded to single precision. Each column has a salt that is computed from its
+values and not from its position, so the order of columns does not matter. Two columns can have the same values in a
+different order, for example binary columns with equally many ones. Such columns are distinguished by the hashes of the
+rows in which the values occur, as in Weisfeiler-Lehman refinement. A row of weight 2 counts as two rows.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from scipy import sparse
 
 from scarless.numerics.arrays import Vector
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
-_BLOCK_ROWS = 256
-_MOST_ROUNDS = 3  # of refinement, each of which reads the table twice
+_HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_HASH_SHIFT = np.uint64(29)
+_BLOCK_ROWS = 256  # rows hashed at a time; small blocks stay in a core's cache
+_MAX_REFINEMENTS = 3  # Each refinement of the salts reads the table twice.
 
 
 def canonical_order(X: Any, s: Vector, w: Vector | None = None) -> NDArray[np.intp]:
-    """Return the permutation that puts rows into an order that depends on their content alone.
+    """Return the permutation that sorts the rows by their content alone.
 
-    Random folds and subsamples drawn after it are the same for a table and for its rows shuffled. Rows are sorted by
-    a 64-bit hash of attributes, label and weight; equal rows are interchangeable. Weights of 1 are as none.
+    Random folds and subsamples that are drawn in this order are the same for a shuffled table. Rows are sorted by a
+    64-bit hash of attributes, label and weight; the order of equal rows does not matter. No weights means weights of 1.
 
     Examples
     --------
@@ -34,16 +34,17 @@ def canonical_order(X: Any, s: Vector, w: Vector | None = None) -> NDArray[np.in
     >>> bool((X[there] == X[::-1][back]).all())
     True
     """
-    key = row_keys(X, table_salts(X, s, w)) + _scatter(_bits(s), -1)
+    key = row_keys(X, table_salts(X, s, w)) + _hash(_bits(s), -1)
     if w is not None:
-        key += _keys(_bits(w - 1.0)[:, None], -2)
+        key += _hash_rows(_bits(w - 1.0)[:, None], -2)
     return np.lexsort((exact_keys(X), key))
 
 
 def equal_rows(X: Any, w: Vector | None = None, s: Vector | None = None) -> NDArray[np.intp]:
-    """Return a number for each row, the same for rows of equal attributes, whatever order rows and columns came in.
+    """Return a number for each row, the same for rows with equal attributes.
 
-    Labels, where they are given, help to tell columns of equal values apart.
+    The numbers do not depend on the order of rows and columns. Labels, if given, help to distinguish columns that have
+    the same values.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def equal_rows(X: Any, w: Vector | None = None, s: Vector | None = None) -> NDAr
 
 
 def numbered(key: NDArray[np.uint64], exact: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return a number for each row, the same for rows that are exactly equal, in the order of their keys."""
+    """Return a number for each row, in the order of the keys and the same for rows that are exactly equal."""
     order = np.lexsort((exact, key))
     new = (np.diff(key[order]) != 0) | (np.diff(exact[order]) != 0)
     number = np.empty(key.size, dtype=np.intp)
@@ -63,7 +64,7 @@ def numbered(key: NDArray[np.uint64], exact: NDArray[np.uint64]) -> NDArray[np.i
 
 
 def fold_of_keys(key: NDArray[np.uint64], salt: int, n_folds: int) -> NDArray[np.intp]:
-    """Return a fold for each key, as good as random; another `salt` deals anew.
+    """Return a pseudo-random fold for each key; another `salt` gives other folds.
 
     Examples
     --------
@@ -71,37 +72,37 @@ def fold_of_keys(key: NDArray[np.uint64], salt: int, n_folds: int) -> NDArray[np
     >>> bool((np.bincount(fold) > 900).all())
     True
     """
-    mixed = _scatter(key ^ np.uint64(salt), -2)
+    mixed = _hash(key ^ np.uint64(salt), -2)
     return ((mixed >> np.uint64(32)) % np.uint64(n_folds)).astype(np.intp)
 
 
 def column_salts(X: Any, w: Vector | None = None) -> NDArray[np.uint64]:
-    """Return a number for each column that depends on its values, and not on its place nor on the order of rows.
+    """Return a hash of the values of each column, independent of its position and of the order of rows.
 
-    Sums of integers that wrap around: those of parts of a table add up to that of the whole.
+    The hashes are sums of integers modulo 2**64. The hashes of the parts of a table add up to the hash of the table.
     """
     return _column_sums(X, np.zeros(X.shape[0], dtype=np.uint64), w)
 
 
 def _column_sums(X: Any, key: NDArray[np.uint64], w: Vector | None) -> NDArray[np.uint64]:
-    """Return the sum over rows of numbers that depend on a value and the key of its row; zeros count for nothing."""
+    """Return, for each column, the sum of hashes of its values and the keys of their rows; zeros add nothing."""
     times = np.ones(X.shape[0]) if w is None else np.ceil(w)
     times = np.minimum(times, 2.0**53).astype(np.uint64)
     if sparse.issparse(X):
         entries, salts = X.tocoo(), np.zeros(X.shape[1], dtype=np.uint64)
         stored = entries.data != 0
         row = entries.row[stored]
-        np.add.at(salts, entries.col[stored], _scatter(_single_bits(entries.data[stored]), key[row]) * times[row])
+        np.add.at(salts, entries.col[stored], _hash(_single_bits(entries.data[stored]), key[row]) * times[row])
         return salts
     found = [np.zeros(0, dtype=np.uint64)]
     for bits in _columns(X, _single_bits):
-        scattered = _scatter(bits, key[:, None]) * (bits != 0)
-        found.append((scattered * times[:, None]).sum(axis=0, dtype=np.uint64))
+        hashes = _hash(bits, key[:, None]) * (bits != 0)
+        found.append((hashes * times[:, None]).sum(axis=0, dtype=np.uint64))
     return np.concatenate(found)
 
 
 def table_salts(X: Any, s: Vector | None = None, w: Vector | None = None) -> NDArray[np.uint64]:
-    """Return the salts of columns, refined where some have equal ones.
+    """Return the salts of the columns, refined if some of them are equal.
 
     Examples
     --------
@@ -115,8 +116,8 @@ def table_salts(X: Any, s: Vector | None = None, w: Vector | None = None) -> NDA
 def refined_salts(
     salts: NDArray[np.uint64], by_rows: Callable[[NDArray[np.uint64]], NDArray[np.uint64]]
 ) -> NDArray[np.uint64]:
-    """Return salts that differ wherever the rows tell columns apart; those that differ already stay as they are."""
-    for _ in range(_MOST_ROUNDS):
+    """Return the salts of columns; those that several columns share are refined by hashes of the rows."""
+    for _ in range(_MAX_REFINEMENTS):
         known, place, times = np.unique(salts, return_inverse=True, return_counts=True)
         if known.size == salts.size:
             break
@@ -130,46 +131,46 @@ def refined_salts(
 def salts_by_rows(
     X: Any, salts: NDArray[np.uint64], s: Vector | None = None, w: Vector | None = None
 ) -> NDArray[np.uint64]:
-    """Return a number for each column that depends on which rows its values are in, by the hashes of these rows.
+    """Return a hash of each column that depends on the rows in which its values occur.
 
-    `salts` are those of the whole table. Sums of parts add up, as those of `column_salts`.
+    `salts` are those of the whole table. The hashes of the parts of a table add up to the hash of the table.
     """
     key = row_keys(X, salts)
     if s is not None:
-        key += _scatter(_bits(s), -1)
+        key += _hash(_bits(s), -1)
     return _column_sums(X, key, w)
 
 
 def row_keys(X: Any, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row's attributes in single precision; `salts` are those of the columns."""
+    """Return a 64-bit hash of the attributes of each row in single precision, with the salts of the columns."""
     return _row_sums(X, salts, _single_bits)
 
 
 def exact_keys(X: Any) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row's attributes as they are, in the order of columns."""
+    """Return a 64-bit hash of the attributes of each row in full precision and in the order of the columns."""
     return _row_sums(X, np.arange(X.shape[1]).astype(np.uint64), _bits)
 
 
 def _row_sums(X: Any, salts: NDArray[np.uint64], bits_of: Any) -> NDArray[np.uint64]:
-    """Return the sum over columns of numbers that depend on value and salt; zeros count for nothing."""
+    """Return, for each row, the sum of hashes of its values and the salts of their columns; zeros add nothing."""
     key = np.zeros(X.shape[0], dtype=np.uint64)
     if sparse.issparse(X):
         entries = X.tocoo()
         stored = entries.data != 0
-        np.add.at(key, entries.row[stored], _scatter(bits_of(entries.data[stored]), salts[entries.col[stored]]))
+        np.add.at(key, entries.row[stored], _hash(bits_of(entries.data[stored]), salts[entries.col[stored]]))
         return key
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-        for start in range(0, X.shape[0], _BLOCK_ROWS):  # small blocks stay in a core's cache
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
-            key[rows] = _keys(bits_of(X[rows]), salts)
+            key[rows] = _hash_rows(bits_of(X[rows]), salts)
         return key
     for j, bits in enumerate(_columns(X, bits_of)):
-        key += _keys(bits, salts[j : j + 1])
+        key += _hash_rows(bits, salts[j : j + 1])
     return key
 
 
 def _columns(X: Any, bits_of: Any) -> Any:
-    """Yield the values of columns as bits: all at once of an array of numbers, else one column after the other."""
+    """Yield the bits of the values: all columns of a numeric array at once, otherwise one column at a time."""
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
         yield bits_of(X)
         return
@@ -177,21 +178,22 @@ def _columns(X: Any, bits_of: Any) -> Any:
         yield _column_bits(X, j, bits_of)[:, None]
 
 
-def _keys(bits: NDArray[np.uint64], salts: Any) -> NDArray[np.uint64]:
-    """Return the sum over columns; zeros count for nothing, as in a sparse table."""
-    scattered = _scatter(bits, salts)
-    scattered *= bits != 0
-    return np.asarray(scattered.sum(axis=1, dtype=np.uint64))
+def _hash_rows(bits: NDArray[np.uint64], salts: Any) -> NDArray[np.uint64]:
+    """Return the sum of the hashes of each row; zeros add nothing, as in a sparse table."""
+    hashes = _hash(bits, salts)
+    hashes *= bits != 0
+    return np.asarray(hashes.sum(axis=1, dtype=np.uint64))
 
 
-def _scatter(bits: NDArray[np.uint64], salt: Any) -> NDArray[np.uint64]:
-    """Return pseudo-random integers that depend on value and salt."""
+def _hash(bits: NDArray[np.uint64], salt: Any) -> NDArray[np.uint64]:
+    """Return a hash of each value and salt."""
     salt = np.atleast_1d(np.asarray(salt))
-    salt = (salt if salt.dtype == np.uint64 else salt.astype(np.int64).astype(np.uint64)) * _MIX  # wraps silently
+    # Overflow of the product is intended.
+    salt = (salt if salt.dtype == np.uint64 else salt.astype(np.int64).astype(np.uint64)) * _HASH_MULTIPLIER
     mixed = bits ^ salt
     for _ in range(2):
-        mixed *= _MIX
-        mixed ^= mixed >> _SHIFT
+        mixed *= _HASH_MULTIPLIER
+        mixed ^= mixed >> _HASH_SHIFT
     return mixed
 
 

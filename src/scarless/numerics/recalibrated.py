@@ -1,15 +1,15 @@
-r"""The recalibrated pair: held-out class logits, shifted and scaled, together with the propensities, as one likelihood.
+r"""The likelihood of a recalibrated pair: out-of-fold class logits, shifted and scaled, and a propensity model.
 
-Regularisation that finds the direction of a classifier also shrinks the scale of its logits, and the propensity must
-then explain what the classifier does not reach. Given logits :math:`u_i` of models that have not seen row `i`, with
-centre `m`,
+Regularisation shrinks the logits of a classifier. The class model then explains too little of the labels, and the
+propensity model too much. The logits :math:`u_i` come from models that were not trained on row `i`. With their centre
+`m`, the recalibrated pair is
 
 .. math:: f_i = \sigma(t_i), \quad t_i = m + a + e^g (u_i - m), \qquad
     \mathrm{logit}\, e_i = v_i + z_i'\gamma + \gamma_0 + \kappa t_i,
 
-where `z` are the propensity attributes, standardised, and `v` are logits that a learner gave. With :math:`\kappa > 0`
-surer positives are labelled more often. Nothing here depends on what was observed: the likelihood is that of any
-`PairObjective` on the table :math:`[e^g(u - m), v, z]`, and its derivatives follow by the chain rule.
+where `z` are the standardised propensity attributes, and `v` are logits of a propensity learner, if there is one. With
+:math:`\kappa > 0`, rows with a higher class probability are labelled more often. The likelihood is that of any
+`PairObjective` on the table :math:`[e^g(u - m), v, z]`. Its derivatives follow by the chain rule.
 """
 
 from collections.abc import Sequence
@@ -34,40 +34,40 @@ from scarless.numerics.arrays import (
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, PairObjective, Sums
 
-_MAX_COLUMNS_MADE_DENSE = 32  # sparse columns of a block that are quicker dense
-_MAX_LOG_SCALE = 50.0  # a logarithm that no ridge lets pass, and that does not overflow on the way
-_LARGEST_GIVEN_LOGIT = 1e6  # a propensity of 1; an infinite column would have no products
-SLOPE, LEVEL = 0, 1  # places of ``g`` and ``a`` among the parameters
+_MAX_COLUMNS_MADE_DENSE = 32  # up to this number, sparse columns of a block are faster as a dense array
+_MAX_LOG_SCALE = 50.0  # upper bound of g, which avoids overflow; the penalty keeps the optimum far below this bound
+_MAX_GIVEN_LOGIT = 1e6  # finite stand-in for the infinite logit of a propensity of 1
+SLOPE, LEVEL = 0, 1  # positions of ``g`` (logarithm of the slope) and ``a`` (shift) among the parameters
 
 
 @dataclass(frozen=True)
 class RecalibratedPair:
-    """Minus the observed log-likelihood of the recalibrated pair, from that of an ordinary one.
+    """Minus the log-likelihood of the recalibrated pair, computed by the likelihood of an ordinary pair.
 
-    Parameters: ``g``, ``a``, then all but the classifier's parameters of the likelihood, coefficients per `unit`.
-    Parameters that are `held` have derivatives of 0, so that a solver leaves them where they are. Rows: ``u`` (minus
-    the centre), ``v`` where it is `given`, ``w`` and what was observed.
+    The parameters are ``g``, ``a``, then the parameters of the propensity models for standardised columns, then those
+    of the false positive rates. Parameters that are `held` have derivatives of 0, so the solver does not change them.
+    `rows` has ``u`` (minus the centre), ``v`` if it is `given`, ``w`` and the observed values of the pair.
     """
 
     convex: ClassVar[bool] = False
-    inner: PairObjective  # of the table that `table` makes
-    seen: Design  # the columns that propensities see
-    centre: float
-    shift: Vector  # mean of these columns; 0 where they are sparse
-    unit: Vector  # their standard deviation
-    follow: float = 0.0  # the slope of the propensity's logit in the class logit, kappa above
-    given: bool = False  # whether a learner gave the propensity's logit
-    hold: Vector | None = None  # what all but the first two parameters are counted from
-    held: tuple[int, ...] = ()
-    pivot: float = 0.0  # the logit, minus the centre, at which ``a`` is the level: a change of slope turns around it
+    inner: PairObjective  # likelihood on the table that the method `table` returns
+    seen: Design  # columns of the propensity models
+    centre: float  # m in the formula
+    shift: Vector  # means of the columns; 0 if they are sparse
+    unit: Vector  # standard deviations of the columns
+    follow: float = 0.0  # slope of the propensity's logit in the class logit, kappa in the formula
+    given: bool = False  # whether a propensity learner gives the logits v
+    hold: Vector | None = None  # values that are added to all but the first two parameters
+    held: tuple[int, ...] = ()  # positions of parameters that are not fitted
+    pivot: float = 0.0  # logit, minus the centre, at which a change of the slope does not change the class logit
 
     @classmethod
     def of(
         cls, template: PairObjective, centre: float, shift: Vector, unit: Vector, *, given: bool = False, **options: Any
     ) -> "RecalibratedPair":
-        """Build it from a likelihood of a table's own columns; its class model is replaced.
+        """Build the objective from the likelihood of a pair on the table; its class model is replaced.
 
-        `shift` and `unit` belong to the columns of `columns_of_propensities`, in their order.
+        `shift` and `unit` belong to the columns that `columns_of_propensities` returns, in the same order.
         """
         columns = columns_of_propensities(template)
         before = [0] * (options.get("follow", 0.0) != 0) + [1] * given
@@ -76,7 +76,7 @@ class RecalibratedPair:
 
     @property
     def designs(self) -> tuple[Design, ...]:
-        """None: the attributes are standardised here, whatever their units."""
+        """Empty, because this class standardises the attributes itself."""
         return ()
 
     @property
@@ -93,15 +93,15 @@ class RecalibratedPair:
         return found
 
     def chained(self, sums: Sums, curvature: Curvature, *, own: float = 1.0) -> Sums:
-        """Return derivatives by these parameters from those by the inner ones, at the same place.
+        """Return derivatives by the parameters from derivatives by the parameters of the inner likelihood.
 
-        The stretched logits are a column whose coefficient is 1, so that the derivative by ``g`` is that by this
-        coefficient. The table depends on ``g`` too, which bends the value by the gradient. A parameter that is held has
-        `own` in the diagonal of the curvature.
+        The scaled logits are a column with coefficient 1. The derivative by ``g`` equals the derivative by this
+        coefficient. The column itself depends on ``g``, which adds the gradient to the second derivative by ``g``. For
+        parameters that are held, the diagonal of the curvature is `own`.
         """
-        gradient, matrix = self._back(sums.gradient), sums.curvature
+        gradient, matrix = self._from_inner(sums.gradient), sums.curvature
         if matrix.ndim == 2:
-            matrix = self._back(self._back(matrix).T)
+            matrix = self._from_inner(self._from_inner(matrix).T)
             if curvature is Curvature.OBSERVED:
                 at_slope = np.zeros(matrix.shape)
                 at_slope[SLOPE, SLOPE] = 1.0
@@ -109,47 +109,47 @@ class RecalibratedPair:
         elif matrix.shape[0]:
             matrix = concat([matrix[:2], *(matrix[part] for part in self._free)])
         for i in self.held:
-            gradient, matrix = _isolated(gradient, i, 0.0), _isolated(matrix, i, own)
+            gradient, matrix = _decoupled(gradient, i, 0.0), _decoupled(matrix, i, own)
         return Sums(sums.value, gradient, matrix)
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Matrix:
-        """Return each row's expected information of its logits, and its stretched logit."""
-        stretched = self._stretched(rows, beta)
-        found = self.inner.row_curvature(self._beside(X, stretched, rows), rows, self.inside(beta), Curvature.EXPECTED)
-        return concat([found, stretched[:, None]], axis=1)
+        """Return each row's expected information of its logits, and its scaled logit."""
+        scaled = self._scaled_logits(rows, beta)
+        found = self.inner.row_curvature(self._assembled(X, scaled, rows), rows, self.inside(beta), Curvature.EXPECTED)
+        return concat([found, scaled[:, None]], axis=1)
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
         """Return the expected information times a direction."""
         curvature = rows["curvature"]
-        table, inner_rows = self._beside(X, curvature[:, -1], rows), {**rows, "curvature": curvature[:, :-1]}
-        (out,) = self.inner.product(table, inner_rows, self._forth(direction * self._moves()))
-        found = self._back(out)
-        return (found * like(found, self._moves()),)
+        table, inner_rows = self._assembled(X, curvature[:, -1], rows), {**rows, "curvature": curvature[:, :-1]}
+        (out,) = self.inner.product(table, inner_rows, self._to_inner(direction * self._free_mask()))
+        found = self._from_inner(out)
+        return (found * like(found, self._free_mask()),)
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
-        """Return, for each model, the weighted sum of the squared changes of its logits, from a slope of 1.
+        """Return, for each model, the weighted sum of the squared changes of its logits, at a slope of 1.
 
-        Steps are limited by these. What the propensity changes by following the class is left out: it is at most
-        `follow` times the change of the class, which is limited as well.
+        The solver limits its steps by these sums. The change of the propensity by `follow` is left out: it is at most
+        `follow` times the change of the class logits, which is limited too.
         """
-        along = self._forth(direction * self._moves(), follow=0.0)
-        return self.inner.reach(self._beside(X, rows["u"] - self.pivot, rows), rows, along)
+        along = self._to_inner(direction * self._free_mask(), follow=0.0)
+        return self.inner.reach(self._assembled(X, rows["u"] - self.pivot, rows), rows, along)
 
     def grams(self, X: Any, rows: Rows) -> tuple[Matrix, ...]:
-        """Return the matrices whose quadratic forms `reach` is."""
-        of_f, *others = self.inner.grams(self._beside(X, rows["u"] - self.pivot, rows), rows)
-        moves, n_models = like(of_f, self._moves()[:2]), len(self.inner.models)
+        """Return the matrices of the quadratic forms `reach`."""
+        of_f, *others = self.inner.grams(self._assembled(X, rows["u"] - self.pivot, rows), rows)
+        free, n_models = like(of_f, self._free_mask()[:2]), len(self.inner.models)
         of_models = [each[self._n_before :, self._n_before :] for each in others[:n_models]]
-        return of_f * moves[:, None] * moves, *of_models, *others[n_models:]
+        return of_f * free[:, None] * free, *of_models, *others[n_models:]
 
     def table(self, X: Any, rows: Rows, beta: Vector) -> Any:
-        """Return the block that the inner likelihood sees: stretched logits, given ones, standardised attributes."""
-        return self._beside(X, self._stretched(rows, beta), rows)
+        """Return the block for the inner likelihood: scaled logits, given logits, standardised attributes."""
+        return self._assembled(X, self._scaled_logits(rows, beta), rows)
 
     def inside(self, beta: Vector) -> Vector:
-        """Return the inner likelihood's parameters."""
+        """Return the parameters of the inner likelihood."""
         others = beta[2:] if self.hold is None else beta[2:] + self.hold
-        at = self._forth(np.concatenate([[1.0, self.centre + beta[LEVEL]], others]))
+        at = self._to_inner(np.concatenate([[1.0, self.centre + beta[LEVEL]], others]))
         if self.given:
             at[[place.start + self._n_before - 1 for place in self._places]] = 1.0
         return at
@@ -161,16 +161,16 @@ class RecalibratedPair:
         return new
 
     def standardised(self, others: Vector) -> Vector:
-        """Return parameters of propensities and rates per unit, from those in the units of the table."""
+        """Return the parameters for standardised attributes from those in the units of the table."""
         return self._in_units(others, self.unit, self.shift)
 
     def in_table_units(self, others: Vector) -> Vector:
-        """Return parameters of propensities and rates in the units of the table, from those per unit."""
+        """Return the parameters in the units of the table from those for standardised attributes."""
         return self._in_units(others, 1.0 / self.unit, -self.shift / self.unit)
 
     @property
     def parameter_units(self) -> Vector:
-        """By how much each parameter of propensities and rates is larger than in the units of the table."""
+        """Ratio of each parameter for standardised attributes to the one in the units of the table."""
         units = np.ones(self.n_parameters - 2)
         for part, columns in self._coefficients():
             units[part] = self.unit[columns]
@@ -178,7 +178,7 @@ class RecalibratedPair:
 
     @property
     def intercepts(self) -> list[int]:
-        """Where the propensities' intercepts are among the parameters."""
+        """Positions of the propensities' intercepts among the parameters."""
         return [2 + part.stop for part, _ in self._coefficients()]
 
     def _in_units(self, others: Vector, unit: Vector, shift: Vector) -> Vector:
@@ -189,9 +189,10 @@ class RecalibratedPair:
         return new
 
     def _coefficients(self) -> list[tuple[slice, Columns]]:
-        """Return where each propensity's coefficients are among the parameters after the first two, and their columns.
+        """Return, for each propensity model, the positions of its coefficients and their columns.
 
-        Columns of the first kind of look stand for those of all kinds: they share shift and unit.
+        Positions are counted from the third parameter. Columns are those of the first kind of look; the columns of all
+        kinds of looks have the same shift and unit.
         """
         found, start, n_given = [], 0, 1 + self.given
         for model in self.inner.models:
@@ -202,7 +203,7 @@ class RecalibratedPair:
 
     @property
     def _n_before(self) -> int:
-        """How many coefficients of each propensity are constants here."""
+        """Number of leading coefficients of each propensity model that are constant."""
         return int(self.follow != 0) + int(self.given)
 
     @property
@@ -211,12 +212,12 @@ class RecalibratedPair:
 
     @property
     def _free(self) -> list[slice]:
-        """Where the inner parameters are that are parameters here, but for the class model's."""
+        """Positions of the inner parameters that are fitted, without those of the class model."""
         places = self._places
         last = slice(places[-1].stop, self.inner.n_parameters)
         return [*(slice(place.start + self._n_before, place.stop) for place in places), last]
 
-    def _forth(self, direction: Vector, follow: float | None = None) -> Vector:
+    def _to_inner(self, direction: Vector, follow: float | None = None) -> Vector:
         """Return the change of the inner parameters along a direction."""
         out, start, follow = np.zeros(self.inner.n_parameters), 2, self.follow if follow is None else follow
         out[:2] = direction[:2]
@@ -229,8 +230,8 @@ class RecalibratedPair:
                 out[place.stop - 1] += follow * direction[LEVEL]
         return out
 
-    def _back(self, derivatives: Any) -> Any:
-        """Return derivatives by these parameters from those by the inner ones, along the first axis."""
+    def _from_inner(self, derivatives: Any) -> Any:
+        """Return derivatives by the parameters from derivatives by the inner parameters, along the first axis."""
         of_slope, of_level = derivatives[0:1, ...], derivatives[1:2, ...]
         if self.follow:
             for place in self._places:
@@ -239,42 +240,42 @@ class RecalibratedPair:
         return concat([of_slope, of_level, *(derivatives[part, ...] for part in self._free)])
 
     def _diagonal(self, table: Any, rows: Rows, at: Vector, diagonal: Any) -> Any:
-        """Return the diagonal of the expected information where the class's parameters move the propensities too."""
+        """Return the diagonal of the expected information if class parameters change the propensities too."""
         curvature = self.inner.row_curvature(table, rows, at, Curvature.EXPECTED)
         of_class = []
         for i in (SLOPE, LEVEL):
-            along = self._forth(np.eye(self.n_parameters)[i])
+            along = self._to_inner(np.eye(self.n_parameters)[i])
             (product,) = self.inner.product(table, {**rows, "curvature": curvature}, along)
             of_class.append((like(product, along) @ product)[None])
         found = concat([*of_class, diagonal[2:]])
         for i in self.held:
-            found = _isolated(found, i, 1.0)
+            found = _decoupled(found, i, 1.0)
         return found
 
-    def _moves(self) -> Vector:
-        moves = np.ones(self.n_parameters)
-        moves[list(self.held)] = 0.0
-        return moves
+    def _free_mask(self) -> Vector:
+        free = np.ones(self.n_parameters)
+        free[list(self.held)] = 0.0
+        return free
 
-    def _stretched(self, rows: Rows, beta: Vector) -> Any:
+    def _scaled_logits(self, rows: Rows, beta: Vector) -> Any:
         return float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * (rows["u"] - self.pivot)
 
-    def _beside(self, X: Any, u: Any, rows: Rows) -> Any:
+    def _assembled(self, X: Any, u: Any, rows: Rows) -> Any:
         first = [u[:, None]]
         if self.given:
-            first.append(at_most(at_least(rows["v"], -_LARGEST_GIVEN_LOGIT), _LARGEST_GIVEN_LOGIT)[:, None])
+            first.append(at_most(at_least(rows["v"], -_MAX_GIVEN_LOGIT), _MAX_GIVEN_LOGIT)[:, None])
         Z = self.seen.take(X)
         if sparse.issparse(Z):
             if Z.shape[1] > _MAX_COLUMNS_MADE_DENSE:
                 Z = Z.multiply(1.0 / self.unit).tocsr()
-                return sparse.hstack([*first, Z], format="csr") if self._n_before else _Beside(first[0], Z)
+                return sparse.hstack([*first, Z], format="csr") if self._n_before else _ColumnAndSparse(first[0], Z)
             Z = Z.toarray()
         Z = in_float64(Z)
         return concat([*first, (Z - like(Z, self.shift)) / like(Z, self.unit)], axis=1)
 
 
-class _Beside:
-    """A dense column in front of sparse ones: what sees either of them alone gets it as it is."""
+class _ColumnAndSparse:
+    """A dense column next to sparse columns, kept as two parts because each model uses only one of them."""
 
     def __init__(self, first: Matrix, rest: Any) -> None:
         self.first, self.rest = first, rest
@@ -288,7 +289,7 @@ class _Beside:
 
 
 def columns_of_propensities(objective: PairObjective) -> Columns:
-    """Return the columns that some propensity sees at some look, as attributes or as an offset."""
+    """Return the columns that any propensity model uses at any look, as attributes or as offset."""
     seen = [design.indices for model in objective.models for design in model]
     return np.unique(np.concatenate([*seen, np.asarray(objective.offsets or (), dtype=np.intp)])).astype(np.intp)
 
@@ -296,10 +297,10 @@ def columns_of_propensities(objective: PairObjective) -> Columns:
 def moved_to_logits(
     objective: PairObjective, columns: Columns, n_first: int, before: Sequence[int] = ()
 ) -> PairObjective:
-    """Return a likelihood for a table that has the old `columns` behind `n_first` others, class logits first.
+    """Return the likelihood for a table that consists of `n_first` new columns, followed by `columns`.
 
-    The class model sees the first column, or nothing where nothing is put before the old ones. Propensities see those
-    of the old columns that they saw, and the columns `before` in addition.
+    The first new column has the class logits. The class model uses only this column, or none if `n_first` is 0.
+    Propensity models use the columns `before`, and those of `columns` that they used already.
     """
 
     def moved(design: Design) -> Design:
@@ -318,16 +319,16 @@ def moved_to_logits(
 
 
 class CentreSums(NamedTuple):
-    """Sums over rows for the centre of held-out logits."""
+    """Sums over rows for the centre of out-of-fold logits."""
 
-    products: Any
-    weight: Any
-    total: Any
-    everything: Any
+    products: Any  # sum of w f (1-f) u
+    weight: Any  # sum of w f (1-f)
+    total: Any  # sum of w u
+    everything: Any  # sum of w
 
     @property
     def centre(self) -> float:
-        """The mean of logits weighted by :math:`f(1-f)`: where a change of slope changes probabilities least."""
+        """The mean of the logits weighted by :math:`f(1-f)`, around which a change of slope changes them least."""
         return float(self.products / self.weight if self.weight > 0 else self.total / self.everything)
 
 
@@ -346,8 +347,8 @@ def centre_sums(X: Any, rows: Rows) -> CentreSums:
     return CentreSums(weight @ u, xp.sum(weight), w @ u, xp.sum(w))
 
 
-def _isolated(derivatives: Any, i: int, own: float) -> Any:
-    """Return derivatives as of a parameter that nothing depends on, and `own` by itself; nothing stays nothing."""
+def _decoupled(derivatives: Any, i: int, own: float) -> Any:
+    """Return derivatives with those by parameter `i` set to 0, and to `own` on the diagonal."""
     if derivatives.shape[0] == 0:
         return derivatives
     concerned, instead = np.zeros(derivatives.shape), np.zeros(derivatives.shape)

@@ -1,7 +1,8 @@
-"""How often each row is drawn in a resample: a Poisson count from the row's number and a seed, and from nothing else.
+"""Poisson bootstrap: the number of times that a row is drawn depends only on its row number and a seed.
 
-Drawing a fixed number of rows needs all rows at once. With independent Poisson counts each block draws its own,
-whatever blocks there are, and a resample is a weight per row.
+A draw of a fixed number of rows needs all rows at once. With independent Poisson counts, each block draws its own rows,
+and the result does not depend on how the rows are divided into blocks. The counts of a resample are used as row
+weights.
 """
 
 from functools import lru_cache
@@ -13,11 +14,11 @@ from scipy.stats import poisson
 
 from scarless.numerics.arrays import Vector
 
-_MAX_TABLED_MEANS = 50  # distinct means that get a table each
+_MAX_TABLED_MEANS = 50  # largest number of distinct means for which tables of cumulative probabilities are used
 
 
 def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
-    """Return a Poisson count for each row number, with that mean.
+    """Return a Poisson count for each row number, with the given means.
 
     Examples
     --------
@@ -28,26 +29,26 @@ def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
     True
     """
     u = uniforms(number, seed)
-    if mean.size and mean[0] > 0 and (mean == mean[0]).all():  # as a rule
-        return np.searchsorted(_chances(float(mean[0])), u, side="right").astype(np.float64)
+    if mean.size and mean[0] > 0 and (mean == mean[0]).all():  # the most frequent case
+        return np.searchsorted(_cumulative_probabilities(float(mean[0])), u, side="right").astype(np.float64)
     means = np.unique(mean)
     if means.size > _MAX_TABLED_MEANS:
         return np.asarray(poisson.ppf(u, mean))
     counts = np.zeros(mean.size)
     for each in means[means > 0]:
         here = mean == each
-        counts[here] = np.searchsorted(_chances(float(each)), u[here], side="right")
+        counts[here] = np.searchsorted(_cumulative_probabilities(float(each)), u[here], side="right")
     return counts
 
 
 @lru_cache(_MAX_TABLED_MEANS)
-def _chances(mean: float) -> Vector:
-    """Return the probabilities of at most 0, 1, 2 and so on, up to where rounding makes them 1."""
+def _cumulative_probabilities(mean: float) -> Vector:
+    """Return the probabilities of counts of at most 0, 1, 2, ..., until they are 1 up to rounding."""
     return np.asarray(poisson.cdf(np.arange(int(poisson.isf(1e-16, mean)) + 1), mean))
 
 
 def uniforms(number: NDArray[Any], seed: int) -> Vector:
-    """Return a number in [0, 1) for each row number, as good as random: splitmix64's mixing of number and seed.
+    """Return a pseudo-random number in [0, 1) for each row number, a splitmix64 hash of row number and seed.
 
     Examples
     --------

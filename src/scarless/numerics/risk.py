@@ -1,14 +1,14 @@
-"""What predictions cost, and per-row costs whose means are the risks of DESIGN section 2.
+"""Costs of predictions, and per-row costs whose means are risks.
 
-A cost is a pair of curves: ``d1(p)`` if the row is positive and ``d0(p)`` if it is negative, where `p` is the
-predicted probability of the positive class. Each also comes as a function of the logit ``z``, which keeps its digits
-where ``p`` rounds to 0 or 1.
+A cost is a pair of curves: ``d1(p)`` if the row is positive and ``d0(p)`` if it is negative, where `p` is the predicted
+probability of the positive class. Both are also available as functions of the logit ``z``, which are precise where
+``p`` rounds to 0 or 1.
 
-Every risk here is the mean of ``t d1 + (1 - t) d0`` for some target ``t``: the class itself (true risk), ``s/e``
+Every risk is the mean of ``t d1 + (1 - t) d0`` for some target ``t``: the class itself (true risk), ``s/e``
 (propensity-weighted risk) or the posterior ``q`` (expected risk).
 
-Infinite costs. The log loss is infinite for a prediction of exactly 0 or 1. A cost that has no weight does not count,
-so ``0 * inf`` is 0 here. The two curves of a cost are never infinite at once, so no single row is ``inf - inf``.
+The log loss is infinite for a wrong prediction of exactly 0 or 1. A cost of weight 0 is ignored: ``0 * inf`` is 0. The
+two curves of a cost are never infinite at the same `p`, so the cost of a row is never ``inf - inf``.
 """
 
 from collections.abc import Callable
@@ -41,10 +41,10 @@ class Cost:
     Parameters
     ----------
     name : str
-        The word that `get_cost` knows it by.
+        Name by which `get_cost` finds the cost.
     positive, negative : callable
-        ``d1(p)`` and ``d0(p)``: what predicting `p` costs on a positive and on a negative row. Both are at
-        least 0; at most one of them is infinite at any `p`.
+        ``d1(p)`` and ``d0(p)``: costs of the prediction `p` for a positive and for a negative row. Both are
+        non-negative; at most one of them is infinite at any `p`.
     positive_slope, negative_slope : callable
         Their derivatives with respect to `p`.
     limit : float
@@ -55,7 +55,7 @@ class Cost:
     References
     ----------
     Bekker, Robberechts and Davis (2019), "Beyond the Selected Completely At Random Assumption for Learning
-    from Positive and Unlabeled Data", ECML-PKDD (there MAE, MSE and log loss).
+    from Positive and Unlabeled Data", ECML-PKDD (with MAE, MSE and log loss).
 
     Examples
     --------
@@ -75,15 +75,15 @@ class Cost:
     logit: LogitForm | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the costs of this module by name, since their curves are lambdas."""
+        """Pickle the costs of this module by name, because lambdas cannot be pickled."""
         if COSTS.get(self.name) is self:
             return get_cost, (self.name,)
         return Cost, tuple(getattr(self, field.name) for field in fields(self))
 
     def max_cost(self, p: Vector | None = None) -> float:
-        r"""Return :math:`\delta_{\max}`: over all of [0, 1], or over the predictions `p` and either class.
+        r"""Return the largest cost :math:`\delta_{\max}`, over [0, 1] or over the predictions `p`, for either class.
 
-        For the log loss this is finite only with predictions that stay away from 0 and 1.
+        For the log loss it is finite only if `p` is given and has no 0 or 1.
 
         Examples
         --------
@@ -97,8 +97,8 @@ class Cost:
 
 
 def _neg_log(p: Vector) -> Vector:
-    with np.errstate(divide="ignore"):  # -log(0) is inf on purpose, not an accident
-        return 0.0 - np.log(p)  # 0 - x, because -x turns log(1) into -0.0
+    with np.errstate(divide="ignore"):  # -log(0) = inf is intended.
+        return 0.0 - np.log(p)  # -np.log(p) would give -0.0 for p = 1.
 
 
 def _neg_log1m(p: Vector) -> Vector:
@@ -149,7 +149,7 @@ SQUARED = Cost(
 ABSOLUTE = Cost(
     name="absolute",
     positive=lambda p: 1.0 - p,
-    negative=lambda p: p + 0.0,  # a new array, as from every other curve
+    negative=lambda p: p + 0.0,  # Return a new array, as all other curves do.
     positive_slope=lambda p: np.full_like(p, -1.0),
     negative_slope=np.ones_like,
     limit=1.0,
@@ -165,7 +165,7 @@ COSTS = {cost.name: cost for cost in (ABSOLUTE, LOG, SQUARED)}
 
 
 def get_cost(cost: Any) -> Cost:
-    """Return the cost of that name, or `cost` itself where it is a `Cost`.
+    """Return the cost with the given name, or `cost` itself if it is a `Cost`.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def get_cost(cost: Any) -> Cost:
 
 
 def times(weight: Vector, cost: Vector) -> Vector:
-    """Return ``weight * cost`` with ``0 * inf = 0``: what has no weight does not count.
+    """Return ``weight * cost`` with ``0 * inf = 0``: a cost of weight 0 is ignored.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def times(weight: Vector, cost: Vector) -> Vector:
 
 
 def over_propensity(values: Vector, e: Vector) -> Vector:
-    """Return ``values / e``, infinite where a propensity is so small that the quotient leaves the range of numbers.
+    """Return ``values / e``; infinite, without a warning, if the quotient overflows.
 
     Examples
     --------
@@ -210,11 +210,11 @@ def over_propensity(values: Vector, e: Vector) -> Vector:
 
 
 def mixed_cost(target: Vector, cost_pos: Vector, cost_neg: Vector) -> Vector:
-    r"""Per-row cost with a real-valued target.
+    r"""Return the per-row cost with a real-valued target.
 
     .. math:: t\,\delta_1 + (1 - t)\,\delta_0
 
-    The target may be above 1; the weight of the negative cost is then below 0.
+    The target can be above 1; the weight of :math:`\delta_0` is then negative.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def mixed_cost(target: Vector, cost_pos: Vector, cost_neg: Vector) -> Vector:
 
 
 def true_cost(cost_pos: Vector, cost_neg: Vector, y: Vector) -> Vector:
-    r"""Per-row cost when the class is known: :math:`y\,\delta_1 + (1-y)\,\delta_0`.
+    r"""Return the per-row cost for a known class: :math:`y\,\delta_1 + (1-y)\,\delta_0`.
 
     Examples
     --------
@@ -238,13 +238,13 @@ def true_cost(cost_pos: Vector, cost_neg: Vector, y: Vector) -> Vector:
 
 
 def weighted_cost(cost_pos: Vector, cost_neg: Vector, s: Vector, e: Vector) -> Vector:
-    r"""Per-row cost whose mean estimates the supervised risk without the class.
+    r"""Return the per-row cost whose mean estimates the supervised risk if the class is not known.
 
     .. math:: \frac{s}{e}\,\delta_1 + \Bigl(1 - \frac{s}{e}\Bigr)\,\delta_0
 
-    Unbiased when ``e = Pr(s=1 | y=1, x) > 0``. Single rows may be negative. With the log loss a labelled row
-    that is predicted to be positive for sure (``d1 = 0``, ``d0 = inf``) costs ``-inf`` when ``e < 1``: that
-    is the limit of the formula, and `scarless.metrics` refuses to report it as a risk.
+    The mean is unbiased if ``e = Pr(s=1 | y=1, x) > 0``. The cost of a single row can be negative. With the log loss, a
+    labelled row with prediction 1 (``d1 = 0``, ``d0 = inf``) costs ``-inf`` if ``e < 1``, which is the limit of the
+    formula. `scarless.metrics` raises an error instead of reporting such a risk.
 
     Examples
     --------
@@ -256,10 +256,10 @@ def weighted_cost(cost_pos: Vector, cost_neg: Vector, s: Vector, e: Vector) -> V
 
 
 def expected_cost(cost_pos: Vector, cost_neg: Vector, p: Vector, s: Vector, e: Vector) -> Vector:
-    r"""Per-row cost expected under the prediction itself: :math:`q\,\delta_1 + (1-q)\,\delta_0`.
+    r"""Return the per-row cost expected under the prediction itself: :math:`q\,\delta_1 + (1-q)\,\delta_0`.
 
-    ``q`` is the posterior of `scarless.numerics.likelihood` with the prediction `p` in the place of ``Pr(y=1|x)``, so
-    a model marks its own work: with ``p = 1`` everywhere ``q = 1`` and the cost is 0, whatever the classes are.
+    ``q`` is the posterior of `scarless.numerics.likelihood` with the prediction `p` as ``Pr(y=1|x)``. The model is
+    judged by its own predictions: with ``p = 1`` for all rows, ``q = 1`` and the cost is 0, whatever the classes are.
 
     Examples
     --------
@@ -272,11 +272,11 @@ def expected_cost(cost_pos: Vector, cost_neg: Vector, p: Vector, s: Vector, e: V
 
 
 def labelling_variance(cost_pos: Vector, cost_neg: Vector, y: Vector, e: Vector) -> Vector:
-    r"""Per-row variance of `weighted_cost` when only the label is random: rows and classes are fixed.
+    r"""Return the per-row variance of `weighted_cost` if only the labels are random, and rows and classes are fixed.
 
     .. math:: y\,\frac{1-e}{e}\,(\delta_1-\delta_0)^2
 
-    Labels are drawn independently. With ``s/e`` in the place of ``y`` it is an unbiased estimate of itself.
+    Labels must be independent. With ``s/e`` instead of ``y``, the result is an unbiased estimate of this variance.
 
     Examples
     --------

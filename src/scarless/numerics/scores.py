@@ -1,13 +1,13 @@
-r"""What the scores of labelled and unlabelled rows say about the label frequency.
+r"""Estimates of the label frequency from scores of labelled and unlabelled rows.
 
-A score orders rows by how likely they are labelled; :math:`g(x)` is one that estimates :math:`\Pr(s=1|x)`. Labels are
-selected completely at random: :math:`g(x) = c\,\Pr(y=1|x)`. The scores are out of fold: a classifier knows the labels
-of the rows it was trained on.
+A score ranks rows by the probability of a label; the score :math:`g(x)` estimates :math:`\Pr(s=1|x)`. Labels are
+assumed to be SCAR: :math:`g(x) = c\,\Pr(y=1|x)`. The scores must be out-of-fold, because a classifier can reproduce the
+labels that it was trained on.
 
-DEDPUL asks how many positives the ratio of two densities of scores leaves room for. Ivanov, "DEDPUL:
-difference-of-estimated-densities-based positive-unlabeled learning", ICMLA 2020. Unlabelled rows are a mixture of
-positives, which score like the labelled rows, and negatives: :math:`f_u = \pi_u f_l + (1-\pi_u) f_n`. With :math:`r =
-f_l/f_u` an unlabelled row is negative with probability :math:`1 - \pi_u r`.
+DEDPUL estimates the share of positives from the ratio of two densities of scores. Unlabelled rows are a mixture of
+positives, whose scores are distributed like those of labelled rows, and negatives:
+:math:`f_u = \pi_u f_l + (1-\pi_u) f_n`. With :math:`r = f_l/f_u`, an unlabelled row is negative with probability
+:math:`1 - \pi_u r`. Ivanov, "DEDPUL: difference-of-estimated-densities-based positive-unlabeled learning", ICMLA 2020.
 """
 
 from bisect import insort
@@ -19,31 +19,32 @@ from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
 
-KERNEL_REACH = 8.0  # bandwidths: a Gaussian kernel has fallen to 1e-14 of its height there
-#: Cells of the grid per bandwidth, for DEDPUL's densities of scores. Evidence: the sum over all pairs of rows is
-#: met to 1e-3 (tests of `gaussian_density`).
+KERNEL_CUTOFF = 8.0  # distance in bandwidths at which a Gaussian kernel is cut off; it has 1e-14 of its height there
+#: Grid cells per bandwidth, for DEDPUL's densities of scores. Evidence: the result agrees with the sum over all pairs
+#: of rows to 1e-3 (tests of `gaussian_density`).
 CELLS_PER_BANDWIDTH = 64
 #: Largest ratio of the densities of labelled and unlabelled scores in DEDPUL. Evidence: the code published with
 #: Ivanov (2020).
 MAX_DENSITY_RATIO = 50.0
-#: Bandwidths of DEDPUL's kernel estimates on the scale of log-odds, in standard deviations. Evidence: the code
-#: published with Ivanov (2020).
+#: Bandwidths of DEDPUL's kernel density estimates of log-odds, in standard deviations. Evidence: the code published
+#: with Ivanov (2020).
 BANDWIDTH_LABELLED, BANDWIDTH_UNLABELLED = 0.1, 0.05
-#: Distinct scores per row below which equal scores are the rule, and both of DEDPUL's kernels get the narrower
-#: bandwidth. By judgement.
+#: Number of distinct scores per row below which both of DEDPUL's kernels use the smaller bandwidth, because most rows
+#: have ties. By judgement.
 MIN_DISTINCT_SCORES = 0.5
-#: Step between the shares of negatives that DEDPUL tries where expectation maximisation does not converge.
+#: Step of the grid of shares of negatives that DEDPUL tries if expectation maximisation does not converge.
 #: Evidence: the code published with Ivanov (2020).
 SHARE_STEP = 0.001
-#: Largest difference of mean posterior and share at which DEDPUL may take a share where expectation maximisation
-#: does not converge. Evidence: the code published with Ivanov (2020).
+#: Largest difference between mean posterior and share at which DEDPUL accepts a share of this grid. Evidence: the code
+#: published with Ivanov (2020).
 MAX_SHARE_ERROR = 0.05
 
 
 def mean_labelled_score(g: Vector, s: Vector, w: Vector) -> float:
-    r"""Elkan and Noto's :math:`e_1`, the mean of :math:`g` over labelled rows.
+    r"""Return Elkan and Noto's estimate :math:`e_1`, the mean of :math:`g` over labelled rows.
 
-    Its limit is :math:`c\,\mathrm{E}[\Pr(y=1|x)\mid y=1]`: right where no negative looks like a positive, else too low.
+    Its limit is :math:`c\,\mathrm{E}[\Pr(y=1|x)\mid y=1]`. This is `c` if the classes do not overlap, and less if they
+    do.
 
     Examples
     --------
@@ -54,9 +55,9 @@ def mean_labelled_score(g: Vector, s: Vector, w: Vector) -> float:
 
 
 def labelled_share_of_scores(g: Vector, s: Vector, w: Vector) -> float:
-    r"""Elkan and Noto's :math:`e_2 = \sum_{s=1} g / \sum g`, 0 where no row has a score above 0.
+    r"""Return Elkan and Noto's estimate :math:`e_2 = \sum_{s=1} g / \sum g`; 0 if all scores are 0.
 
-    It equals :math:`e_1` where :math:`g` is calibrated: :math:`\sum g` is then the number of labelled rows.
+    It equals :math:`e_1` if :math:`g` is calibrated, because :math:`\sum g` is then the number of labelled rows.
 
     Examples
     --------
@@ -68,9 +69,10 @@ def labelled_share_of_scores(g: Vector, s: Vector, w: Vector) -> float:
 
 
 def largest_score(g: Vector, s: Vector, w: Vector) -> float:
-    r"""Elkan and Noto's :math:`e_3 = \max g`: right where some row is surely positive and :math:`g` is exact there.
+    r"""Return Elkan and Noto's estimate :math:`e_3 = \max g`.
 
-    A maximum picks the largest error of :math:`g`, so that noise pushes it up. Copies of a row change nothing.
+    It is right if some row is certainly positive and :math:`g` is exact for this row. Errors of :math:`g` make the
+    maximum too large. Weights are not used.
 
     Examples
     --------
@@ -81,7 +83,7 @@ def largest_score(g: Vector, s: Vector, w: Vector) -> float:
 
 
 def prior_of_all(unlabelled_prior: float, n_labelled: float, n_unlabelled: float) -> float:
-    r"""Class prior among all rows from that among the unlabelled ones: :math:`(n_l + \pi_u n_u) / (n_l + n_u)`.
+    r"""Return the class prior of all rows from that of the unlabelled rows, :math:`(n_l + \pi_u n_u) / (n_l + n_u)`.
 
     Examples
     --------
@@ -92,7 +94,7 @@ def prior_of_all(unlabelled_prior: float, n_labelled: float, n_unlabelled: float
 
 
 class BestBin(NamedTuple):
-    """The rows whose score is at least `threshold`, what they say and an upper confidence bound of it."""
+    """The threshold of the best bin, the share of positives that it implies, and an upper confidence bound."""
 
     threshold: float
     unlabelled_prior: float
@@ -100,17 +102,19 @@ class BestBin(NamedTuple):
 
 
 def best_bin(scores: Vector, s: Vector, w: Vector, *, delta: float, gamma: float) -> BestBin:
-    r"""Bound the share of positives among unlabelled rows from the top of the ranking.
+    r"""Estimate the share of positives among unlabelled rows from the rows with the highest scores.
 
-    With :math:`q_l(z)`, :math:`q_u(z)` the shares of labelled and unlabelled rows that score at least :math:`z`,
-    :math:`q_u \ge \pi_u q_l`, with equality where all rows above :math:`z` are positive. The threshold minimises
+    Let :math:`q_l(z)` and :math:`q_u(z)` be the shares of labelled and unlabelled rows with scores of at least
+    :math:`z`. Then :math:`q_u \ge \pi_u q_l`, with equality if all rows above :math:`z` are positive. The threshold
+    minimises
 
     .. math:: \frac{q_u}{q_l} + \frac{1+\gamma}{q_l}
               \Bigl(\sqrt{\tfrac{\log(4/\delta)}{2 n_u}} + \sqrt{\tfrac{\log(4/\delta)}{2 n_l}}\Bigr),
 
-    and :math:`\pi_u` is the ratio there, at most 1. Equal scores stay together; of equally good thresholds the lowest
-    is taken, which rests on most rows. Rows count as often as their weights say. Garg, Wu, Smola,
-    Balakrishnan and Lipton, "Mixture proportion estimation and PU learning: a modern approach", NeurIPS 2021.
+    and :math:`\pi_u` is the ratio :math:`q_u/q_l` at the threshold, at most 1. Rows with equal scores are not
+    separated. Of equally good thresholds, the lowest is used, which has the most rows above it. Weights are counts of
+    rows. Garg, Wu, Smola, Balakrishnan and Lipton, "Mixture proportion estimation and PU learning: a modern approach",
+    NeurIPS 2021.
 
     Examples
     --------
@@ -120,7 +124,8 @@ def best_bin(scores: Vector, s: Vector, w: Vector, *, delta: float, gamma: float
     (2.0, 0.5)
     """
     labelled = s == 1
-    thresholds = np.unique(scores[labelled])  # between two of them q_l does not change and q_u only falls
+    # Between two scores of labelled rows q_l is constant and q_u only decreases, so the minimum is at one of them.
+    thresholds = np.unique(scores[labelled])
     q_l, n_l = _share_from(thresholds, scores[labelled], w[labelled])
     q_u, n_u = _share_from(thresholds, scores[~labelled], w[~labelled])
     slack = np.sqrt(0.5 * np.log(4.0 / delta)) * (n_u**-0.5 + n_l**-0.5)
@@ -130,31 +135,31 @@ def best_bin(scores: Vector, s: Vector, w: Vector, *, delta: float, gamma: float
 
 
 def _share_from(thresholds: Vector, values: Vector, w: Vector) -> tuple[Vector, float]:
-    """Return the share of values that are at least each threshold, and how many values there are."""
+    """Return the share of values that are at least each threshold, and the weight of all values."""
     order = np.argsort(values, kind="stable")
     above = np.append(np.cumsum(w[order][::-1])[::-1], 0.0)
     return above[np.searchsorted(values[order], thresholds, side="left")] / above[0], float(above[0])
 
 
 class RankingGap(NamedTuple):
-    """How much better one score ranks labelled rows than another, as a difference of areas under the ROC curve."""
+    """Difference between the areas under the ROC curve of two scores, with its standard error."""
 
     difference: float
     standard_error: float
 
     @property
     def is_loss(self) -> bool:
-        """Whether the first score is worse beyond chance: one-sided, 5%."""
+        """Whether the first score is significantly worse: one-sided test at 5%."""
         return self.difference < -1.645 * self.standard_error and self.difference < 0.0
 
 
 def ranking_gap(first: Vector, second: Vector, s: Vector, w: Vector) -> RankingGap:
-    r"""Compare two scores of the same rows by how they rank labelled above unlabelled rows.
+    r"""Compare how well two scores of the same rows rank labelled above unlabelled rows.
 
-    The area under the ROC curve is the mean over labelled rows of their *placement*, the share of unlabelled rows that
-    score lower; ties count half. The standard error follows from the differences of the two scores' placements, among
-    labelled and among unlabelled rows. DeLong, DeLong and Clarke-Pearson, "Comparing the areas under two or more
-    correlated receiver operating characteristic curves", Biometrics 1988.
+    The area under the ROC curve is the mean *placement* of labelled rows. The placement of a row is the share of
+    unlabelled rows with a lower score; ties count half. The standard error follows from the differences between the
+    placements by the two scores, for labelled and for unlabelled rows. DeLong, DeLong and Clarke-Pearson, "Comparing
+    the areas under two or more correlated receiver operating characteristic curves", Biometrics 1988.
 
     Examples
     --------
@@ -173,7 +178,7 @@ def ranking_gap(first: Vector, second: Vector, s: Vector, w: Vector) -> RankingG
 
 
 def _placements(values: Vector, others: Vector, w: Vector) -> Vector:
-    """Return the share of the others that lies below each value, ties by half."""
+    """Return, for each value, the share of `others` below it; ties count half."""
     order = np.argsort(others, kind="stable")
     below = np.append(0.0, np.cumsum(w[order]))
     left, right = (np.searchsorted(others[order], values, side=side) for side in ("left", "right"))
@@ -181,11 +186,11 @@ def _placements(values: Vector, others: Vector, w: Vector) -> Vector:
 
 
 def gaussian_density(points: Vector, at: Vector, bandwidth: float) -> Vector:
-    r"""Kernel estimate :math:`\frac{1}{nh}\sum_j \varphi\bigl(\frac{z - z_j}{h}\bigr)` at each `z` of `at`.
+    r"""Return the kernel density estimate :math:`\frac{1}{nh}\sum_j \varphi\bigl(\frac{z - z_j}{h}\bigr)` at each `z`.
 
-    The points are shared out between the two nearest cells of a grid, the grid is smoothed once and read off between
-    its cells. Each of the two widens the kernel's variance by a share of at most :math:`1/(4 \cdot 64^2)`: where the
-    sum over all pairs is not tiny it is met to 1e-3, in :math:`O(n + \text{range}/h)` instead of :math:`O(n^2)`.
+    Each point is divided between the two nearest cells of a grid. The grid is smoothed once and interpolated. Each of
+    these steps increases the variance of the kernel by a share of at most :math:`1/(4 \cdot 64^2)`. Unless the density
+    is tiny, it agrees with the exact sum to 1e-3. The cost is :math:`O(n + \text{range}/h)` instead of :math:`O(n^2)`.
 
     Examples
     --------
@@ -193,24 +198,24 @@ def gaussian_density(points: Vector, at: Vector, bandwidth: float) -> Vector:
     array([0.399, 0.242, 0.   ])
     """
     cell = bandwidth / CELLS_PER_BANDWIDTH
-    margin = int(KERNEL_REACH * CELLS_PER_BANDWIDTH) + 1
+    margin = int(KERNEL_CUTOFF * CELLS_PER_BANDWIDTH) + 1
     low = float(points.min())
     place = (points - low) / cell + margin
     left = place.astype(np.intp)
     part = place - left
     n_cells = int(left.max()) + margin + 2
     mass = np.bincount(left, 1.0 - part, n_cells) + np.bincount(left + 1, part, n_cells)
-    smooth = gaussian_filter1d(mass, CELLS_PER_BANDWIDTH, mode="constant", truncate=KERNEL_REACH)
+    smooth = gaussian_filter1d(mass, CELLS_PER_BANDWIDTH, mode="constant", truncate=KERNEL_CUTOFF)
     density = smooth / (points.size * cell)
     return np.interp((at - low) / cell + margin, np.arange(n_cells), density, left=0.0, right=0.0)
 
 
 def smoothed_ratio(labelled: Vector, unlabelled: Vector) -> Vector:
-    """Return `f_l / f_u` of every unlabelled row, from the log-odds of being labelled; in order of falling scores.
+    """Return the density ratio `f_l / f_u` at each unlabelled row, in decreasing order of the scores.
 
-    The raw ratio of two kernel estimates is noisy. It is capped, smoothed by a median over 11 neighbours, made to
-    rise with the score where rows look labelled (a score above the midway of both means), and smoothed by a median over
-    a tenth of the rows.
+    The scores are log-odds of a label. The raw ratio of two kernel density estimates is noisy. It is capped and
+    smoothed by a running median of 11 values. Where the score is above the midpoint of the two mean scores, the ratio
+    is made to increase with the score. Last, it is smoothed by a running median over a tenth of the rows.
     """
     z = np.sort(unlabelled)[::-1]
     h_l, h_u = bandwidths(labelled, unlabelled)
@@ -223,10 +228,11 @@ def smoothed_ratio(labelled: Vector, unlabelled: Vector) -> Vector:
 
 
 def bandwidths(labelled: Vector, unlabelled: Vector) -> tuple[float, float]:
-    """Return the kernel widths of both groups; a group without spread takes the other's, two take 1.
+    """Return the kernel bandwidths of labelled and unlabelled scores.
 
-    Where most rows share their score with another, both groups take the narrower width: at such a heap the ratio of
-    two kernel estimates is the ratio of the rows there only if the kernels are equally high.
+    A group of constant scores uses the bandwidth of the other group, or 1 if both are constant. If most rows have tied
+    scores, both groups use the smaller bandwidth. The ratio of the two densities at a tied score is the ratio of the
+    numbers of rows only if both kernels have the same height.
     """
     h_l, h_u = BANDWIDTH_LABELLED * _spread(labelled), BANDWIDTH_UNLABELLED * _spread(unlabelled)
     h_l, h_u = h_l or h_u or 1.0, h_u or h_l or 1.0
@@ -235,13 +241,13 @@ def bandwidths(labelled: Vector, unlabelled: Vector) -> tuple[float, float]:
 
 def _spread(z: Vector) -> float:
     spread = float(np.std(z, ddof=1)) if z.size > 1 else 0.0
-    return spread if spread > 1e-12 * float(np.abs(z).max()) else 0.0  # less is rounding
+    return spread if spread > 1e-12 * float(np.abs(z).max()) else 0.0  # A smaller value is rounding error.
 
 
 def rolling_median(values: Vector, half: int) -> Vector:
-    """Median of each value and `half` neighbours on either side, fewer on both sides near an end.
+    """Return the median of each value and its `half` neighbours on each side; near an end, of fewer on both sides.
 
-    A monotone sequence stays as it is.
+    A monotone sequence does not change.
 
     Examples
     --------
@@ -270,7 +276,7 @@ def _growing_median(values: Vector, count: int) -> list[float]:
 
 
 class NegativeShare(NamedTuple):
-    """A share of negatives, and whether it is where the posteriors reproduce it."""
+    """An estimated share of negatives, and whether expectation maximisation converged to it."""
 
     value: float
     converged: bool
@@ -279,7 +285,7 @@ class NegativeShare(NamedTuple):
 class MeanPosterior:
     r"""The mean of :math:`\max(0, 1 - r_i(1-a))` over rows as a function of the negative share :math:`a`.
 
-    A row counts while :math:`r_i < 1/(1-a)`: with the ratios sorted once, sums over them are read off in
+    Only rows with :math:`r_i < 1/(1-a)` contribute. The ratios are sorted once, and each evaluation then takes
     :math:`O(\log n)`.
     """
 
@@ -298,13 +304,14 @@ class MeanPosterior:
 def negative_share(ratio: Vector, *, tol: float = 1e-5) -> NegativeShare:
     r"""Return the share of negatives :math:`a = 1 - \pi_u` among rows with density ratios :math:`r_i`.
 
-    The mean posterior of a negative should be :math:`a` itself. Expectation maximisation climbs from :math:`a = 0` to
-    the first such point. Where densities are off there may be none below 1; then the error, mean posterior minus
-    :math:`a`, still has a bend near the right share, and the sharpest bend among errors below 0.05 is taken.
+    At the right share :math:`a`, the mean posterior probability of a negative is :math:`a` itself. Expectation
+    maximisation starts at :math:`a = 0` and finds the first such point. If the densities are inaccurate, there may be
+    none below 1. The error, mean posterior minus :math:`a`, still has a kink near the right share. The estimate is then
+    the point of the largest second difference among errors below 0.05.
 
     Examples
     --------
-    >>> share = negative_share(np.array([2.5, 2.5, 0.0, 0.0, 0.0]))  # two of five rows are surely positive
+    >>> share = negative_share(np.array([2.5, 2.5, 0.0, 0.0, 0.0]))  # two of five rows are certainly positive
     >>> round(share.value, 4), share.converged
     (0.6, True)
     """
@@ -312,10 +319,10 @@ def negative_share(ratio: Vector, *, tol: float = 1e-5) -> NegativeShare:
     fixed = fixed_point(mean_posterior, tol)
     grid = np.arange(0.0, 1.0, SHARE_STEP)
     error = mean_posterior(grid) - grid
-    bend = np.where(error[1:-1] < MAX_SHARE_ERROR, np.diff(error, 2), 0.0)
-    if bend.max() < 1e-12:  # rounding: no bend at all
+    second_difference = np.where(error[1:-1] < MAX_SHARE_ERROR, np.diff(error, 2), 0.0)
+    if second_difference.max() < 1e-12:  # only rounding error: there is no kink
         return NegativeShare(fixed, True)
-    sharpest = float(grid[1 + int(np.argmax(bend))])
+    sharpest = float(grid[1 + int(np.argmax(second_difference))])
     crossed = np.count_nonzero(error < 0) > 1 and fixed < 1.0 - SHARE_STEP
     if sharpest >= fixed or crossed:
         return NegativeShare(fixed, True)
@@ -323,10 +330,10 @@ def negative_share(ratio: Vector, *, tol: float = 1e-5) -> NegativeShare:
 
 
 def fixed_point(mean_posterior: MeanPosterior, tol: float) -> float:
-    """Climb from 0 until a step is below `tol`, or until every row has a chance to be negative.
+    """Iterate from 0 until a step is below `tol`, or until all rows have a positive probability of being negative.
 
-    From the latter point on steps lead to 1 in a straight line, faster the less the ratios fit a mixture: where
-    the next one is large, 1 is the answer.
+    From that point on, the iteration is linear and leads to 1. With exact densities the ratios have mean 1, and the
+    next step is 0. If the next step is large, the densities are inaccurate, and the result is 1.
     """
     largest = float(mean_posterior.sorted[-1])
     a = 0.0

@@ -1,7 +1,8 @@
-"""Sums over the same rows for several problems at once: other weights, other parameters, one walk.
+"""Sums over the same rows for several problems at once, each with its own weights and parameters.
 
-A device is quick with much at once. Logits of all problems are one product with the rows, and so are gradients; the
-matrices of second derivatives of all problems are one product with *pairs of columns*, which the problems share.
+A GPU is efficient with few large products. The logits of all problems are one product with the rows, and so are the
+gradients. The second derivatives of all problems are one product with the *products of pairs of columns*, which the
+problems share.
 """
 
 from collections.abc import Callable
@@ -19,31 +20,32 @@ from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
 
 
-class Terms(NamedTuple):
-    """What rows tell of each problem: values summed up, derivatives by logits and information a line for each problem.
+class BatchTerms(NamedTuple):
+    """Values, first and second derivatives by the logits for several problems, one line for each problem.
 
-    Those of one logistic model have no `by_v`, `uv` and `vv`.
+    A single logistic model has no `by_v`, `uv` and `vv`.
     """
 
-    values: Any
-    by_u: Any
+    values: Any  # sums over rows
+    by_u: Any  # derivatives by u, for each row
     by_v: Any
-    uu: Any
+    uu: Any  # second derivatives by u, for each row
     uv: Any
     vv: Any
 
 
-RowTerms = Callable[[Any, Any, Any, Any, Curvature], Terms]  # of logits u and v, labels, weights
+# The arguments are the logits u and v, the labels, the weights and the kind of curvature.
+BatchTermsFunction = Callable[[Any, Any, Any, Any, Curvature], BatchTerms]
 
 
-def row_terms(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Terms:
-    """Return the terms of several problems, a line of logits each; `v` is None for one logistic model with targets."""
+def row_terms(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> BatchTerms:
+    """Return the terms of several problems, given logits with one line for each; `v` is None for one logistic model."""
     xp = namespace_of(u)
     if v is None:
         p, not_p = sigmoid_pair(u)
         value = xp.log1p(xp.exp(-xp.abs(u))) + xp.where(u > 0, (1.0 - s) * u, -s * u)
         residual = xp.where(u > 0, (1.0 - s) - not_p, p - s)
-        return Terms(xp.sum(w * value, axis=1), w * residual, None, w * p * not_p, None, None)
+        return BatchTerms(xp.sum(w * value, axis=1), w * residual, None, w * p * not_p, None, None)
     terms = likelihood.pair_terms(u, v)
     value = xp.sum(-w * likelihood.log_likelihood(u, v, s, terms), axis=1)
     du, dv = likelihood.score(s, terms)
@@ -52,25 +54,25 @@ def row_terms(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Terms:
     else:
         a, b = likelihood.fisher_roots(terms)
         uu, uv, vv = a * a, a * b, b * b
-    return Terms(value, -w * du, -w * dv, w * uu, w * uv, w * vv)
+    return BatchTerms(value, -w * du, -w * dv, w * uu, w * uv, w * vv)
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """Products of two columns each, those of ``[left, 1]`` with those of ``[right, 1]``, every product once."""
+class ColumnPairs:
+    """Pairs of columns of ``[left, 1]`` and ``[right, 1]`` whose products are needed, each pair once."""
 
     first: NDArray[np.intp]
     second: NDArray[np.intp]
-    place: NDArray[np.intp]  # of each entry of the matrix among the products
-    shape: tuple[int, int]
+    place: NDArray[np.intp]  # position among the products, for each entry of the matrix
+    shape: tuple[int, int]  # of the matrix
 
     @classmethod
-    def of(cls, left: tuple[int, ...], right: tuple[int, ...]) -> "Pairs":
-        """Build them for two lists of columns; the matrix has a line for each of the former.
+    def of(cls, left: tuple[int, ...], right: tuple[int, ...]) -> "ColumnPairs":
+        """Build the pairs for two lists of columns; the matrix has one row for each of `left`.
 
         Examples
         --------
-        >>> Pairs.of((0, 1), (0, 1)).place
+        >>> ColumnPairs.of((0, 1), (0, 1)).place
         array([0, 1, 1, 2])
         """
         number: dict[tuple[int, int], int] = {}
@@ -79,41 +81,41 @@ class Pairs:
         return cls(first, second, np.array(place, dtype=np.intp), (len(left), len(right)))
 
     def columns(self, X: Any) -> Any:
-        """Return the products for some rows."""
+        """Return the products of the pairs of columns, for each row of `X`."""
         return _taken(X, self.first) * _taken(X, self.second)
 
     def matrices(self, sums: Matrix) -> Matrix:
-        """Return a matrix for each problem from its sums of products."""
+        """Return the matrix of each problem from its sums of products."""
         return np.take(sums, self.place, axis=1).reshape(-1, *self.shape)
 
 
-def needed_pairs(f: tuple[int, ...], e: tuple[int, ...] | None) -> tuple[Pairs, ...]:
+def needed_pairs(f: tuple[int, ...], e: tuple[int, ...] | None) -> tuple[ColumnPairs, ...]:
     """Return the pairs for the blocks ``ff``, ``fe`` and ``ee`` of a matrix of second derivatives."""
     return (_pairs(f, f),) if e is None else (_pairs(f, f), _pairs(f, e), _pairs(e, e))
 
 
-@lru_cache(32)  # those of a pair's classifier are those of one alone: products of columns are then kept once
-def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> Pairs:
-    return Pairs.of(left, right)
+@lru_cache(32)  # The class model of a pair and a single classifier share their pairs, and so the products of columns.
+def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> ColumnPairs:
+    return ColumnPairs.of(left, right)
 
 
 @dataclass(frozen=True)
-class Together:
-    """One objective for several problems on rows ``[X, 1]``, whose last column is 1."""
+class BatchObjective:
+    """An objective that is evaluated for several problems at once, on rows ``[X, 1]``, whose last column is 1."""
 
-    f: NDArray[np.intp]
-    e: NDArray[np.intp] | None  # None: one logistic model
+    f: NDArray[np.intp]  # columns of the class model
+    e: NDArray[np.intp] | None  # columns of the propensity model; None for a single logistic model
 
     @classmethod
-    def of(cls, objective: LogisticPair | TargetLogistic, n_columns: int) -> "Together":
-        """Build it for the objective that the problems share."""
+    def of(cls, objective: LogisticPair | TargetLogistic, n_columns: int) -> "BatchObjective":
+        """Build the batch objective of an objective that all problems share."""
         if isinstance(objective, TargetLogistic):
             return cls(_with_one(objective.design, n_columns), None)
         return cls(_with_one(objective.f, n_columns), _with_one(objective.e, n_columns))
 
     @property
-    def pairs(self) -> tuple[Pairs, ...]:
-        """Products of columns that second derivatives need."""
+    def pairs(self) -> tuple[ColumnPairs, ...]:
+        """Pairs of columns whose products the second derivatives need."""
         return needed_pairs(tuple(self.f.tolist()), None if self.e is None else tuple(self.e.tolist()))
 
     def sums(
@@ -123,11 +125,11 @@ class Together:
         rows: tuple[Any, Any],
         betas: Matrix,
         curvature: Curvature,
-        terms_of: RowTerms = row_terms,
+        terms_of: BatchTermsFunction = row_terms,
     ) -> tuple[Any, ...]:
-        """Return value, gradients, and sums of each of the `products`, for some rows: a line for each problem.
+        """Return values, gradients, and weighted sums of each of the `products`, one line for each problem.
 
-        `rows` are labels or targets, and weights, a line for each problem.
+        `rows` are labels or targets, and weights, with one line for each problem.
         """
         xp = namespace_of(X)
         f, e = _taken(X, self.f), None if self.e is None else _taken(X, self.e)
@@ -145,8 +147,8 @@ class Together:
         weights = (terms.uu,) if e is None else (terms.uu, terms.uv, terms.vv)
         return terms.values, gradients, *(w @ each for w, each in zip(weights, products, strict=True))
 
-    def apart(self, totals: tuple[Any, ...], curvature: Curvature) -> list[Sums]:
-        """Return the sums of each problem by itself, in numpy's memory."""
+    def split_by_problem(self, totals: tuple[Any, ...], curvature: Curvature) -> list[Sums]:
+        """Return the sums of each problem as NumPy arrays."""
         values, gradients, *rest = (np.asarray(in_numpy(each), dtype=np.float64) for each in totals)
         if curvature is Curvature.NONE:
             matrices = np.zeros((len(values), 0))
@@ -154,11 +156,11 @@ class Together:
             (matrices,) = rest
         else:
             blocks = [pairs.matrices(sums) for pairs, sums in zip(self.pairs, rest, strict=True)]
-            matrices = blocks[0] if self.e is None else _put_together(*blocks)
+            matrices = blocks[0] if self.e is None else _joined_blocks(*blocks)
         return [Sums(*each) for each in zip(values, gradients, matrices, strict=True)]
 
 
-def _put_together(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
+def _joined_blocks(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
     n_f, n_e = fe.shape[1:]
     whole = np.empty((len(ff), n_f + n_e, n_f + n_e))
     whole[:, :n_f, :n_f], whole[:, n_f:, n_f:] = ff, ee

@@ -1,14 +1,14 @@
-r"""Sharp bounds where the labelling propensity is known only to lie between two functions.
+r"""Sharp bounds if the propensity is known only to lie between two functions.
 
-The data identify :math:`P(x) = \Pr(s=1|x) = f(x)\,e(x)` and nothing else about the class. Where
+The data identify :math:`P(x) = \Pr(s=1|x) = f(x)\,e(x)` and nothing else about the class. If
 :math:`l(x) \le e(x) \le u(x)`, the class probability lies in
 
 .. math:: f(x) \in [P(x)/u(x),\ \min(1, P(x)/l(x))],
 
-and every value between is reached by some admissible propensity. Rows are free of each other, so the admissible `f` of
-a sample are a box: one interval per row. Everything below is the smallest and the largest value of some quantity over
-such a box, with rows weighted by `w`. A quantity that is undefined somewhere in the box (a share of no positives) is
-bounded where it is defined; it is NaN where it is defined nowhere.
+and every value in this interval is possible. The rows vary independently, so the possible `f` of a sample form a box:
+one interval for each row. The functions below return the smallest and the largest value of a quantity over such a box,
+with row weights `w`. A quantity that is undefined in a part of the box, such as the recall without any positive, is
+bounded over the rest of the box. It is NaN if it is undefined in all of the box.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.risk import times
 from scarless.numerics.uncertainty import Interval
 
-_MIN_SQUARABLE = 1e-150  # products of two of these are still numbers with all their digits
+_MIN_SQUARABLE = 1e-150  # The product of two such numbers does not underflow.
 
 
 class Box(NamedTuple):
@@ -31,13 +31,13 @@ class Box(NamedTuple):
 
 
 def propensities_within_odds(P: Vector, e: Vector, gamma: float) -> Box:
-    r"""Return the propensities whose odds are within a factor `gamma` of those of `e`, and that can explain `P`.
+    r"""Return the propensities whose odds are within a factor `gamma` of those of `e`, and that are at least `P`.
 
     .. math:: \frac1\Gamma \le \frac{e'/(1-e')}{e/(1-e)} \le \Gamma \quad\text{and}\quad e' \ge P
 
-    The second is no assumption: :math:`e' < P` would need :math:`f > 1`. A propensity of 1 has infinite odds and stays
-    where it is; ``gamma = inf`` is the limit. Tan, "A distributional approach for causal inference using propensity
-    scores", JASA 101 (2006), for treatments.
+    The second condition is not an assumption: :math:`e' < P` would imply :math:`f > 1`. A propensity of 1 has infinite
+    odds and does not change. ``gamma = inf`` gives the limit. Tan, "A distributional approach for causal inference
+    using propensity scores", JASA 101 (2006), has this model for treatments.
 
     Examples
     --------
@@ -49,13 +49,13 @@ def propensities_within_odds(P: Vector, e: Vector, gamma: float) -> Box:
 
 
 def class_probability_within_odds(f: Vector, e: Vector, gamma: float) -> Box:
-    r"""Return the class probabilities that `propensities_within_odds` leave possible.
+    r"""Return the class probabilities that are possible with `propensities_within_odds`.
 
     .. math:: f\,\bigl(e + (1-e)/\Gamma\bigr) \ \le\ f' \ \le\ \min\bigl(1,\ f\,(e + \Gamma(1-e))\bigr)
 
-    which is :math:`P/u` and :math:`P/l` without a division: `f` itself at ``gamma = 1``. In the limit it is
-    :math:`[P, 1]`, but for rows that no factor moves: `f` stays where :math:`e = 1`, and 0 where it is 0. Intervals for
-    a smaller `gamma` lie inside those for a larger one, also in floating point.
+    These are :math:`P/u` and :math:`P/l`, computed without a division. The interval is `f` at ``gamma = 1``, and its
+    limit for infinite `gamma` is :math:`[P, 1]`. Rows with :math:`e = 1` or :math:`f = 0` do not change. The intervals
+    grow with `gamma`, also in floating point.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def class_probability_within_odds(f: Vector, e: Vector, gamma: float) -> Box:
 def class_probability_box(P: Vector, l: Vector, u: Vector) -> Box:  # noqa: E741
     r"""Return :math:`[P/u, \min(1, P/l)]`, for :math:`l \le u` and :math:`P \le u`.
 
-    A row with ``l = 0`` may never be labelled, so its `f` can be anything up to 1.
+    With ``l = 0`` the row may never be labelled, so `f` can be as large as 1.
 
     Examples
     --------
@@ -81,10 +81,11 @@ def class_probability_box(P: Vector, l: Vector, u: Vector) -> Box:  # noqa: E741
 
 
 def posterior_box(P: Vector, s: Vector, f: Box) -> Box:
-    r"""Return the bounds on :math:`\Pr(y=1|x,s)` of rows whose label was seen.
+    r"""Return the bounds on the posterior :math:`\Pr(y=1|x,s)`.
 
-    1 where labelled, else :math:`f(1-e)/(1-fe) = (f - P)/(1 - P)`, which rises with `f`. An unlabelled row with
-    :math:`P = 1` contradicts the model; it gets 1, as in `scarless.numerics.likelihood.posterior`.
+    It is 1 for labelled rows, and :math:`f(1-e)/(1-fe) = (f - P)/(1 - P)`, which increases with `f`, for unlabelled
+    rows. An unlabelled row with :math:`P = 1` is impossible under the model. It gets 1, as in
+    `scarless.numerics.likelihood.posterior`.
 
     Examples
     --------
@@ -100,11 +101,11 @@ def posterior_box(P: Vector, s: Vector, f: Box) -> Box:
 
 
 def posterior_within_odds(q: Vector, moves: NDArray[np.bool_], gamma: float) -> Box:
-    r"""Return the posteriors that `propensities_within_odds` leave possible: :math:`[q/\Gamma, \min(1, \Gamma q)]`.
+    r"""Return the posteriors that are possible with `propensities_within_odds`: :math:`[q/\Gamma, \min(1, \Gamma q)]`.
 
-    For an unlabelled row, :math:`f' - P = f(1-e)/\Gamma` at the lower end of `class_probability_within_odds` and
-    :math:`\Gamma f(1-e)` at the upper one, and :math:`q = f(1-e)/(1-P)`. Where not `moves` the class is known (the row
-    is labelled) or the propensity is 1.
+    For an unlabelled row, :math:`f' - P` is :math:`f(1-e)/\Gamma` at the lower limit of `class_probability_within_odds`
+    and :math:`\Gamma f(1-e)` at the upper limit, and :math:`q = f(1-e)/(1-P)`. `moves` is False for rows whose
+    posterior does not change: labelled rows, and rows with a propensity of 1.
 
     Examples
     --------
@@ -116,11 +117,12 @@ def posterior_within_odds(q: Vector, moves: NDArray[np.bool_], gamma: float) -> 
 
 
 def gamma_across(f: Vector, e: Vector, threshold: Vector) -> Vector:
-    r"""Return the factor `gamma` at which a class probability can first be on the other side of a threshold `t`.
+    r"""Return the smallest factor `gamma` at which a class probability can be on the other side of a threshold `t`.
 
-    .. math:: \frac{f(1-e)}{t - fe} \text{ where } f > t > fe, \qquad \frac{t/f - e}{1-e} \text{ where } f \le t < 1,
+    .. math:: \frac{f(1-e)}{t - fe} \text{ if } f > t > fe, \qquad \frac{t/f - e}{1-e} \text{ if } f \le t < 1,
 
-    which solve :math:`f(e + (1-e)/\Gamma) = t` and :math:`f(e + \Gamma(1-e)) = t`. Infinite where no factor does it.
+    which solve :math:`f(e + (1-e)/\Gamma) = t` and :math:`f(e + \Gamma(1-e)) = t`. It is infinite if there is no such
+    factor.
 
     Examples
     --------
@@ -131,13 +133,13 @@ def gamma_across(f: Vector, e: Vector, threshold: Vector) -> Vector:
     free, never = 1.0 - e, np.full(f.shape, np.inf)
     down = np.divide(f * free, threshold - f * e, out=never.copy(), where=above & (threshold > f * e))
     movable = ~above & (threshold < 1.0) & (f * free > 0.0)
-    with np.errstate(over="ignore"):  # a factor beyond the largest number is infinite for all purposes
+    with np.errstate(over="ignore"):  # A factor that overflows counts as infinite.
         up = np.divide(threshold - f * e, f * free, out=never, where=movable)
     return np.maximum(np.where(above, down, up), 1.0)
 
 
 def mean_bounds(box: Box, w: Vector) -> Interval:
-    """Return the bounds on the mean: the class prior, or the share of positives among rows that were seen.
+    """Return the bounds on the weighted mean, for example on the class prior.
 
     Examples
     --------
@@ -156,14 +158,14 @@ def label_frequency_bounds(box: Box, w: Vector, labelled: float) -> Interval:
     >>> label_frequency_bounds(Box(np.array([0.25, 0.25]), np.array([0.5, 0.75])), np.ones(2), 0.25)
     Interval(low=0.2, high=0.5)
     """
-    fewest, most = float(w @ box.low), float(w @ box.high)
-    if labelled == 0.0 or most == 0.0:
-        return Interval(0.0, 0.0) if most > 0.0 else Interval(np.nan, np.nan)
-    return Interval(min(labelled / most, 1.0), min(labelled / fewest, 1.0))
+    min_positives, max_positives = float(w @ box.low), float(w @ box.high)
+    if labelled == 0.0 or max_positives == 0.0:
+        return Interval(0.0, 0.0) if max_positives > 0.0 else Interval(np.nan, np.nan)
+    return Interval(min(labelled / max_positives, 1.0), min(labelled / min_positives, 1.0))
 
 
 def precision_bounds(box: Box, d: Vector, w: Vector) -> Interval:
-    r"""Return the bounds on :math:`\sum w d f / \sum w d` for decisions `d` of 0 and 1.
+    r"""Return the bounds on the precision :math:`\sum w d f / \sum w d` for decisions `d` of 0 and 1.
 
     Examples
     --------
@@ -175,7 +177,7 @@ def precision_bounds(box: Box, d: Vector, w: Vector) -> Interval:
 
 
 def accuracy_bounds(box: Box, d: Vector, w: Vector) -> Interval:
-    r"""Return the bounds on :math:`\sum w (d f + (1-d)(1-f)) / \sum w`.
+    r"""Return the bounds on the accuracy :math:`\sum w (d f + (1-d)(1-f)) / \sum w`.
 
     Examples
     --------
@@ -188,9 +190,10 @@ def accuracy_bounds(box: Box, d: Vector, w: Vector) -> Interval:
 
 
 def recall_bounds(box: Box, d: Vector, w: Vector) -> Interval:
-    r"""Return the bounds on :math:`\sum w d f / \sum w f`.
+    r"""Return the bounds on the recall :math:`\sum w d f / \sum w f`.
 
-    With `A` positives decided positive and `B` others, recall is :math:`A/(A+B)`: it rises with `A` and falls with `B`.
+    With `A` positives decided positive and `B` other positives, recall is :math:`A/(A+B)`. It increases with `A` and
+    decreases with `B`.
 
     Examples
     --------
@@ -198,14 +201,14 @@ def recall_bounds(box: Box, d: Vector, w: Vector) -> Interval:
     Interval(low=0.6, high=0.8)
     """
     found, missed = _positives_by_decision(box, d, w)
-    if missed.high == 0.0:  # nothing can be missed
+    if missed.high == 0.0:  # No positive can be missed.
         return Interval(1.0, 1.0) if found.high > 0.0 else Interval(np.nan, np.nan)
     high = found.high / (found.high + missed.low) if found.high > 0.0 else 0.0
     return Interval(found.low / (found.low + missed.high), high)
 
 
 def f1_bounds(box: Box, d: Vector, w: Vector) -> Interval:
-    r"""Return the bounds on :math:`2 \sum w d f / (\sum w d + \sum w f)`, monotone as recall is.
+    r"""Return the bounds on the F1 score :math:`2 \sum w d f / (\sum w d + \sum w f)`, which is monotone like recall.
 
     Examples
     --------
@@ -222,7 +225,7 @@ def f1_bounds(box: Box, d: Vector, w: Vector) -> Interval:
 
 
 def _positives_by_decision(box: Box, d: Vector, w: Vector) -> tuple[Interval, Interval]:
-    """Return the bounds on the positives among rows decided positive, and among the others."""
+    """Return the bounds on the positives among rows decided positive, and among rows decided negative."""
     yes, no = w * d, w * (1.0 - d)
     return (
         Interval(float(yes @ box.low), float(yes @ box.high)),
@@ -233,8 +236,8 @@ def _positives_by_decision(box: Box, d: Vector, w: Vector) -> tuple[Interval, In
 def rank_bounds(box: Box) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     r"""Return the best and the worst possible rank of each row, 1 for the largest value.
 
-    The rank is one more than the number of rows with a larger value. At best a row is at its upper end and the others
-    at their lower ends; at worst the other way round.
+    The rank is one plus the number of rows with a larger value. The best rank has the row at its upper limit and all
+    other rows at their lower limits. For the worst rank it is the opposite.
 
     Examples
     --------
@@ -244,32 +247,32 @@ def rank_bounds(box: Box) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     n = box.low.size
     best = n - np.searchsorted(np.sort(box.low), box.high, side="right")
     worst = n - np.searchsorted(np.sort(box.high), box.low, side="right")
-    return best + 1, worst + 1 - (box.high > box.low)  # a row does not stand above itself
+    return best + 1, worst + 1 - (box.high > box.low)  # A row is not above itself.
 
 
 def roc_auc_bounds(order: NDArray[np.intp], box: Box, w: Vector) -> Interval:
-    r"""Return the bounds on the area under the ROC curve of fixed scores, in :math:`O(n)` once rows are ordered.
+    r"""Return the bounds on the area under the ROC curve of fixed scores, in :math:`O(n)` for sorted rows.
 
-    `order` numbers the scores from 0 for the lowest, with equal numbers for equal scores: what ``np.unique`` returns
-    as inverse. With :math:`F = \sum w f`, :math:`W = \sum w` and :math:`k_{ij}` 1 where row `i` scores higher than
-    row `j`, 1/2 where they score alike,
+    `order` is the rank of each score among the distinct scores, from 0: the inverse that ``np.unique`` returns. With
+    :math:`F = \sum w f`, :math:`W = \sum w`, and :math:`k_{ij}` 1 if row `i` has a higher score than row `j` and 1/2 if
+    the scores are equal,
 
     .. math:: \mathrm{AUC} = \frac{\sum_{ij} w_i w_j f_i (1-f_j) k_{ij}}{F (W - F)}
               = \frac{\sum_i w_i r_i f_i - F^2/2}{F (W - F)}, \qquad r_i = \sum_j w_j k_{ij},
 
-    since :math:`k_{ij} + k_{ji} = 1`: the probability that a positive drawn from these rows scores higher than a
-    negative drawn from them, ties counted half. (The two may be draws of one row: a tie.)
+    because :math:`k_{ij} + k_{ji} = 1`. This is the probability that a random positive has a higher score than a random
+    negative; ties count half. (Both can come from the same row, which is a tie.)
 
-    For a given `F` the numerator is linear in `f`, so the maximum fills the ranks `r` from above: rows that score
-    higher than some threshold are at their upper ends, those that score lower at their lower ends. Along that path, one
-    group of equal scores after the other rises from its lower to its upper end. Within a group the area is a
-    ratio of two quadratics in the group's positives `x`, and the numerator of its derivative is a quadratic (the
-    cubic terms cancel), so ends and roots are all there is to try. A maximum inside a group does occur: a row whose
-    class is a coin toss has positives and negatives that tie, which is more than a badly ranked row can win at either
-    end. The minimum is 1 minus the maximum for reversed scores.
+    For a given `F` the numerator is linear in `f`. At the maximum, rows above some threshold of the score are therefore
+    at their upper limits and rows below it at their lower limits. As the threshold decreases, one group of equal scores
+    after the other goes from its lower to its upper limit. Within a group, the area is a ratio of two quadratics in the
+    number `x` of its positives. The numerator of its derivative is a quadratic, because the cubic terms cancel. The
+    maximum is therefore at a limit or at a root. It can be inside a group: with `f` near 1/2, the positives and
+    negatives of a badly ranked row tie, which can give more than either limit. The minimum is 1 minus the maximum for
+    reversed scores.
 
-    Where the sums of all positives (or negatives) can shrink to 0, the bounds include the limits of the area there.
-    Probabilities below 1e-150 count as 0.
+    If the sum of all positives (or negatives) can approach 0, the bounds include the limits of the area. Probabilities
+    below 1e-150 count as 0.
 
     Examples
     --------
@@ -281,7 +284,7 @@ def roc_auc_bounds(order: NDArray[np.intp], box: Box, w: Vector) -> Interval:
     """
     share = w / w.sum()
     box = Box(*(np.where(end < _MIN_SQUARABLE, 0.0, end) for end in box))
-    # Positives and negatives of each group of equal scores, at either end.
+    # Positives and negatives of each group of equal scores, at the lower and at the upper limit.
     masses: list[Vector] = [
         np.bincount(order, share * end).astype(np.float64) for end in (box.low, 1.0 - box.low, box.high, 1.0 - box.high)
     ]
@@ -291,29 +294,29 @@ def roc_auc_bounds(order: NDArray[np.intp], box: Box, w: Vector) -> Interval:
 
 
 class _Path(NamedTuple):
-    """For each group of equal scores: what stands above it, at upper ends, and below it, at lower ends."""
+    """For each group of equal scores: sums over groups above it, at upper limits, and below it, at lower limits."""
 
     positives_above: Vector
     negatives_above: Vector
     positives_below: Vector
     negatives_below: Vector
-    won: Vector  # pairs without the group in which the positive scores higher
+    won: Vector  # weight of pairs outside the group in which the positive has the higher score
 
     def auc(self, x: Vector, y: Vector) -> Vector:
-        """Return the area where the group has `x` positives and `y` negatives; NaN where it is undefined."""
+        """Return the area if the group has `x` positives and `y` negatives; NaN if it is undefined."""
         won = self.won + x * self.negatives_below + self.positives_above * y + 0.5 * x * y
         return _ratio(won, (self._positives() + x) * (self._negatives() + y))
 
     def limits(self, size: Vector) -> tuple[Vector, Vector]:
-        """Return the limits of the area as the group's last positive, or last negative, is the last of all."""
+        """Return the limits of the area as the positives, or the negatives, go to 0 if only this group has any."""
         few_positives = np.where(self._positives() == 0.0, self.negatives_below + 0.5 * size, np.nan)
         few_negatives = np.where(self._negatives() == 0.0, self.positives_above + 0.5 * size, np.nan)
         return few_positives, few_negatives
 
     def stationary(self, size: Vector) -> tuple[Vector, Vector]:
-        """Return the positives of the group at which the area does not change to first order; NaN where none."""
+        """Return the sums of positives of the group at which the derivative of the area is 0; NaN if there are none."""
         p, m = self._positives(), self._negatives() + size
-        n0 = self.won + self.positives_above * size  # pairs won are n0 + n1 x - x^2 / 2
+        n0 = self.won + self.positives_above * size  # The numerator of the area is n0 + n1 x - x^2 / 2.
         n1 = self.negatives_below - self.positives_above + 0.5 * size
         a, b, c = n1 - 0.5 * (m - p), 2.0 * n0 - p * m, n1 * p * m - n0 * (m - p)
         gap = b * b - 4.0 * a * c
@@ -329,9 +332,9 @@ class _Path(NamedTuple):
 
 
 def _largest_auc(pos_low: Vector, neg_low: Vector, pos_high: Vector, neg_high: Vector) -> float:
-    """Return the supremum for groups in falling order of score; their shares of all rows sum to 1.
+    """Return the supremum of the area for groups in decreasing order of score, whose shares of all rows sum to 1.
 
-    All sums are of terms of one sign, so that no digits are lost where nearly all rows are of one class.
+    All terms of a sum have the same sign, so no digits are lost if nearly all rows have one class.
     """
     above1, above0 = _before(pos_high), _before(neg_high)
     below1, below0 = _after(pos_low), _after(neg_low)
@@ -349,16 +352,16 @@ def _largest_auc(pos_low: Vector, neg_low: Vector, pos_high: Vector, neg_high: V
         inside = (root > pos_low) & (root < pos_high)
         x = np.where(inside, root, pos_low)
         candidates.append(path.auc(x, np.where(inside, size - root, neg_low)))
-    return float(np.fmax.reduce(np.concatenate(candidates)))  # NaN where all are
+    return float(np.fmax.reduce(np.concatenate(candidates)))  # `fmax` ignores NaN unless all values are NaN.
 
 
 def _before(values: Vector) -> Vector:
-    """Return the sum of the values before each place."""
+    """Return the sum of the values before each position."""
     return np.concatenate([[0.0], np.cumsum(values)[:-1]])
 
 
 def _after(values: Vector) -> Vector:
-    """Return the sum of the values after each place."""
+    """Return the sum of the values after each position."""
     return _before(values[::-1])[::-1]
 
 

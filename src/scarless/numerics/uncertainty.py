@@ -1,12 +1,11 @@
-r"""How sure one can be of two logistic models fitted together: variances by the delta method.
+r"""Standard errors of functions of two logistic models by the delta method.
 
 With the penalised information :math:`A = H + R` at the optimum (`H` of the likelihood, `R` the ridge), a smooth
-function `g` of the parameters has the variance :math:`\nabla g' A^{-1} \nabla g`. That is the posterior variance of the
-Gaussian prior which the ridge stands for. It adds to the sampling variance of the estimate,
-:math:`A^{-1} H A^{-1}`, the square of the bias that such a prior expects, :math:`A^{-1} R A^{-1}`; without that part,
-what the penalty alone decides would have no uncertainty at all. Over 20 small effects drawn from such a prior
-(C = 0.01, 5,000 rows) 95% intervals covered 94.5% of the time with it and 90.0% without (``python -m
-benchmarks.uncertainty covariance``).
+function `g` of the parameters has the variance :math:`\nabla g' A^{-1} \nabla g`. This is the posterior variance if the
+ridge is a Gaussian prior. It is the sampling variance, :math:`A^{-1} H A^{-1}`, plus the squared bias expected under
+the prior, :math:`A^{-1} R A^{-1}`. Without the second part, a parameter determined by the penalty alone would have no
+uncertainty. With 20 small effects drawn from such a prior (C = 0.01, 5,000 rows), 95% intervals covered 94.5% with this
+part and 90.0% without it (``python -m benchmarks uncertainty covariance``).
 
 References
 ----------
@@ -29,38 +28,39 @@ from scarless.numerics.arrays import Matrix, Vector, in_float64, like, namespace
 from scarless.numerics.likelihood import sigmoid_pair
 from scarless.numerics.linear import unit_diagonal
 
-_NO_PART = 1e-5  # of the largest entry of a direction: less is rounding. A level of one row in 10,000 has 0.01.
-
-
-_NO_LOOKS: Any = np.zeros(0)
+# Entries of a direction below this share of the largest one are rounding errors. The indicator of a category with one
+# row in 10,000 has an entry of 0.01.
+_MIN_RELATIVE_ENTRY = 1e-5
+_EMPTY: Any = np.zeros(0)
 
 
 class PairSums(NamedTuple):
-    """What a fitted pair says of all rows together; each a sum over rows, weighted by how often a row counts.
+    """Weighted sums over rows of the probabilities of a fitted pair, with gradients by the parameters.
 
-    With `d` the probability that a positive row gets any label at its looks, and `e` that of a label at one look; one
-    label of each row has :math:`d = e`. Fields by kind of look are last: model files have sums without them.
+    `e` is the probability that a look labels a positive row, and `d` the probability that at least one of its looks
+    does. With one label for each row, :math:`d = e`. The fields by kind of look have defaults, because early model
+    files lack them.
     """
 
     log_likelihood: Vector
     weight: Vector  # sum of w
-    labelled: Vector  # rows with any label
-    positives: Vector  # of w f
-    labelled_positives: Vector  # of w f d
-    propensities: Vector  # of w d
-    squares: Vector  # of w f^2, w f^2 d, w f^2 d^2
-    positives_gradient: Vector  # of the sum of w f, by all parameters
+    labelled: Vector  # weight of rows with at least one label
+    positives: Vector  # sum of w f
+    labelled_positives: Vector  # sum of w f d
+    propensities: Vector  # sum of w d
+    squares: Vector  # sums of w f^2, w f^2 d, w f^2 d^2
+    positives_gradient: Vector  # of `positives`, by all parameters
     labelled_positives_gradient: Vector
-    columns: Vector  # of w [x, 1], for the columns of all models: where their zeros lie
-    by_look: Vector = _NO_LOOKS  # of w f e, for each kind of look
-    by_look_gradient: Matrix = _NO_LOOKS  # a line for each kind of look
-    by_look_squares: Matrix = _NO_LOOKS  # of w f^2 e and w f^2 e^2, for each kind of look
-    audits: Vector = _NO_LOOKS  # how many rows were checked: positive, negative
-    looks: Vector = _NO_LOOKS  # how often each kind took place
-    labels: Vector = _NO_LOOKS  # and how often it found a label
+    columns: Vector  # sums of w [x, 1] for the columns of all models, used for centring
+    by_look: Vector = _EMPTY  # sum of w f e, for each kind of look
+    by_look_gradient: Matrix = _EMPTY  # one line for each kind of look
+    by_look_squares: Matrix = _EMPTY  # sums of w f^2 e and w f^2 e^2, for each kind of look
+    audits: Vector = _EMPTY  # weights of audited positives and audited negatives
+    looks: Vector = _EMPTY  # weighted number of looks of each kind
+    labels: Vector = _EMPTY  # weighted number of labels at each kind of look
 
     def of_one_look(self) -> "PairSums":
-        """Return the same with the fields by kind of look, where every row had one look and no audit."""
+        """Return the sums with the fields by kind of look filled in, for one look at every row and no audit."""
         xp = namespace_of(self.squares)
         return self._replace(
             by_look=xp.reshape(self.labelled_positives, (1,)),
@@ -73,18 +73,18 @@ class PairSums(NamedTuple):
 
 
 class Functional(NamedTuple):
-    """A number that depends on the parameters and on which rows were drawn."""
+    """A quantity that depends on the parameters and on the sample of rows."""
 
     value: float
-    gradient: Vector  # by the parameters, the rows kept
-    row_variance: float  # from drawing the rows, the parameters kept
+    gradient: Vector  # by the parameters, for fixed rows
+    row_variance: float  # variance from sampling the rows, for fixed parameters
 
 
 def class_prior(sums: PairSums) -> Functional:
-    r"""The mean of `f`, as an estimate of :math:`\Pr(y=1)` in the population that the rows come from.
+    r"""Return the mean of `f` as an estimate of :math:`\Pr(y=1)` in the population from which the rows were sampled.
 
-    Its variance is :math:`\nabla' A^{-1} \nabla + \mathrm{Var}(f)/n`. The two parts add up, since at the true
-    parameters the score has mean 0 given the rows. Weights count rows: `n` is their sum.
+    Its variance is :math:`\nabla' A^{-1} \nabla + \mathrm{Var}(f)/n`, with `n` the sum of the weights. The two parts
+    can be added, because the score at the true parameters has mean 0 given the rows.
     """
     n, positives = float(sums.weight), float(sums.positives)
     mean = positives / n
@@ -93,15 +93,16 @@ def class_prior(sums: PairSums) -> Functional:
 
 
 def label_frequency(sums: PairSums) -> Functional:
-    r"""The ratio :math:`c = \sum f d / \sum f`, as an estimate of :math:`\Pr(s=1|y=1)` in the population.
+    r"""Return the ratio :math:`c = \sum f d / \sum f` as an estimate of :math:`\Pr(s=1|y=1)` in the population.
 
-    A row moves it by :math:`f (d - c) / \sum f`; the sum of the squares of that is the variance from drawing the rows.
+    The influence of a row is :math:`f (d - c) / \sum f`. The sum of squared influences is the variance from sampling
+    the rows.
     """
     return _label_frequency(sums, sums.labelled_positives, sums.labelled_positives_gradient, sums.squares[1:])
 
 
 def label_frequency_of_look(sums: PairSums, kind: int) -> Functional:
-    r"""The share of positives that a kind of look labels, :math:`\sum f e / \sum f`, if it took place at every row."""
+    r"""Return the share of positives that one kind of look would label in all rows, :math:`\sum f e / \sum f`."""
     return _label_frequency(sums, sums.by_look[kind], sums.by_look_gradient[kind], sums.by_look_squares[:, kind])
 
 
@@ -115,16 +116,17 @@ def _label_frequency(sums: PairSums, found: Any, found_gradient: Vector, squares
 
 @dataclass(frozen=True)
 class Precision:
-    r"""A positive semi-definite matrix :math:`A`, taken apart so that it can be divided by.
+    r"""The eigendecomposition of a positive semi-definite matrix :math:`A`, for products with its inverse.
 
-    :math:`A = D V \Lambda V' D` with :math:`D^2` the diagonal of `A`, so columns of very different units do no harm.
-    Directions whose eigenvalue is rounding noise are kept apart: what leans on them has an infinite variance.
+    :math:`A = D V \Lambda V' D` with :math:`D^2` the diagonal of `A`, because columns can have very different units.
+    Directions whose eigenvalue is only rounding error count as null directions. A linear combination of parameters with
+    a part along a null direction has an infinite variance.
     """
 
     values: Vector  # ascending eigenvalues of the matrix with a unit diagonal
     vectors: Matrix
-    scale: Vector  # 1 / sqrt(diagonal), where the diagonal is positive
-    noise: float
+    scale: Vector  # 1 / sqrt(diagonal) for positive entries of the diagonal
+    noise: float  # eigenvalues up to this value are rounding errors
 
     @property
     def null(self) -> Matrix:
@@ -133,26 +135,27 @@ class Precision:
 
     @property
     def root(self) -> Matrix:
-        """A root of the inverse, as far as there is one: the inverse is ``root @ root.T`` off the null directions."""
-        told = self.values > self.noise
-        return self.scale[:, None] * (self.vectors[:, told] / np.sqrt(self.values[told]))
+        """A square root of the pseudo-inverse: the inverse is ``root @ root.T`` outside the null directions."""
+        informed = self.values > self.noise
+        return self.scale[:, None] * (self.vectors[:, informed] / np.sqrt(self.values[informed]))
 
     @property
     def condition(self) -> float:
-        """Ratio of the largest to the smallest eigenvalue; infinite where a direction has no information."""
+        """Ratio of the largest to the smallest eigenvalue; infinite if there is a null direction."""
         smallest = float(self.values[0])
         return float(self.values[-1]) / smallest if smallest > self.noise else np.inf
 
     def errors(self, gradients: Matrix) -> Vector:
-        r"""Return :math:`\sqrt{g' A^{-1} g}` for each row `g`; infinity where it leans on a null direction."""
+        r"""Return :math:`\sqrt{g' A^{-1} g}` for each row `g`; infinite if `g` has a part along a null direction."""
         return self._errors(gradients @ self.root, gradients @ self.null, np.square(gradients) @ self.scale**2)
 
     def logit_errors(self, X: Any, part: slice) -> Vector:
-        r"""Return the standard error of each row's logit under the model whose parameters are at `part`.
+        r"""Return the standard error of the logit of each row, for the model whose parameters are at `part`.
 
         .. math:: \sqrt{[x, 1]\, V [x, 1]'}, \qquad V = (A^{-1})_\mathrm{part}
 
-        Rows dense, CSR or of any array API namespace. In float64 also for float32 rows, since what adds up may cancel.
+        Rows are dense arrays of any array API namespace or CSR matrices. Float32 rows are computed in float64 too,
+        because the terms can cancel.
         """
         squared = X.multiply(X) if sparse.issparse(X) else namespace_of(X).square(X)
         whole = _exactly_along(squared, self.scale[part] ** 2)
@@ -160,12 +163,12 @@ class Precision:
 
     def _errors(self, along_root: Matrix, along_null: Matrix, squared_length: Vector) -> Vector:
         xp = namespace_of(along_root)
-        astray = _squared_lengths(along_null)
-        return xp.where(astray > self.noise * squared_length, np.inf, xp.sqrt(_squared_lengths(along_root)))
+        uninformed = _squared_lengths(along_null)
+        return xp.where(uninformed > self.noise * squared_length, np.inf, xp.sqrt(_squared_lengths(along_root)))
 
 
 def _exactly_along(X: Any, side: Any) -> Any:
-    """Return ``[X, 1] @ side`` in float64, whatever the rows are in."""
+    """Return ``[X, 1] @ side``, computed in float64."""
     xp = namespace_of(X)
     if xp is np:
         return np.asarray(X @ side[:-1], dtype=np.float64) + side[-1]
@@ -180,7 +183,7 @@ def _squared_lengths(rows: Any) -> Any:
 
 
 def precision(matrix: Matrix, *, noise: float) -> Precision:
-    """Take a symmetric matrix apart. `noise` is the relative error of its entries.
+    """Return the eigendecomposition of a symmetric matrix. `noise` is the relative error of its entries.
 
     Examples
     --------
@@ -194,7 +197,7 @@ def precision(matrix: Matrix, *, noise: float) -> Precision:
 
 
 def is_definite(matrix: Matrix, *, noise: float) -> bool:
-    """Whether a symmetric matrix, scaled to a unit diagonal, has positive eigenvalues only, all beyond rounding.
+    """Return whether all eigenvalues of a matrix, scaled to a unit diagonal, are positive beyond rounding errors.
 
     Examples
     --------
@@ -205,7 +208,7 @@ def is_definite(matrix: Matrix, *, noise: float) -> bool:
 
 
 def is_semi_definite(matrix: Matrix, *, noise: float) -> bool:
-    """Whether a symmetric matrix, scaled to a unit diagonal, has no negative eigenvalue beyond rounding.
+    """Return whether no eigenvalue of a matrix, scaled to a unit diagonal, is negative beyond rounding errors.
 
     Examples
     --------
@@ -225,17 +228,17 @@ def _eigenvalues_exceed(matrix: Matrix, bound: float) -> bool:
 
 
 def _eigenvalue_noise(matrix: Matrix, noise: float) -> float:
-    """Return the error of an eigenvalue: that of a matrix of independent small errors."""
+    """Return the error of an eigenvalue if the entries of the matrix have independent relative errors `noise`."""
     return noise * float(np.sqrt(len(matrix)))
 
 
-_LEAST_Z = 1e-300
+_MIN_Z = 1e-300  # lower bound of z, so that an infinite error times z stays infinite
 
 
 def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vector]:
-    r"""Return the ends of :math:`\sigma(\mathrm{logit} \pm z\,\mathrm{error})`, which stay inside 0 and 1.
+    r"""Return the limits of :math:`\sigma(\mathrm{logit} \pm z\,\mathrm{error})`, which are in [0, 1].
 
-    An infinite error gives the interval from 0 to 1, wherever its centre is.
+    An infinite error gives the interval from 0 to 1 for any logit.
 
     Examples
     --------
@@ -244,16 +247,17 @@ def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vect
     """
     xp = namespace_of(logit)
     centre = xp.where(xp.isfinite(error), logit, 0.0)
-    reach = xp.where(xp.isfinite(error), max(z, _LEAST_Z) * error, xp.inf)  # also where z is 0 to rounding
-    lower, upper = centre - reach, centre + reach
+    margin = xp.where(xp.isfinite(error), max(z, _MIN_Z) * error, xp.inf)
+    lower, upper = centre - margin, centre + margin
     return (expit(lower), expit(upper)) if xp is np else (sigmoid_pair(lower)[0], sigmoid_pair(upper)[0])
 
 
 def centring(parts: list[Vector]) -> Matrix:
-    r"""Return `T` such that :math:`T\gamma` are the parameters, :math:`\gamma` those of columns about their means.
+    r"""Return `T` such that :math:`T\gamma` are the parameters, if :math:`\gamma` are those for centred columns.
 
-    A part is the sum of ``w [x, 1]`` over rows for one model. Coefficients stay; the intercept becomes the logit of the
-    average row. Whether columns lie far from 0, as years do, then makes no difference to what is near-collinear.
+    A part is the sum of ``w [x, 1]`` over rows for one model. Coefficients do not change; the intercept becomes the
+    logit of the average row. Without centring, columns with values far from 0, such as years, would look nearly
+    collinear.
     """
     size = sum(part.size for part in parts)
     T, end = np.eye(size), 0
@@ -264,10 +268,10 @@ def centring(parts: list[Vector]) -> Matrix:
 
 
 def centred(matrix: Matrix, T: Matrix, *, noise: float) -> tuple[Matrix, float]:
-    """Return ``T' matrix T``, with rows of mere rounding set to 0, and the relative error of what is left."""
+    """Return ``T' matrix T`` and the relative error of its entries; rows that are only rounding errors become 0."""
     moved = T.T @ matrix @ T
     before, after = np.abs(np.diagonal(matrix)), np.abs(np.diagonal(moved))
-    gone = after <= 10.0 * noise * before  # a column that does not vary
+    gone = after <= 10.0 * noise * before  # constant columns
     moved[gone] = 0.0
     moved[:, gone] = 0.0
     lost = float((before[~gone] / after[~gone]).max(initial=1.0))
@@ -275,9 +279,10 @@ def centred(matrix: Matrix, T: Matrix, *, noise: float) -> tuple[Matrix, float]:
 
 
 def with_few_entries(basis: Matrix) -> Matrix:
-    """Return a basis of the same space, columns of length 1, each with as few entries as elimination finds.
+    """Return a sparse basis of the same space, with columns of length 1, by Gaussian elimination.
 
-    Reduced echelon form: any mixture of directions is as good, and those that belong to different things come apart.
+    Any basis of a null space is equally valid. The reduced echelon form separates directions that involve different
+    columns.
 
     Examples
     --------
@@ -298,44 +303,47 @@ def with_few_entries(basis: Matrix) -> Matrix:
 
 
 def collinear_columns(information: Matrix, columns: Vector, *, noise: float) -> list[NDArray[np.intp]]:
-    r"""Return the sets of columns of one model that a linear combination makes constant, the smallest sets first.
+    r"""Return the sets of columns of one model that are collinear, the smallest sets first.
 
-    Such a combination `v` has :math:`X v = a 1`, and so no information, whatever the weights of the rows: about the
-    columns' means :math:`H v = 0`. `information` is that of one model, `columns` the sum of ``w [x, 1]`` over rows.
+    Columns are collinear if a linear combination `v` of them is constant, :math:`X v = a 1`. The information of centred
+    columns then satisfies :math:`H v = 0`, whatever the row weights. `information` is that of one model, and `columns`
+    is the sum of ``w [x, 1]`` over rows.
     """
     moved, _ = centred(information, centring([columns]), noise=noise)
     apart = precision(moved[:-1, :-1], noise=noise)
     before, after = np.abs(np.diagonal(information))[:-1], np.abs(np.diagonal(moved))[:-1]
-    lost = np.divide(before, after, out=np.ones_like(before), where=after > 0)  # digits, to the mean of each column
+    # Loss of precision by centring each column.
+    lost = np.divide(before, after, out=np.ones_like(before), where=after > 0)
     bound = noise * before.size * (np.maximum(lost, 1.0) @ apart.vectors**2)
     null = with_few_entries(apart.vectors[:, np.abs(apart.values) <= bound])
-    smallest = max(_NO_PART, np.sqrt(noise))
+    smallest = max(_MIN_RELATIVE_ENTRY, np.sqrt(noise))
     found = [np.flatnonzero(np.abs(vector) > smallest * np.abs(vector).max()) for vector in null.T]
     return sorted(found, key=lambda members: (members.size, members.tolist()))
 
 
 def added_scores(fitted: Matrix, added: Matrix, residual: Vector, ridge: Vector) -> Vector:
-    r"""Return Rao's score statistic of each direction that a fitted model leaves out, one at a time.
+    r"""Return Rao's score statistic of each direction in `added` that a fitted model leaves out, one at a time.
 
-    Rows of `fitted` and `added` are derivatives of the row's linear predictors times the root of its information;
-    `residual` is standardised. With :math:`A = F'F + R` the penalised information and :math:`c = A^{-1}F'z`, a
-    direction `z` has the efficient score :math:`(z - Fc)'r` with variance :math:`z'z - z'Fc`. NaN where the fitted
-    directions leave nothing of it. Chi-squared with one degree of freedom where the model holds.
+    Each row of `fitted` and `added` has the derivatives of one row's linear predictor, times the square root of the
+    row's information. `residual` is standardised. With the penalised information :math:`A = F'F + R` and
+    :math:`c = A^{-1}F'z`, a direction `z` has the efficient score :math:`(z - Fc)'r` with variance
+    :math:`z'z - z'Fc`. The statistic is chi-squared with one degree of freedom if the model is right. It is NaN if the
+    fitted directions explain `z`.
 
     Examples
     --------
     >>> fitted, added = np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([[1.0], [1.0], [-1.0], [-1.0]])
     >>> added_scores(fitted, added, np.array([1.0, 1.0, -1.0, -1.0]), np.zeros(1))
     array([4.])
-    >>> added_scores(fitted, fitted, np.ones(4), np.zeros(1))  # nothing new
+    >>> added_scores(fitted, fitted, np.ones(4), np.zeros(1))  # already in the model
     array([nan])
     """
     scale = np.sqrt(np.square(fitted).sum(axis=0) + ridge)
     scale = np.where(scale > 0, scale, 1.0)
     units = fitted / scale
     values, vectors = np.linalg.eigh(units.T @ units + np.diag(ridge / scale**2))
-    told = values > values[-1] * 1e-10
-    inverse = (vectors[:, told] / values[told]) @ vectors[:, told].T
+    informed = values > values[-1] * 1e-10
+    inverse = (vectors[:, informed] / values[informed]) @ vectors[:, informed].T
     along = units.T @ added
     explained = inverse @ along
     squares = np.square(added).sum(axis=0)
@@ -345,9 +353,9 @@ def added_scores(fitted: Matrix, added: Matrix, residual: Vector, ridge: Vector)
 
 
 class Interval(NamedTuple):
-    """The ends of an interval of one number: ``low, high = interval``.
+    """Lower and upper limit of an interval: ``low, high = interval``.
 
-    A confidence interval, or the smallest and the largest possible value; NaN twice where there is none.
+    It is a confidence interval, or the smallest and the largest possible value. Both are NaN if there is no interval.
 
     Examples
     --------
@@ -361,9 +369,10 @@ class Interval(NamedTuple):
 
 
 def quantile(level: float, freedom: float = math.inf) -> float:
-    """Return how many standard errors an interval reaches to each side; finite also for the level nearest to 1.
+    """Return the number of standard errors from the centre of an interval to its limits, for a confidence level.
 
-    By Student's distribution where errors have a finite number of degrees of freedom.
+    It is a quantile of the normal distribution, or of Student's distribution if the degrees of freedom are finite. It
+    is finite even if the level is the largest floating-point number below 1.
 
     Examples
     --------
@@ -377,10 +386,10 @@ def quantile(level: float, freedom: float = math.inf) -> float:
 
 
 def find_root(function: Callable[[float], float], low: float, high: float, *, xtol: float = 2e-12) -> float:
-    """Return where `function`, of opposite signs at both ends, is 0 (Brent's method).
+    """Return a root of `function`, whose values at `low` and `high` have opposite signs (Brent's method).
 
-    SciPy leaves a reference cycle around its function, and with it everything that the function can reach, until the
-    garbage collector comes by: kernel matrices of a hundred megabytes, one for each call. Here the function is let go.
+    SciPy's `brentq` leaves a reference cycle around its function. Large arrays that the function uses would stay in
+    memory until the garbage collector runs. This wrapper drops the reference to the function.
 
     Examples
     --------
@@ -389,7 +398,7 @@ def find_root(function: Callable[[float], float], low: float, high: float, *, xt
     """
     held = [function]
     try:
-        return float(brentq(lambda x: held[0](x), low, high, xtol=xtol))  # noqa: PLW0108 (it would hold the function)
+        return float(brentq(lambda x: held[0](x), low, high, xtol=xtol))  # noqa: PLW0108 (brentq would keep it)
     finally:
         held.clear()
 

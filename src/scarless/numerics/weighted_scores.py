@@ -1,20 +1,20 @@
-r"""Scores of predictions as ratios of sums, from targets that stand in for the class, and their calibration.
+r"""Scores of predictions as ratios of sums, with targets in place of the classes, and calibration of predictions.
 
-Every score here is ``top / bottom``, both of them sums over rows or over pairs of *different* rows in which a target
-:math:`t_i` takes the place of the class :math:`y_i`. With :math:`t_i = s_i/e_i` the labels, drawn independently with
-the right propensity, give :math:`\mathrm E[t_i \mid y_i] = y_i`, so ``top`` and ``bottom`` are unbiased for what they
-would be with the classes, given the rows. Products :math:`t_i t_i` of a row with itself are not, since :math:`\mathrm
-E[t_i^2] = y_i/e_i`; wherever the supervised score has :math:`y_i y_i`, it is :math:`y_i`, and so :math:`t_i` here.
+Every score is ``top / bottom``. Both are sums over rows or over pairs of *different* rows, in which a target
+:math:`t_i` replaces the class :math:`y_i`. With :math:`t_i = s_i/e_i`, independent labels and the right propensity,
+:math:`\mathrm E[t_i \mid y_i] = y_i`. Given the rows, ``top`` and ``bottom`` are then unbiased for their values with
+the true classes. Products :math:`t_i t_i` of a row with itself would be biased, because
+:math:`\mathrm E[t_i^2] = y_i/e_i`. Where the supervised score has :math:`y_i y_i`, which equals :math:`y_i`, these
+scores have :math:`t_i`.
 
-Each score also says what every row contributes: :math:`w_i\,\partial/\partial w_i` of ``top`` and ``bottom``, from
-which follow the influence of the row on the ratio and a standard error (the infinitesimal jackknife), and how ``top``
-and ``bottom`` grow when all targets grow by a common factor, for targets that are rescaled.
+Each score also has the derivatives :math:`w_i\,\partial/\partial w_i` of ``top`` and ``bottom`` for each row. They give
+the influence of the row and a standard error (the infinitesimal jackknife). For targets that are rescaled, a score also
+has the derivatives of ``top`` and ``bottom`` by the logarithm of a common factor of all targets.
 
-Calibration asks whether labels come as often as predicted: bins of rows, their shares, intervals and one test. A
-row's prediction :math:`f` of the class and propensity :math:`e` say that :math:`s/e` has mean :math:`f` and variance
-:math:`f(1 - fe)/e`. With the label probability :math:`fe` in the place of :math:`f` and 1 in the place of :math:`e`
-the same formulas are those of plain binomial calibration. A weight :math:`w` stands for that many equal rows, with
-independent labels.
+Calibration compares labels with predictions in bins of rows, with intervals and one test. If the class probability
+:math:`f` and the propensity :math:`e` are right, :math:`s/e` has mean :math:`f` and variance :math:`f(1 - fe)/e`. With
+:math:`fe` in place of :math:`f` and 1 in place of :math:`e`, the same formulas give the usual binomial calibration of
+label probabilities. A weight :math:`w` counts as that many equal rows with independent labels.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ Bins = Integers
 
 
 class Ratio(NamedTuple):
-    r"""A score and its first derivatives.
+    r"""A score as a ratio of two sums, with its first derivatives.
 
     Examples
     --------
@@ -44,9 +44,9 @@ class Ratio(NamedTuple):
 
     top: float
     bottom: float
-    top_rows: Vector  # w_i times the derivative in w_i
-    bottom_rows: Vector
-    top_slope: float  # derivative in the logarithm of a factor common to all targets
+    top_rows: Vector  # w_i times the derivative of `top` by w_i
+    bottom_rows: Vector  # w_i times the derivative of `bottom` by w_i
+    top_slope: float  # derivative of `top` by the logarithm of a common factor of all targets
     bottom_slope: float
 
     @property
@@ -55,24 +55,24 @@ class Ratio(NamedTuple):
         return self.top / self.bottom
 
     def influence(self) -> Vector:
-        r"""Return :math:`w_i\,\partial\theta/\partial w_i`, whose sum is 0: a score does not see the weights' scale."""
+        r"""Return :math:`w_i\,\partial\theta/\partial w_i`, whose sum is 0: the scale of weights does not matter."""
         return (self.top_rows - self.value * self.bottom_rows) / self.bottom
 
     @property
     def slope(self) -> float:
-        """The score's derivative in the logarithm of a factor common to all targets."""
+        """The derivative of the score by the logarithm of a common factor of all targets."""
         return (self.top_slope - self.value * self.bottom_slope) / self.bottom
 
 
 class Targets(NamedTuple):
-    r"""Targets :math:`t_i = \kappa a_i` with what each row contributes to :math:`\log\kappa`."""
+    r"""Targets :math:`t_i = \kappa a_i`, with the derivatives of :math:`\log\kappa` by the weights."""
 
     t: Vector
-    log_scale_rows: Vector  # w_i times the derivative of log(kappa) in w_i
+    log_scale_rows: Vector  # w_i times the derivative of log(kappa) by w_i
 
 
 def plain_targets(share: Vector, max_weight: float = np.inf) -> Targets:
-    r"""Return :math:`\min(s_i/e_i, M)`; with :math:`M < \infty` positives of :math:`e < 1/M` count :math:`eM` times.
+    r"""Return the targets :math:`\min(s_i/e_i, M)`; positives with :math:`e < 1/M` have the expected target :math:`eM`.
 
     Examples
     --------
@@ -83,12 +83,12 @@ def plain_targets(share: Vector, max_weight: float = np.inf) -> Targets:
 
 
 def normalised_targets(share: Vector, weight: Vector, max_weight: float, class_prior: float | None) -> Targets:
-    r"""Scale clipped targets :math:`a_i = \min(s_i/e_i, M)` to a given share of positives (Hajek's ratio).
+    r"""Return clipped targets :math:`a_i = \min(s_i/e_i, M)`, scaled to a given class prior (Hajek's ratio).
 
     .. math:: t_i = a_i\,\hat\pi\,\frac{\sum_j w_j}{\sum_j w_j a_j}, \qquad
-              \hat\pi = \min\Bigl(1, \frac{\sum_j w_j s_j/e_j}{\sum_j w_j}\Bigr) \text{ where no class prior is given}
+              \hat\pi = \min\Bigl(1, \frac{\sum_j w_j s_j/e_j}{\sum_j w_j}\Bigr) \text{ if no class prior is given}
 
-    Needs at least one labelled row. The derivative is that of the branch of the minimum which is taken.
+    At least one row must be labelled. The derivatives are those of the term that is the minimum.
 
     Examples
     --------
@@ -107,9 +107,9 @@ def normalised_targets(share: Vector, weight: Vector, max_weight: float, class_p
 
 
 def mean_cost(cost_pos: Vector, cost_neg: Vector, target: Vector, weight: Vector) -> Ratio:
-    r"""Weighted mean of :math:`t\,\delta_1 + (1-t)\,\delta_0`: log loss, squared error, share of errors.
+    r"""Return the weighted mean of :math:`t\,\delta_1 + (1-t)\,\delta_0`: log loss, squared error or error rate.
 
-    Linear in the targets, and the bottom does not depend on them: with :math:`t = s/e` the mean itself is unbiased.
+    It is linear in the targets, and `bottom` does not depend on them. With :math:`t = s/e` the mean itself is unbiased.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def mean_cost(cost_pos: Vector, cost_neg: Vector, target: Vector, weight: Vector
 
 
 def precision(decision: Vector, target: Vector, weight: Vector) -> Ratio:
-    r"""Share of positives among rows decided positive, :math:`\sum w t d / \sum w d`; linear in the targets.
+    r"""Return the share of positives among rows decided positive, :math:`\sum w t d / \sum w d`.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def precision(decision: Vector, target: Vector, weight: Vector) -> Ratio:
 
 
 def recall(decision: Vector, target: Vector, weight: Vector) -> Ratio:
-    r"""Share of positives that are decided positive, :math:`\sum w t d / \sum w t`; a common factor cancels.
+    r"""Return the share of positives that are decided positive, :math:`\sum w t d / \sum w t`.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def recall(decision: Vector, target: Vector, weight: Vector) -> Ratio:
 
 
 def f1(decision: Vector, target: Vector, weight: Vector) -> Ratio:
-    r"""Harmonic mean of precision and recall, :math:`2\sum w t d / (\sum w t + \sum w d)`.
+    r"""Return the harmonic mean of precision and recall, :math:`2\sum w t d / (\sum w t + \sum w d)`.
 
     Examples
     --------
@@ -163,14 +163,15 @@ def f1(decision: Vector, target: Vector, weight: Vector) -> Ratio:
 
 
 def roc_auc(score: Vector, target: Vector, weight: Vector) -> Ratio:
-    r"""Probability that a positive scores above a negative, equal scores counting one half.
+    r"""Return the probability that a positive has a higher score than a negative; ties count half.
 
     .. math:: \frac{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)\, k_{ij}}{\sum_{i \ne j} w_i w_j\, t_i (1 - t_j)}, \qquad
               k_{ij} = 1[z_i > z_j] + \tfrac12 1[z_i = z_j]
 
-    A row is no pair with itself: :math:`y_i(1-y_i) = 0`, but :math:`t_i(1-t_i)` has mean :math:`y_i(1 - 1/e_i)`. Takes
-    one sort. The variance of a mean over pairs follows from the mean of each row's pairs: Hoeffding (1948), "A class of
-    statistics with asymptotically normal distribution", Annals of Mathematical Statistics 19.
+    Pairs of a row with itself are left out: :math:`y_i(1-y_i) = 0`, but :math:`t_i(1-t_i)` has mean
+    :math:`y_i(1 - 1/e_i)`. The time is that of one sort. The variance of a mean over pairs follows from the means over
+    the pairs of each row: Hoeffding (1948), "A class of statistics with asymptotically normal distribution", Annals of
+    Mathematical Statistics 19.
 
     Examples
     --------
@@ -190,13 +191,13 @@ def roc_auc(score: Vector, target: Vector, weight: Vector) -> Ratio:
 
 
 def average_precision(score: Vector, target: Vector, weight: Vector) -> Ratio:
-    r"""Mean over positives of the precision among rows that score as high or higher.
+    r"""Return the mean over positives of the precision among rows with at least their score.
 
     .. math:: \frac{1}{\sum_i w_i t_i} \sum_i w_i t_i\,
               \frac{w_i + \sum_{j \ne i,\, z_j \ge z_i} w_j t_j}{\sum_{z_j \ge z_i} w_j}
 
-    The row itself counts as the whole positive that it is if it counts at all (:math:`y_i^2 = y_i`). Weights are above
-    0. Takes one sort.
+    In the precision of a row, the row itself counts as one positive, because :math:`y_i^2 = y_i`. Weights must be
+    positive. The time is that of one sort.
 
     Examples
     --------
@@ -217,7 +218,7 @@ def average_precision(score: Vector, target: Vector, weight: Vector) -> Ratio:
 
 
 def _equal_scores(score: Vector) -> NDArray[np.intp]:
-    """Return the rank of each score among the distinct ones, lowest first."""
+    """Return the rank of each score among the distinct scores, from 0 for the lowest."""
     return np.unique(score, return_inverse=True)[1].reshape(-1)
 
 
@@ -230,15 +231,15 @@ def _sum_from(groups: NDArray[np.intp], values: Vector) -> Vector:
 
 
 def _sum_below(groups: NDArray[np.intp], values: Vector) -> Vector:
-    """Sum over lower scores, and half the sum over equal ones."""
+    """Return the sum over lower scores plus half the sum over equal scores."""
     sums = np.bincount(groups, weights=values)
     return np.asarray((np.cumsum(sums) - 0.5 * sums)[groups])
 
 
 class BinnedRows(NamedTuple):
-    """Rows by bin: how many, what was predicted, what came, and how the latter varies if the predictions are right."""
+    """For each bin: number of rows, predicted and observed share of positives, and variance under the predictions."""
 
-    n: Vector
+    n: Vector  # sum of the weights
     predicted: Vector  # mean of f
     observed: Vector  # mean of s/e
     variance: Vector  # of the observed mean, if f and e are right
@@ -246,18 +247,18 @@ class BinnedRows(NamedTuple):
 
 
 class ChiSquare(NamedTuple):
-    """A test statistic with its mean and variance under the hypothesis, and its p-value; NaN where nothing varies."""
+    """A test statistic with its mean and variance under the hypothesis, and its p-value; NaN if its variance is 0."""
 
     statistic: float
-    freedom: int  # its mean: the number of groups of bins
+    freedom: int  # mean of the statistic: the number of groups of bins
     variance: float
     p_value: float
 
 
 def equal_counts(values: Vector, n_bins: int, w: Vector | None = None) -> Bins:
-    """Number the rows' bins, of about equal counts; equal values stay together, empty bins have no number.
+    """Return the bin of each row, for bins with about equal numbers of rows.
 
-    Counts are sums of the weights `w`, where these are given.
+    Equal values are in the same bin, and empty bins get no number. With weights `w`, their sums are about equal.
 
     Examples
     --------
@@ -270,7 +271,9 @@ def equal_counts(values: Vector, n_bins: int, w: Vector | None = None) -> Bins:
 
 
 def equal_widths(values: Vector, n_bins: int) -> Bins:
-    """Number the rows' bins, of equal width from the lowest value to the highest; empty bins have no number.
+    """Return the bin of each row, for bins of equal width between the smallest and the largest value.
+
+    Empty bins get no number.
 
     Examples
     --------
@@ -282,9 +285,9 @@ def equal_widths(values: Vector, n_bins: int) -> Bins:
 
 
 def _weighted_quantile(values: Vector, shares: Vector, w: Vector) -> Vector:
-    """Return what ``np.quantile`` gives of rows copied `w` times, and the like where weights are no whole numbers."""
+    """Return ``np.quantile`` of rows that are repeated `w` times, extended to weights that are not integers."""
     order = np.argsort(values, kind="stable")
-    unit = max(min(1.0, float(w.min())), 1e-12 * float(w.sum()))  # between neighbours, copies being one apart
+    unit = max(min(1.0, float(w.min())), 1e-12 * float(w.sum()))  # distance between neighbouring copies of a row
     ordered, reached = values[order], np.cumsum(w[order] / unit)
     at = shares * (reached[-1] - 1.0)
     below, above = (
@@ -300,10 +303,11 @@ def _numbered(bins: Bins) -> Bins:
 
 
 def binned(f: Vector, e: Vector, s: Vector, bins: Bins, w: Vector | None = None) -> BinnedRows:
-    r"""Sum up each bin: :math:`n=\sum w`, means of :math:`f` and :math:`s/e`, :math:`\frac{1}{n^2}\sum w f(1-fe)/e`.
+    r"""Return for each bin :math:`n=\sum w`, means of :math:`f` and :math:`s/e`, and the variance of the latter.
 
-    The mean of :math:`1/e` over positives is taken once as the model has it, :math:`\sum (f/e) / \sum f`, and once as
-    the labels have it, :math:`\sum (s/e^2) / \sum (s/e)`; the larger counts.
+    The variance is :math:`\frac{1}{n^2}\sum w f(1-fe)/e`. The mean of :math:`1/e` over positives is computed by the
+    model, :math:`\sum (f/e) / \sum f`, and by the labels, :math:`\sum (s/e^2) / \sum (s/e)`. The larger of the two is
+    used.
 
     Examples
     --------
@@ -312,26 +316,26 @@ def binned(f: Vector, e: Vector, s: Vector, bins: Bins, w: Vector | None = None)
     (array([0.5]), array([0.125]))
     """
     w = np.ones_like(f) if w is None else w
-    n, total_f = _sums(bins, w), _sums(bins, w * f)
-    with np.errstate(over="ignore"):  # tiny propensities: means of s/e and 1/e may be infinite
-        by_model = _quotient(_sums(bins, w * (f / e)), total_f, otherwise=_sums(bins, w / e) / n)
-        observed = _sums(bins, w * (s / e)) / n
-        variance = _sums(bins, w * (f * (1.0 - f * e) / e)) / n**2
-        least = _least(bins, np.where(s == 1, e, 1.0))
-        relative = np.where(s == 1, least[bins] / e, 0.0)
+    n, total_f = _sum_by_bin(bins, w), _sum_by_bin(bins, w * f)
+    with np.errstate(over="ignore"):  # With tiny propensities, the means of s/e and 1/e can be infinite.
+        by_model = _quotient(_sum_by_bin(bins, w * (f / e)), total_f, otherwise=_sum_by_bin(bins, w / e) / n)
+        observed = _sum_by_bin(bins, w * (s / e)) / n
+        variance = _sum_by_bin(bins, w * (f * (1.0 - f * e) / e)) / n**2
+        smallest = _min_by_bin(bins, np.where(s == 1, e, 1.0))
+        relative = np.where(s == 1, smallest[bins] / e, 0.0)
         by_labels = _quotient(
-            _sums(bins, w * relative**2) / least, _sums(bins, w * relative), otherwise=np.ones_like(n)
+            _sum_by_bin(bins, w * relative**2) / smallest, _sum_by_bin(bins, w * relative), otherwise=np.ones_like(n)
         )
     return BinnedRows(n, total_f / n, observed, variance, np.maximum(by_model, by_labels))
 
 
 def score_interval(rows: BinnedRows, z: float) -> tuple[Vector, Vector]:
-    r"""Return the shares :math:`p` of positives that the observed mean does not speak against.
+    r"""Return a confidence interval of the share of positives in each bin.
 
-    All :math:`p` with :math:`(\bar h - p)^2 \le z^2\,p(v - p)/n`, where :math:`\bar h` is the mean of :math:`s/e`, and
-    :math:`v` that of :math:`1/e` over positives: a mean of :math:`s/e` has that variance where positives are a share
-    :math:`p` and :math:`f` does not go with :math:`e` inside the bin. With :math:`e = 1` it is Wilson's interval (1927,
-    JASA 22). It has a length also where no row is labelled.
+    It contains all :math:`p` with :math:`(\bar h - p)^2 \le z^2\,p(v - p)/n`. Here :math:`\bar h` is the mean of
+    :math:`s/e`, and :math:`v` is the mean of :math:`1/e` over positives. :math:`p(v - p)/n` is the variance of
+    :math:`\bar h` if the share of positives is :math:`p` and :math:`f` and :math:`e` are uncorrelated in the bin. With
+    :math:`e = 1` it is Wilson's interval (1927, JASA 22). Its length is positive even if no row is labelled.
 
     Examples
     --------
@@ -340,7 +344,7 @@ def score_interval(rows: BinnedRows, z: float) -> tuple[Vector, Vector]:
     array([0.278])
     """
     q = z**2 / rows.n
-    with np.errstate(over="ignore", invalid="ignore"):  # NaN where the means themselves are infinite
+    with np.errstate(over="ignore", invalid="ignore"):  # The result is NaN if the means are infinite.
         middle = rows.observed + 0.5 * q * rows.inflation
         inner = rows.observed * (1.0 - rows.observed / rows.inflation) + 0.25 * q * rows.inflation
         root = np.sqrt(q * inner) * np.sqrt(rows.inflation)
@@ -348,9 +352,10 @@ def score_interval(rows: BinnedRows, z: float) -> tuple[Vector, Vector]:
 
 
 def calibration_error(rows: BinnedRows) -> tuple[float, float]:
-    r"""Return :math:`\sum_b \frac{n_b}{n}|\bar h_b - \bar f_b|`, and what chance alone makes of it on average.
+    r"""Return the calibration error :math:`\sum_b \frac{n_b}{n}|\bar h_b - \bar f_b|`, and its mean by chance.
 
-    The latter is :math:`\sum_b \frac{n_b}{n}\sqrt{2 V_b/\pi}`, the mean absolute value of normal errors.
+    If the predictions are right, its expected value is :math:`\sum_b \frac{n_b}{n}\sqrt{2 V_b/\pi}`, because normal
+    errors have this mean absolute value.
 
     Examples
     --------
@@ -369,11 +374,12 @@ def chi_square(
 
     .. math:: \sum_b \frac{\bigl(\sum_{i \in b} w_i (s_i/e_i - f_i)\bigr)^2}{\sum_{i \in b} w_i f_i (1 - f_i e_i)/e_i}
 
-    Each bin adds a number of mean 1: nothing was fitted, unlike where Hosmer and Lemeshow (1980, Communications in
-    Statistics A 9) take two degrees of freedom off. Its variance is 2 plus the excess kurtosis of the bin's sum, which
-    is large where few labels are expected. The p-value is that of a multiple of chi-square with the exact mean and
-    variance (Satterthwaite 1946, Biometrics Bulletin 2), and so holds with few labels a bin too. Neighbouring bins are
-    joined until each expects `at_least` that many labelled and unlabelled rows.
+    The term of each bin has mean 1, because nothing was fitted to these rows. (Hosmer and Lemeshow 1980, Communications
+    in Statistics A 9, subtract two degrees of freedom for a model fitted to the same rows.) Its variance is 2 plus the
+    excess kurtosis of the bin's sum, which is large if few labels are expected. The p-value uses a multiple of a
+    chi-squared variable with the exact mean and variance (Satterthwaite 1946, Biometrics Bulletin 2). It is therefore
+    valid with few labels in a bin. Neighbouring bins are joined until each expects at least `at_least` labelled and
+    `at_least` unlabelled rows.
 
     Examples
     --------
@@ -383,20 +389,21 @@ def chi_square(
     (6.4, 1, 0.0109)
     """
     w = np.ones_like(f) if w is None else w
-    chance = f * e
-    joined = _join(_sums(bins, w * chance), _sums(bins, w), at_least)[bins]
-    bernoulli = chance * (1.0 - chance)
-    least = _least(joined, e)
-    relative = least[joined] / e  # the statistic does not see the unit of 1/e, and its fourth powers would overflow
-    residual = _sums(joined, w * (s * relative - f * least[joined]))
-    variance = _sums(joined, w * (bernoulli * relative**2))
-    certain = _sums(joined, w * bernoulli) <= 1e-100
-    varies = ~certain & (variance > 1e-290)  # else some weight 1/e leaves nothing to be seen of the others
-    if (_sums(joined, np.abs(s - chance)) > 0.5)[certain].any():  # what cannot be has happened
+    p = f * e
+    joined = _join(_sum_by_bin(bins, w * p), _sum_by_bin(bins, w), at_least)[bins]
+    bernoulli = p * (1.0 - p)
+    smallest = _min_by_bin(joined, e)
+    # The scale of 1/e cancels in the statistic. Without this scaling, its fourth powers could overflow.
+    relative = smallest[joined] / e
+    residual = _sum_by_bin(joined, w * (s * relative - f * smallest[joined]))
+    variance = _sum_by_bin(joined, w * (bernoulli * relative**2))
+    certain = _sum_by_bin(joined, w * bernoulli) <= 1e-100
+    varies = ~certain & (variance > 1e-290)  # The variance underflows if one weight 1/e is much larger than all others.
+    if (_sum_by_bin(joined, np.abs(s - p)) > 0.5)[certain].any():  # An impossible label was observed.
         return ChiSquare(np.inf, int(varies.sum()), np.nan, 0.0)
     if not varies.any():
         return ChiSquare(np.nan, 0, np.nan, np.nan)
-    fourth = _sums(joined, w * bernoulli * (1.0 - 6.0 * bernoulli) * relative**4)
+    fourth = _sum_by_bin(joined, w * bernoulli * (1.0 - 6.0 * bernoulli) * relative**4)
     excess = fourth[varies] / variance[varies] / variance[varies]
     statistic, freedom = float((residual[varies] ** 2 / variance[varies]).sum()), int(varies.sum())
     spread = 2.0 * freedom + float(excess.sum())
@@ -406,7 +413,7 @@ def chi_square(
 
 
 def _join(labelled: Vector, n: Vector, at_least: float) -> Bins:
-    """Number groups of neighbouring bins that each expect enough labelled and unlabelled rows."""
+    """Return the group of each bin; groups of neighbouring bins expect enough labelled and unlabelled rows."""
     group = np.zeros(n.size, dtype=np.intp)
     current, sums = 0, np.zeros(2)
     for b in range(n.size):
@@ -414,17 +421,17 @@ def _join(labelled: Vector, n: Vector, at_least: float) -> Bins:
         sums += labelled[b], n[b] - labelled[b]
         if (sums >= at_least).all():
             current, sums = current + 1, np.zeros(2)
-    return np.minimum(group, max(current - 1, 0))  # what is left over joins the last group that is large enough
+    return np.minimum(group, max(current - 1, 0))  # The remaining bins join the last complete group.
 
 
-def _sums(bins: Bins, values: Vector) -> Vector:
+def _sum_by_bin(bins: Bins, values: Vector) -> Vector:
     return np.asarray(np.bincount(bins, weights=values))
 
 
-def _least(bins: Bins, values: Vector) -> Vector:
-    least = np.full(int(bins.max()) + 1, np.inf)
-    np.minimum.at(least, bins, values)
-    return least
+def _min_by_bin(bins: Bins, values: Vector) -> Vector:
+    smallest = np.full(int(bins.max()) + 1, np.inf)
+    np.minimum.at(smallest, bins, values)
+    return smallest
 
 
 def _quotient(top: Vector, bottom: Vector, *, otherwise: Vector) -> Vector:

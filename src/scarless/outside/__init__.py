@@ -1,1 +1,1 @@
-"""What touches the user and the machine: warnings, progress bars, files, locks and memory, optional packages."""
+"""Interaction with the user and the machine: warnings, progress bars, files, locks, memory, optional packages."""

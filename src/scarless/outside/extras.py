@@ -1,4 +1,4 @@
-"""Packages that only some users need, and how to get them."""
+"""Optional packages, and how to install them."""
 
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,7 @@ def install(extra: str) -> str:
 
 
 def need(package: str, user: str, extra: str = "data") -> Any:
-    """Import an optional package, or say how to get it."""
+    """Import an optional package; raise an error with the install command if it is missing."""
     try:
         return import_module(package)
     except ImportError as error:

@@ -1,8 +1,7 @@
-"""Files that are written as a whole, errors that say which file they are about, locks on files, and memory taken.
+"""Atomic writing of files, errors that name their file, file locks, and the memory of this process.
 
-Operating systems lock files and count memory in ways of their own. The modules for it are not in every Python (no
-`fcntl` and `resource` on Windows, `msvcrt` nowhere else), so each is imported when it is needed, and there is an
-answer for where it is missing.
+File locks and memory counts differ between operating systems. Their modules are not in every Python (`fcntl` and
+`resource` are missing on Windows, `msvcrt` everywhere else), so each is imported when it is needed, with a fallback.
 """
 
 import os
@@ -18,17 +17,17 @@ from scarless.outside.notices import warn_user
 
 
 def check_place(path: str | Path) -> Path:
-    """Return a path that can be written to, its folders made where they are not there; or say why not.
+    """Return a path that can be written to; raise an error with the reason if it cannot.
 
-    Nothing stays: the check comes before the work, and the folders come with the results. A folder that is there
-    already is checked, and the one above it, where results are made before they are moved.
+    Call it before a long computation; it leaves no files behind. If the path is an existing folder, the folder and its
+    parent are checked, because results are written to the parent before they are moved.
     """
     path = Path(path)
     above = path.absolute().parent
     while not os.path.lexists(above):
         above = above.parent
     if not above.is_dir():
-        raise NotADirectoryError(f"{path} cannot be written: {above} is a file, not a folder. Choose another place.")
+        raise NotADirectoryError(f"{path} cannot be written: {above} is a file, not a folder. Choose another path.")
     _refuse_closed(path, above)
     _try_to_write(path, above)
     if path.is_dir():
@@ -39,28 +38,28 @@ def check_place(path: str | Path) -> Path:
 def _refuse_closed(path: Path, folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(
-            f"{path} cannot be written: you may not write to the folder {folder}. Choose another place (--out), or "
-            "change the permissions of that folder."
+            f"{path} cannot be written: you have no permission to write to the folder {folder}. Choose another path "
+            "(--out), or change the permissions of that folder."
         )
 
 
 def _try_to_write(path: Path, above: Path) -> None:
-    """Make an empty folder where results will be made, and remove it: permissions do not tell of every place.
+    """Create an empty folder where results will be written, and remove it; raise if this fails.
 
-    They do not tell of file systems such as /proc, nor of one that is read-only, nor of names that are too long.
+    Permissions do not show that a file system is read-only or special, such as /proc, or that a name is too long.
     """
     first = (path.absolute().relative_to(above).parts or ("scarless",))[0]
     try:
-        (above / first).exists()  # a name that is too long, or has a zero byte
+        (above / first).exists()  # Raises if the name is too long or has a zero byte.
         Path(tempfile.mkdtemp(prefix=f".{first[:200]}-", dir=above)).rmdir()
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+    except (OSError, ValueError) as error:  # A zero byte in a name raises a ValueError.
         why = getattr(error, "strerror", None) or str(error)
-        raise OSError(f"{path} cannot be written: {why} in {above}. Choose another place (--out).") from error
+        raise OSError(f"{path} cannot be written: {why} in {above}. Choose another path (--out).") from error
 
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Give errors of the operating system the name of the file; those of writing, as on a full disk, come without.
+    """Add the name of the file to errors of the operating system, which lack it when a disk is full.
 
     Examples
     --------
@@ -76,14 +75,14 @@ def naming(path: str | Path) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise
-        if error.errno is None:  # as from NumPy, when fewer bytes were written than it asked for
+        if error.errno is None:  # NumPy raises such an error if fewer bytes were written than requested.
             raise OSError(f"{path}: {error}") from error
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """Give a file to write to that takes the place of `path` at the end, or goes where that is not reached."""
+    """Yield a temporary file that replaces `path` at the end, or is deleted if an error occurs."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with naming(path):
@@ -94,24 +93,23 @@ def aside(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file as a whole or not at all, also where the disk is full or the process is stopped."""
+    """Write a file completely or not at all, even if the disk is full or the process is stopped."""
     with aside(path) as temporary:
         temporary.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold a file for oneself; raise OSError at once where another process holds it.
+    """Lock a file; raise OSError immediately if another process holds the lock.
 
-    The lock goes with the process, however it ends. Where a system has no locks on files, a warning says that nobody
-    keeps watch, and the work goes on.
+    The lock ends with the process. On a system without file locks, there is a warning and no lock.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder, lock(Path(folder, ".lock")):
-    ...     print("nobody else is here")
-    nobody else is here
+    ...     print("locked")
+    locked
     """
     with path.open("w") as file:
         fcntl, msvcrt = _module("fcntl"), _module("msvcrt")
@@ -123,8 +121,8 @@ def lock(path: Path) -> Iterator[None]:
                 yield
         else:
             warn_user(
-                f"This system has no locks on files, so nothing keeps a second process from writing to {path.parent} "
-                "at the same time. Run one at a time.",
+                f"This system has no file locks, so a second process could write to {path.parent} at the same time. "
+                "Run only one process at a time.",
                 RuntimeWarning,
             )
             yield
@@ -132,7 +130,7 @@ def lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked_byte(file: IO[str], msvcrt: Any) -> Iterator[None]:
-    """Hold the first byte of a file, which need not be there."""
+    """Lock the first byte of a file, which may be empty."""
     msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
     try:
         yield
@@ -142,7 +140,7 @@ def _locked_byte(file: IO[str], msvcrt: Any) -> Iterator[None]:
 
 
 def peak_memory() -> float | None:
-    """Return the most memory that this process ever took, in MiB; None where the system does not tell.
+    """Return the peak memory of this process in MiB, or None if the system does not provide it.
 
     Examples
     --------
@@ -153,7 +151,7 @@ def peak_memory() -> float | None:
     resource = _module("resource")
     if resource is None:
         return None
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, others kibibytes
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, other systems kibibytes.
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / unit
 
 

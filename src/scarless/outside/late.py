@@ -1,4 +1,4 @@
-"""Names of a package that are imported when somebody asks for them."""
+"""Names of a package that are imported on first use."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -14,11 +14,11 @@ def late_names(
     Parameters
     ----------
     package : str
-        The package, as ``__name__`` has it.
+        Name of the package.
     names : mapping of str to str
-        Public names, and the module that each is imported from.
+        Public names, with the module of each.
     modules : iterable of str
-        Modules of the package that are attributes of it as well.
+        Modules of the package that are also attributes of it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What users are told: warnings that point at their own line, and names in a sentence."""
+"""Warnings that point at the line of the user's code, and lists of names for sentences."""
 
 import sys
 import warnings
@@ -6,25 +6,25 @@ from collections.abc import Sequence
 
 
 class ClassPriorWarning(UserWarning):
-    """The labels say little about the class prior, or class and propensity may have changed places.
+    """The labels hardly determine the class prior, or the class model and the propensity model may be swapped.
 
-    What of a fit can be relied on, and what would help, is in the message.
+    The message explains which results are still reliable, and what to do.
     """
 
 
-_BETWEEN = ("scarless.", "sklearn.", "joblib.", "contextlib")
+_LIBRARY_MODULES = ("scarless.", "sklearn.", "joblib.", "contextlib")
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called into this package, also where scikit-learn stands in between."""
+    """Warn at the line of the user's code that called this package, directly or through scikit-learn."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_LIBRARY_MODULES):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
 def listed(words: Sequence[str], most: int | None = None) -> str:
-    """Return words as a sentence enumerates them: by commas and a last "and"; the end of a long list is counted.
+    """Return words joined by commas and "and"; words beyond `most` are counted.
 
     Examples
     --------

@@ -1,25 +1,25 @@
-"""Sentences of models and diagnostics for people who do not write Python."""
+"""Translation of messages with Python names for users of the command line and the report."""
 
 import re
 from typing import Any
 
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
 _PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|tol|random_state|recalibrate|propensity_attributes"
-# Python's names in sentences of models and diagnostics, and what a reader of a page or a terminal knows instead. The
-# first that fits counts. A name in quotes may be a column's, and stays.
-_GONE = re.compile(
+# Python names in messages of models and diagnostics are replaced by flags of the command line. The first pattern that
+# matches applies. Names in quotes may be column names and are kept.
+_REMOVED = re.compile(
     rf"^(?:{_MODEL}|scar_test)(?: \(EM\))?: (?=\S)"
-    rf"| \((?:exclude=\[.*?\]|(?:{_PARAMETERS})=[^()]*|lower C)\)| To doubt them, use within\(lower, upper\)\."
+    rf"| \((?:exclude=\[.*?\]|(?:{_PARAMETERS})=[^()]*|lower C)\)| If they may be wrong, use within\(lower, upper\)\."
     r"|\bscarless\.[a-z]+\.(?=[a-z])"
 )
-_NAMES = re.compile(r"(?<!\w)'[^']* [^']*'(?!\w)")  # of columns, with a space in them
-_WORDS = tuple(
+_QUOTED_NAMES = re.compile(r"(?<!\w)'[^']* [^']*'(?!\w)")  # column names that contain a space
+_REPLACEMENTS = tuple(
     (re.compile(rf"(?<![\w'\"]){python}(?![\w'\"])"), words)
     for python, words in (
         (rf"^{_MODEL} finds", "The model finds"),
+        (r"^scar_test leaves out", "The test of the labelling leaves out"),
         (rf"(?<=[Tt]his ){_MODEL}", "model"),
         (r"SAREMClassifier(?:CV)?\(propensity_attributes=\S*?\)", "--propensity COLUMN"),
-        (r"profile_class_prior follows the likelihood(?= farther)", "a profile of the likelihood looks"),
         (r"profile_class_prior follows the likelihood", "a profile of the likelihood does"),
         (r"profile_class_prior", "a profile of the likelihood"),
         (r"class_prior_interval\(\)", "the interval of the share of positives"),
@@ -41,7 +41,7 @@ _WORDS = tuple(
         (r"pass groups='rows'", "say that weights are not counts of rows (in Python: groups='rows')"),
         (r"max_iter", "the number of iterations"),
         (r"(?:use|with) n_starts=5", "from several starts"),
-        (r"n_starts=5 looks", "several starts look"),
+        (r"n_starts=5 searches", "several starts search"),
         (r"n_starts=5", "several starts"),
         (r"predict\(\)", "which rows are called positive"),
         (r"SARStackingClassifier(?:\(\))?", "--model stack"),
@@ -54,7 +54,7 @@ _WORDS = tuple(
 
 
 def plain(sentence: Any) -> str:
-    """Return a sentence of a model or a diagnostic without Python's names, for people who do not write Python.
+    """Return a message of a model or a diagnostic without Python names.
 
     Examples
     --------
@@ -69,9 +69,9 @@ def plain(sentence: Any) -> str:
         kept.append(name[0])
         return f"\0{len(kept) - 1}\0"
 
-    found = _NAMES.sub(keep, str(sentence))
-    found = _GONE.sub("", found)
-    for python, words in _WORDS:
+    found = _QUOTED_NAMES.sub(keep, str(sentence))
+    found = _REMOVED.sub("", found)
+    for python, words in _REPLACEMENTS:
         found = python.sub(words, found)
     found = re.sub("\0([0-9]+)\0", lambda place: kept[int(place[1])], found)
     return found[:1].upper() + found[1:] if found != str(sentence) else found

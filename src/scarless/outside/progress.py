@@ -1,4 +1,4 @@
-"""A bar for long work, on the error stream, where somebody is looking; and how long it took, in words."""
+"""Progress bars on the error stream, and durations in words."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ Advance = Callable[[], None]
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in the units that one would say it in.
+    """Return a duration with a suitable unit.
 
     Examples
     --------
@@ -32,9 +32,10 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Advance]:
-    """Yield a function that moves a bar by one step; a total of 0 is not known beforehand.
+    """Show a progress bar, and yield a function that advances it by one step.
 
-    None shows it in a terminal or a notebook, if ``rich`` is there.
+    A total of 0 means that the number of steps is unknown. By default, the bar is shown in a terminal or a notebook if
+    ``rich`` is installed.
     """
     if show is None:
         show = find_spec("rich") is not None and (sys.stderr.isatty() or _in_notebook())
@@ -44,13 +45,13 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Ad
     console = need("rich.console", "The progress bar", REPRODUCE).Console(stderr=True)
     progress = need("rich.progress", "The progress bar", REPRODUCE)
     columns = (*progress.Progress.get_default_columns(), progress.TimeElapsedColumn())
-    # In a terminal the bar goes when the work is done; in a file it is one line, written at the end.
+    # In a terminal, the bar is removed at the end; in a file, it is one line, written at the end.
     with progress.Progress(*columns, console=console, transient=console.is_terminal) as bars:
         task = bars.add_task(what, total=total or None)
         yield lambda: bars.advance(task)
 
 
 def _in_notebook() -> bool:
-    """Return whether this is a notebook in which ``rich`` can draw; without ``ipywidgets`` it would only warn."""
+    """Whether this is a notebook in which ``rich`` can draw; without ``ipywidgets`` it would only warn."""
     is_notebook: bool = need("rich.console", "The progress bar", REPRODUCE).Console().is_jupyter
     return is_notebook and find_spec("ipywidgets") is not None

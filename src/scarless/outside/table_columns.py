@@ -1,6 +1,6 @@
-"""Tables in files: what kind a file is, and its columns.
+"""Formats of table files, and conversion of their columns.
 
-Texts become numbers, booleans and dates without loss, and Arrow's columns become those of pandas.
+Columns of texts are converted to numbers, booleans and dates without loss, and Arrow columns to pandas columns.
 """
 
 import difflib
@@ -25,26 +25,26 @@ _FIRST_BYTES = {
 }  # fmt: skip
 _USUAL_SUFFIX = {"Parquet": ".parquet", "Arrow": ".arrow", "Excel": ".xlsx", "text": ".csv"}
 EXTRA_USER = "Reading and writing tables"
-MISSING = (
+MISSING_WORDS = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "n/a", "nan", "null",
 )  # fmt: skip
-NONE_WORD = "None"  # missing among numbers and dates; among texts a value, as of those who have no insurance
-_MAX_EXACT_INTEGER = 2**53  # whole numbers up to here are exact as floats
+NONE_WORD = "None"  # A missing value among numbers and dates, but a category among texts, such as no insurance.
+_MAX_EXACT_INTEGER = 2**53  # Whole numbers up to here are exact as floats.
 _NUMBER = re.compile(
     r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", re.IGNORECASE | re.ASCII
 )
 _DATE = re.compile(r"\s*\d{4}-\d\d-\d\d([ T]\d\d(:?\d\d.*)?)?\s*", re.ASCII)
-# Codes, not quantities: 00123, 007e5 (but 00.5 is a number), and +491701234567.
+# Texts that are codes rather than numbers: 00123, 007e5 (but 00.5 is a number), and +491701234567.
 _CODE = r"^([+-]?0[0-9][^.]*|\+[0-9]{7,})$"
 
 
 class TableFileError(ValueError):
-    """A file that cannot be read as a table, or not written: one sentence that names the file and says what to do."""
+    """A table file cannot be read or written; the message names the file, the reason and the remedy."""
 
 
 class TableFile(NamedTuple):
-    """A file as the user named it, and how to read it."""
+    """The name of a table file, and its format."""
 
     name: str
     form: str
@@ -58,7 +58,7 @@ class TableFile(NamedTuple):
 
 
 def file_of(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> TableFile:
-    """Return what a file is by its name, in capital letters or small ones.
+    """Return the format of a file according to its suffix, in upper or lower case.
 
     Examples
     --------
@@ -74,15 +74,14 @@ def file_of(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> TableFi
     if form is None or (compression is not None and form != "text"):
         ending = "".join(Path(name).suffixes[-2:]) or "no suffix"
         raise TableFileError(
-            f"{name}: the kind of a table is known by its suffix, and {ending} is none of these: "
-            f"{', '.join(SUFFIXES)}, nor one of the text files with {', '.join(COMPRESSIONS)} behind it; rename or "
-            "convert the file."
+            f"{name}: the suffix of a table file must be one of {', '.join(SUFFIXES)}; text files may also end in "
+            f"{', '.join(COMPRESSIONS)}; got {ending}. Rename or convert the file."
         )
     return TableFile(name, form, compression, suffix, encoding)
 
 
 def repeated(names: list[str]) -> list[str]:
-    """Return the names that are there more than once.
+    """Return the names that occur more than once.
 
     Examples
     --------
@@ -93,10 +92,10 @@ def repeated(names: list[str]) -> list[str]:
 
 
 def first_bytes(file: TableFile) -> bytes:
-    """Return how a file begins, or say why it cannot be read or is not of the kind that its name says."""
+    """Return the first bytes of a file; raise if it cannot be read or does not match its suffix."""
     path = Path(file.name)
     if path.is_dir():
-        raise file.fault("this is a folder; name one file in it.")
+        raise file.fault("this is a folder; name a file.")
     try:
         with path.open("rb") as stream:
             begin = stream.read(4096)
@@ -113,22 +112,22 @@ def first_bytes(file: TableFile) -> bytes:
 
 
 def check_form(file: TableFile, begin: bytes, expected: str) -> None:
-    """Refuse a file that begins like one of another kind."""
+    """Raise if the first bytes of a file are those of another format."""
     found = form_by_bytes(begin)
     if expected == "Arrow" and found is None and not looks_like_text(begin):
-        return  # a stream of an old version of Arrow begins with the length of its schema
+        return  # A stream of an old version of Arrow begins with the length of its schema.
     if found != expected and not (expected == "text" and found is None):
-        seems = "text" if found is None and looks_like_text(begin) else found
-        said = f"this seems to be {_with_article(seems)} file" if seems else "its first bytes are those of no such file"
-        called = _USUAL_SUFFIX.get(seems or "")
+        actual = "text" if found is None and looks_like_text(begin) else found
+        content = f"it seems to be {_with_article(actual)} file" if actual else "its first bytes do not match"
+        suffix = _USUAL_SUFFIX.get(actual or "")
         raise file.fault(
-            f"by its name this is {_with_article(expected)} file, but {said}; "
-            + (f"rename it to end in {called}." if called else "convert it, or write it again.")
+            f"the suffix is that of {_with_article(expected)} file, but {content}; "
+            + (f"rename it to end in {suffix}." if suffix else "convert it, or write it again.")
         )
 
 
 def form_by_bytes(begin: bytes) -> str | None:
-    """Return the kind of file that begins so, or None.
+    """Return the format of a file that begins with these bytes, or None.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def form_by_bytes(begin: bytes) -> str | None:
 
 
 def looks_like_text(begin: bytes) -> bool:
-    """Return whether bytes are those of a text in UTF-8, the last letter perhaps cut."""
+    """Whether bytes are UTF-8 text, whose last character may be incomplete."""
     try:
         begin[:-4].decode()
     except UnicodeDecodeError:
@@ -157,9 +156,9 @@ def _nearest(path: Path) -> str:
     try:
         names = [other.name for other in path.parent.iterdir() if other.is_file()]
     except OSError:
-        return f", nor a folder {str(path.parent)!r}"
+        return f", and no folder {str(path.parent)!r}"
     near = difflib.get_close_matches(path.name, names, 1)
-    return f"; perhaps {str(path.with_name(near[0]))!r} was meant" if near else "; look at its name and folder"
+    return f"; perhaps you meant {str(path.with_name(near[0]))!r}" if near else "; check its name and folder"
 
 
 def arrow(part: str = "") -> Any:
@@ -168,7 +167,7 @@ def arrow(part: str = "") -> Any:
 
 
 def typed_columns(columns: list[Any], *, decimal_comma: bool = False) -> list[Any]:
-    """Return columns of texts as what they hold; each judged by all of its values.
+    """Return columns of texts with the types that all of their values have.
 
     Examples
     --------
@@ -183,7 +182,7 @@ def typed_columns(columns: list[Any], *, decimal_comma: bool = False) -> list[An
 
 
 def typed_column(column: Any, *, decimal_comma: bool = False) -> Any:
-    """Return a column of texts as numbers, booleans or datetimes where every value is one, else as the texts."""
+    """Return a column of texts as numbers, booleans or datetimes if all of its values are, otherwise unchanged."""
     pc = arrow("compute")
     found = _typed(column, decimal_comma)
     if found is None and _any(pc.equal(column, NONE_WORD)):
@@ -196,13 +195,13 @@ def typed_column(column: Any, *, decimal_comma: bool = False) -> Any:
     if pc.sum(pc.binary_length(trimmed)) == pc.sum(pc.binary_length(column)):
         return column
     none = arrow().scalar(None, column.type)
-    trimmed = pc.if_else(pc.is_in(trimmed, arrow().array(MISSING)), none, trimmed)
+    trimmed = pc.if_else(pc.is_in(trimmed, arrow().array(MISSING_WORDS)), none, trimmed)
     found = _typed(trimmed, decimal_comma)
     return pc.if_else(pc.is_valid(trimmed), column, none) if found is None else found
 
 
 def _typed(column: Any, decimal_comma: bool) -> Any:
-    """Return what every text of a column is, or None; the first value says what is worth a try."""
+    """Return a column with the type of its first value, or None if not all values have this type."""
     first = _first(column)
     if first is None:
         return arrow().chunked_array([arrow().nulls(len(column), arrow().float64())])
@@ -236,7 +235,7 @@ def _numbers(column: Any, decimal_comma: bool, *, may_be_whole: bool) -> Any:
 
 
 def _maybe_code(column: Any) -> Any:
-    """Return where a text begins as codes do; starts are many times faster to look at than a pattern."""
+    """Return which texts may be codes, by their beginnings, which is many times faster than a regular expression."""
     pc = arrow("compute")
     length = pc.binary_length(column)
     zero = pc.and_not(pc.and_(pc.starts_with(column, "0"), pc.greater(length, 1)), pc.starts_with(column, "0."))
@@ -250,7 +249,7 @@ def _is_code(column: Any) -> bool:
 
 
 def _loses_digits(column: Any, values: Any) -> bool:
-    """Return whether a float is not what was written: whole numbers from 2**53 on, and what became infinite."""
+    """Whether floats differ from their texts: whole numbers from 2**53 on, and numbers that became infinite."""
     pc = arrow("compute")
     large = pc.greater_equal(pc.abs(values), float(_MAX_EXACT_INTEGER))
     if not _any(large):
@@ -292,7 +291,7 @@ def _any(mask: Any) -> bool:
 
 
 def to_frame(file: TableFile, names: list[str], columns: list[Any]) -> Any:
-    """Return Arrow's columns as a DataFrame; `columns` is emptied on the way, to hold each column only once."""
+    """Return Arrow columns as a DataFrame; `columns` is emptied to save memory."""
     pandas = need("pandas", EXTRA_USER, "tool")
     rows = pandas.RangeIndex(len(columns[0]) if columns else 0)
     columns.reverse()
@@ -301,7 +300,7 @@ def to_frame(file: TableFile, names: list[str], columns: list[Any]) -> Any:
 
 
 def plain(file: TableFile, name: str, column: Any) -> Any:
-    """Return a column in one of the types that pandas has, or refuse it by name."""
+    """Return a column in a type that pandas supports; raise if there is none."""
     pa, types = arrow(), arrow("types")
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -311,7 +310,7 @@ def plain(file: TableFile, name: str, column: Any) -> Any:
         plain(file, name, pa.chunked_array([], kind.value_type))
         return column
     if types.is_nested(kind):
-        raise file.fault(f"column {name!r} holds nested values ({kind}); give each of its parts a column of its own.")
+        raise file.fault(f"column {name!r} has nested values ({kind}); write each of its parts as its own column.")
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return _text_of_bytes(file, name, column)
     return _cast_to_known(column)
@@ -330,11 +329,11 @@ def _text_of_bytes(file: TableFile, name: str, column: Any) -> Any:
     try:
         return column.cast(arrow().binary()).cast(arrow().string())
     except arrow().ArrowInvalid:
-        raise file.fault(f"column {name!r} holds bytes that are no text; leave it out of the file.") from None
+        raise file.fault(f"column {name!r} has bytes that are not text; leave it out of the file.") from None
 
 
 def _values(pandas: Any, column: Any) -> Any:
-    """Return one column for pandas; whole numbers with gaps become floats only where these are exact."""
+    """Return a column for pandas; whole numbers with missing values become floats only if these are exact."""
     types, kind = arrow("types"), column.type
     if column.null_count and types.is_boolean(kind):
         return pandas.BooleanDtype().__from_arrow__(column)
@@ -345,7 +344,7 @@ def _values(pandas: Any, column: Any) -> Any:
         column = column.cast(arrow().float64())
     if types.is_floating(column.type) or types.is_integer(column.type):
         values = column.to_numpy()
-        return values if values.flags.writeable else values.copy()  # what is Arrow's own is not to be written to
+        return values if values.flags.writeable else values.copy()  # Memory of Arrow must not be written to.
     return column.to_pandas().array
 
 

@@ -1,6 +1,6 @@
-"""A user's table from a file, and a table into one, by the suffix of the file's name.
+"""Reading of table files, whose suffix determines the format.
 
-Text files are read by `table_text`; Parquet, Arrow and Excel here.
+This module reads Parquet, Arrow and Excel files; `table_text` reads text files.
 """
 
 import datetime
@@ -14,7 +14,7 @@ from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 from scarless.outside.table_columns import (
     COMPRESSIONS,
-    MISSING,
+    MISSING_WORDS,
     SUFFIXES,
     TableFile,
     TableFileError,
@@ -32,19 +32,19 @@ __all__ = ["TableFileError", "read_table", "table_suffixes", "write_table"]
 
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
 _ERRORS = {"#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"}
-_MISSING = _ERRORS | set(MISSING)
+_MISSING_CELLS = _ERRORS | set(MISSING_WORDS)
 
 
 def table_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of files that can be read, for help texts.
+    """Return the suffixes of files that can be read.
 
     Examples
     --------
     >>> table_suffixes()[:4]
     ('.csv', '.csv.gz', '.csv.zst', '.csv.zstd')
     """
-    behind = ("", *COMPRESSIONS)
-    return tuple(f"{suffix}{end}" for suffix, form in SUFFIXES.items() for end in (behind if form == "text" else ("",)))
+    ends = ("", *COMPRESSIONS)
+    return tuple(f"{suffix}{end}" for suffix, form in SUFFIXES.items() for end in (ends if form == "text" else ("",)))
 
 
 def read_table(
@@ -52,49 +52,47 @@ def read_table(
 ) -> Any:
     r"""Read a table from a CSV, TSV, Parquet, Arrow (Feather) or Excel file.
 
-    The suffix of the name says which; text files may be compressed (``.csv.gz``, ``.tsv.zst``). Nothing is guessed that
-    would change a value: what is not sure stays text.
+    The suffix determines the format; text files may be compressed (``.csv.gz``, ``.tsv.zst``). A column is converted
+    from text only if this does not change any value.
 
     Parameters
     ----------
     path : path
-        The file.
+        File to read.
     separator : str, optional
-        What stands between cells of a text file. Without it, one of comma, semicolon, tab and ``|`` is found from the
-        header and the first rows; in ``.tsv`` it is the tab.
+        Separator of a text file. By default, comma, semicolon, tab or ``|``, detected from the first rows; a tab for
+        ``.tsv`` files.
     encoding : str, default="utf-8"
         Encoding of a text file; a byte order mark is skipped.
     sheet : str, optional
-        Name of a sheet of an Excel workbook; by default the first, with a warning where there are more.
+        Name of a sheet of an Excel workbook. By default, the first sheet, with a warning if there are more.
 
     Returns
     -------
     pandas.DataFrame
-        With names free of white space around them, and rows numbered from 0. In text files and sheets of
-        Excel:
+        Table with rows numbered from 0; white space around column names is removed. In text files and Excel sheets:
 
-        - empty cells and the spellings of "missing" that pandas knows (NA, n/a, null, NaN, None, ...) are missing, also
-          in columns of text;
-        - types are found from all values of a column: whole numbers, numbers, booleans (true, false), datetimes (ISO
-          form; with an offset they become UTC), text. White space around all but text is ignored;
-        - a column with a code in it stays text: 00123 (a zero before a digit, no decimal point), +491701234567, whole
-          numbers that would lose digits, hexadecimal numbers, numbers too large for a float;
-        - numbers may have a decimal comma where the separator is a semicolon; beside such a column, one whose points
-          may all group thousands (1.234) stays text, with a warning;
-        - empty lines are no rows;
-        - a first column without a name (or "Unnamed: 0") that counts rows from 0 or 1, as pandas and R write it, is
-          left out with a warning, and so is a nameless column without values.
+        - empty cells and the spellings of missing values that pandas knows (NA, n/a, null, NaN, ...) are missing, also
+          in text columns;
+        - all values of a column determine its type: whole number, number, boolean (true, false), datetime (ISO format;
+          values with an offset become UTC) or text. White space is ignored, except in text;
+        - columns with codes stay text: 00123 (a zero before a digit, no decimal point), +491701234567, whole numbers
+          that would lose digits, hexadecimal numbers, numbers too large for a float;
+        - numbers may have a decimal comma if the separator is a semicolon. In such a file, a column whose points may
+          all group thousands (1.234) stays text, with a warning;
+        - empty lines are ignored;
+        - a first column without a name (or "Unnamed: 0") that counts the rows, as written by pandas and R, is left out
+          with a warning, and so is an empty column without a name.
 
-        Whole numbers with missing values become floats, or nullable integers where floats would lose digits; booleans
-        with missing values are nullable. In Parquet and Arrow files, decimals become floats and a named index a column;
-        a nameless index is left out with a warning.
+        Whole numbers with missing values become floats, or nullable integers if floats would lose digits; booleans with
+        missing values are nullable. In Parquet and Arrow files, decimals become floats, a named index becomes a column,
+        and an index without a name is left out with a warning.
 
     Raises
     ------
     TableFileError
-        One sentence that names the file and says what is wrong: no such file, not of the kind that its name says,
-        damaged, empty, rows of different lengths (with line), wrong encoding (with byte and line), names that are
-        missing or there twice, nested columns.
+        If the file does not exist, does not match its suffix, is damaged or empty, has rows of different lengths or
+        another encoding, or if column names are missing or repeated, or columns are nested.
 
     Examples
     --------
@@ -107,7 +105,7 @@ def read_table(
     0  007     3.5    True
     1  012     4.0    <NA>
     """
-    arrow()  # the package before the file: what is missing is said first
+    arrow()  # A missing package is reported before a missing file.
     file = file_of_reading(path, encoding)
     begin = first_bytes(file)
     if sheet is not None and file.form != "Excel":
@@ -123,7 +121,7 @@ def read_table(
 
 
 def file_of_reading(path: str | os.PathLike[str], encoding: str) -> TableFile:
-    """Return the file that is to be read; that there is none is said before that its suffix is unknown."""
+    """Return the file to read; a missing file is reported before an unknown suffix."""
     name = os.fspath(path)
     if not os.path.exists(name) or os.path.isdir(name):
         first_bytes(TableFile(name, "text"))
@@ -131,12 +129,12 @@ def file_of_reading(path: str | os.PathLike[str], encoding: str) -> TableFile:
 
 
 def _named(file: TableFile, names: list[str], columns: list[Any]) -> tuple[list[str], list[Any]]:
-    """Return columns that have a name each, or say which have none or share one."""
-    dropped = {place for place, name in enumerate(names) if _may_go(place, name, columns[place])}
+    """Return the columns with names; raise if names are missing or repeated."""
+    dropped = {place for place, name in enumerate(names) if _can_be_dropped(place, name, columns[place])}
     if dropped:
         warn_user(
-            f"{file.name}: {_listed('column', [place + 1 for place in sorted(dropped)])} left out: without a name, and "
-            "with row numbers or nothing in it. Give it a name in the file to keep it.",
+            f"{file.name} is read without {_listed('column', [place + 1 for place in sorted(dropped)])}. A column "
+            "without a name is left out if it has only row numbers or no values. To keep it, name it in the file.",
             UserWarning,
         )
     kept = [place for place in range(len(names)) if place not in dropped]
@@ -146,14 +144,12 @@ def _named(file: TableFile, names: list[str], columns: list[Any]) -> tuple[list[
     names = [names[place] for place in kept]
     twice = repeated(names)
     if twice:
-        raise file.fault(
-            f"the header has {_listed('name', twice)} more than once; give every column a name of its own."
-        )
+        raise file.fault(f"the header has {_listed('name', twice)} more than once; give every column its own name.")
     return names, [columns[place] for place in kept]
 
 
-def _may_go(place: int, name: str, column: Any) -> bool:
-    """Return whether a column is nothing but row numbers as pandas and R write them, or nothing at all."""
+def _can_be_dropped(place: int, name: str, column: Any) -> bool:
+    """Whether a column without a name only has row numbers, as written by pandas and R, or no values."""
     if not name and column.null_count == len(column):
         return True
     if place or name not in {"", "Unnamed: 0"} or column.null_count or not arrow("types").is_int64(column.type):
@@ -184,12 +180,12 @@ def read_binary(file: TableFile, begin: bytes) -> tuple[list[str], list[Any]]:
             "write it again."
         ) from error
     if not len(table):
-        raise file.fault("this file has columns and no rows; write it again with its rows.")
+        raise file.fault("this file has no rows; write it again with its rows.")
     names, columns = list(table.column_names), list(table.columns)
     for name in _nameless_index(table):
         warn_user(
-            f"{file.name}: pandas' nameless row index was left out; to keep it as a column, write the table after "
-            'table.rename_axis("name").reset_index().',
+            f"{file.name}: the row index of pandas, which has no name, was left out. To keep it as a column, use "
+            'table.rename_axis("name").reset_index() before writing.',
             UserWarning,
         )
         columns.pop(names.index(name))
@@ -209,8 +205,8 @@ def _table(file: TableFile, begin: bytes) -> Any:
 
 
 def _nameless_index(table: Any) -> list[str]:
-    told = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
-    index = told.get("index_columns", [])
+    metadata = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    index = metadata.get("index_columns", [])
     return [
         name
         for name in index
@@ -219,7 +215,7 @@ def _nameless_index(table: Any) -> list[str]:
 
 
 def read_excel(file: TableFile, sheet: str | None = None) -> tuple[list[str], list[Any]]:
-    """Return names and typed columns of a sheet of a workbook; of the first, where none is named."""
+    """Return names and typed columns of a sheet of a workbook; by default, of the first sheet."""
     rows = _rows(file, sheet, values=True)
     _refuse_uncomputed(file, sheet, rows)
     while rows and not any(_filled(cell) for cell in rows[-1]):
@@ -228,7 +224,7 @@ def read_excel(file: TableFile, sheet: str | None = None) -> tuple[list[str], li
         which = "the first sheet" if sheet is None else f"the sheet {sheet!r}"
         raise file.fault(f"{which} of this workbook is empty; put the table there, or name another sheet (--sheet).")
     if len(rows) == 1:
-        raise file.fault("this file has a header and no rows below it; write it again with its rows.")
+        raise file.fault("this file has a header but no rows; write it again with its rows.")
     width = max(place + 1 for row in rows for place, cell in enumerate(row) if _filled(cell))
     names = ["" if cell is None else str(cell).strip() for cell in _wide(rows[0], width)]
     columns = [list(column) for column in zip(*(_wide(row, width) for row in rows[1:]), strict=True)]
@@ -244,25 +240,25 @@ def _rows(file: TableFile, sheet: str | None, *, values: bool) -> list[tuple[Any
             if len(sheets) > 1 and values and sheet is None:
                 warn_user(
                     f"{file.name}: only the first of {len(sheets)} sheets, {sheets[0].title!r}, is read. To read "
-                    f"another one, name it: --sheet (sheet={sheets[1].title!r}).",
+                    f"another sheet, use --sheet (sheet={sheets[1].title!r}).",
                     UserWarning,
                 )
             chosen = sheets[0] if sheet is None else _sheet_called(file, sheets, sheet)
-            chosen.reset_dimensions()  # what a file says of its size may be wrong
+            chosen.reset_dimensions()  # The size that is stored in a file may be wrong.
             return [tuple(row) for row in chosen.iter_rows(values_only=True)]
         finally:
             book.close()
     except (UserWarning, TableFileError):
-        raise  # where warnings are errors, and where there is no such sheet
-    except Exception as error:  # openpyxl lets whatever a broken file provokes through
+        raise
+    except Exception as error:  # A damaged file may raise anything in openpyxl.
         raise file.fault(
-            f"this Excel workbook is damaged or none ({type(error).__name__}: {str(error)[:100]}); save it again "
-            "as .xlsx."
+            f"this file is damaged or not an Excel workbook ({type(error).__name__}: {str(error)[:100]}); save it "
+            "again as .xlsx."
         ) from error
 
 
 def _sheet_called(file: TableFile, sheets: list[Any], name: str) -> Any:
-    """Return the sheet of that name, in capital letters or small ones; or say which there are."""
+    """Return the sheet with a name, in upper or lower case; raise if there is none."""
     exact = [sheet for sheet in sheets if sheet.title == name]
     alike = exact or [sheet for sheet in sheets if sheet.title.strip().casefold() == name.strip().casefold()]
     if len(alike) != 1:
@@ -280,7 +276,7 @@ def _wide(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:
 
 
 def _refuse_uncomputed(file: TableFile, sheet: str | None, rows: list[tuple[Any, ...]]) -> None:
-    """Refuse formulas that no program has computed: they would come as missing values."""
+    """Raise if a formula has no computed value, because it would be read as a missing value."""
     if not _has_formulas(file) or all(cell is not None for row in rows for cell in row):
         return
     for line, (row, written) in enumerate(zip(rows, _rows(file, sheet, values=False), strict=False), start=1):
@@ -288,7 +284,7 @@ def _refuse_uncomputed(file: TableFile, sheet: str | None, rows: list[tuple[Any,
             if cell is None and isinstance(formula, str) and formula.startswith("="):
                 raise file.fault(
                     f"row {line} has the formula {formula[:60]!r} without a value; open and save the workbook in "
-                    "Excel or LibreOffice, which compute it."
+                    "Excel or LibreOffice to compute it."
                 )
 
 
@@ -299,9 +295,9 @@ def _has_formulas(file: TableFile) -> bool:
 
 
 def _column(values: list[Any]) -> Any:
-    """Return cells of one column: as Excel has them where they are of one kind, else by what they look like."""
+    """Return the cells of a column with their type in Excel if they have one type, otherwise by their texts."""
     pa = arrow()
-    values = [None if isinstance(value, str) and value.strip() in _MISSING else value for value in values]
+    values = [None if isinstance(value, str) and value.strip() in _MISSING_CELLS else value for value in values]
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int} and all(value is None or abs(value) < 2**63 for value in values):
         return pa.chunked_array([pa.array(values, pa.int64() if kinds else pa.float64())])

@@ -1,4 +1,4 @@
-"""Tables in text files: separator and header found, rows read by Arrow, and what is wrong with a line."""
+"""Reading of text files: detection of separator and header, reading of rows by Arrow, and errors with line numbers."""
 
 import codecs
 import csv
@@ -10,18 +10,18 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from scarless.outside.notices import warn_user
-from scarless.outside.table_columns import MISSING, TableFile, TableFileError, arrow, check_form, typed_columns
+from scarless.outside.table_columns import MISSING_WORDS, TableFile, TableFileError, arrow, check_form, typed_columns
 
 _READ_BYTES = 1 << 20
 SEPARATORS = (",", ";", "\t", "|")
-_SPELT_SEPARATORS = {"\\t": "\t", "tab": "\t"}  # as it comes from a command line
+_SPELT_SEPARATORS = {"\\t": "\t", "tab": "\t"}  # spellings of a tab on the command line
 _HEAD_BYTES, _BLOCK_BYTES, _MAX_BLOCK_BYTES = 1 << 20, 1 << 22, 1 << 30
 _BOM = "\ufeff"
 
 
 @contextmanager
 def open_bytes(file: TableFile) -> Iterator[Any]:
-    """Open a file and unpack it, if its name says that it is compressed; say so where it is damaged."""
+    """Open a file, and decompress it if its suffix is that of a compressed file; raise if it is damaged."""
     pa = arrow()
     try:
         with pa.OSFile(file.name) as raw:
@@ -40,25 +40,24 @@ def open_bytes(file: TableFile) -> Iterator[Any]:
 
 @contextmanager
 def open_utf8(file: TableFile) -> Iterator[Any]:
-    """Open a file as UTF-8, whatever its encoding."""
+    """Open a file, and convert it to UTF-8 if it has another encoding."""
     with open_bytes(file) as stream:
         same = codecs.lookup(file.encoding).name in {"utf-8", "utf-8-sig"}
         yield stream if same else arrow().transcoding_input_stream(stream, file.encoding, "utf-8")
 
 
 def check_encoding(file: TableFile) -> None:
-    """Refuse what Python does not know as an encoding of text."""
+    """Raise if Python does not know the encoding of a file."""
     try:
         "".encode(file.encoding)
     except LookupError:
         raise file.fault(
-            f"encoding={file.encoding!r} is unknown; use 'utf-8', 'latin-1', 'cp1252' or another name that "
-            "Python knows."
+            f"encoding={file.encoding!r} is unknown; use 'utf-8', 'latin-1', 'cp1252' or another encoding of Python."
         ) from None
 
 
 def encoding_fault(file: TableFile) -> TableFileError:
-    """Return an error that names the first byte that is not of the file's encoding, and its line."""
+    """Return an error with the first byte that is not valid in the file's encoding, and its line."""
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(file.encoding)(), translate=True)
     lines, begin = 1, b""
     with open_bytes(file) as stream:
@@ -82,16 +81,16 @@ def _wrong_byte(file: TableFile, error: UnicodeDecodeError, lines: int, begin: b
     wanted = " or ".join(f'encoding="{name}"' for name in others)
     return file.fault(
         f"line {line} has the byte 0x{error.object[error.start]:02x}, which is not {file.encoding.upper()}; if the "
-        f"file was written in another encoding, give it: {wanted} (--encoding {others[0]})."
+        f"file has another encoding, name it: {wanted} (--encoding {others[0]})."
     )
 
 
-# --- rows, one by one: slow, and only where something is wrong or might be
+# --- errors in rows: each row is read by Python, which is slow and done only if something may be wrong
 
 
 @contextmanager
 def large_cells() -> Iterator[None]:
-    """Let Python's csv module take cells of any length."""
+    """Allow cells of any length in Python's csv module."""
     before = csv.field_size_limit(2**31 - 1)
     try:
         yield
@@ -100,7 +99,7 @@ def large_cells() -> Iterator[None]:
 
 
 def find_row_fault(file: TableFile, separator: str, expected: int, *, skip: int) -> TableFileError | None:
-    """Return an error that names the line of the first bad row after `skip` lines, or None where all are good."""
+    """Return an error with the line of the first bad row after `skip` lines, or None if all rows are good."""
     with large_cells(), open_bytes(file) as stream:
         lines = io.TextIOWrapper(stream, encoding=file.encoding, newline="")
         rows = csv.reader(lines, delimiter=separator, strict=True)
@@ -112,18 +111,18 @@ def find_row_fault(file: TableFile, separator: str, expected: int, *, skip: int)
                 line = rows.line_num + 1
         except csv.Error:
             return file.fault(
-                f'the row that begins in line {line} has a quotation mark (") that is not closed where its cell ends; '
-                "quote a cell as a whole, and double quotation marks inside it."
+                f'the row that begins in line {line} has a quotation mark (") that is not closed at the end of its '
+                "cell; quote whole cells, and double the quotation marks inside them."
             )
     return None
 
 
 def _ragged(file: TableFile, separator: str, line: int, expected: int, found: int) -> TableFileError:
     name = {"\t": "tabs"}.get(separator, repr(separator))
-    advice = f"quote cells that hold {name}" if found > expected else "write missing cells as empty ones"
+    advice = f"quote cells that contain {name}" if found > expected else "write missing cells as empty cells"
     return file.fault(
-        f"the row in line {line} has {found} cell{'s' * (found != 1)}, and the header has {expected} (cells end at "
-        f"{name}); {advice}, or give the right separator."
+        f"the row in line {line} has {found} cell{'s' * (found != 1)}, but the header has {expected} (separated by "
+        f"{name}); {advice}, or give the right separator (--separator)."
     )
 
 
@@ -132,7 +131,7 @@ def _short(error: Exception) -> str:
 
 
 class Head(NamedTuple):
-    """What stands above the rows: names, where they end, and the separator between them."""
+    """The header of a text file: column names, separator, and its length in lines and bytes."""
 
     names: list[str]
     separator: str
@@ -165,7 +164,7 @@ def _checked_separator(file: TableFile, separator: str | None) -> str | None:
     separator = _SPELT_SEPARATORS.get(separator, separator)
     if len(separator) != 1 or not separator.isascii() or separator in '"\r\n':
         raise file.fault(
-            f"separator={separator!r} is not one ASCII character other than a quotation mark or line break."
+            f"separator={separator!r} must be one ASCII character, and not a quotation mark or a line break."
         )
     return separator
 
@@ -174,7 +173,7 @@ def _checked_separator(file: TableFile, separator: str | None) -> str | None:
 
 
 def find_head(file: TableFile, separator: str | None) -> Head:
-    """Return the head of a file, however long it is."""
+    """Return the header of a file of any length."""
     size = _HEAD_BYTES
     while True:
         text, cut = _beginning(file, size)
@@ -182,37 +181,37 @@ def find_head(file: TableFile, separator: str | None) -> Head:
         if head is not None and not (cut and head.n_bytes >= len(text.encode())):
             return head
         if not cut:
-            raise file.fault("this file is empty: it holds nothing but white space; write it again.")
+            raise file.fault("this file is empty: it has only white space; write it again.")
         size *= 4
 
 
 def _beginning(file: TableFile, size: int) -> tuple[str, bool]:
-    """Return the first letters of a file, and whether there are more."""
+    """Return the first characters of a file, and whether there are more."""
     with open_utf8(file) as stream:
         data = b""
         while len(data) < size and (step := stream.read(size - len(data))):
             data += step
     cut = len(data) == size
-    if cut:  # not in the middle of a letter
+    if cut:  # The end may lie within a character, so the last, incomplete line is dropped.
         data = data[: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1]
     if file.compression is not None:
         check_form(file, data, "text")
     text = data.decode("utf-8")
     if "\0" in text:
         raise file.fault(
-            'this is not a text file: it has zero bytes in it; if it is text in UTF-16, give encoding="utf-16" '
+            'this is not a text file: it contains zero bytes; if it is UTF-16 text, use encoding="utf-16" '
             "(--encoding utf-16)."
         )
     return text, cut
 
 
 def _head_of(text: str, separator: str | None) -> Head | None:
-    """Return the head that a text begins with, or None where there is nothing but white space."""
+    """Return the header of a text, or None if there is only white space."""
     lines = list(io.StringIO(text.removeprefix(_BOM), newline=""))
     skip = next((place for place, line in enumerate(lines) if line.strip(" \t\r\n")), None)
     if skip is None:
         return None
-    hint = re.fullmatch(r'"?sep=([^"\r\n])"?\s*', lines[skip])  # the line that Excel writes for itself
+    hint = re.fullmatch(r'"?sep=([^"\r\n])"?\s*', lines[skip])  # Excel writes this line.
     if hint is not None:
         skip, separator = skip + 1, separator or hint[1]
     separator = separator or find_separator(lines[skip:])
@@ -225,7 +224,7 @@ def _head_of(text: str, separator: str | None) -> Head | None:
 
 
 def find_separator(lines: list[str]) -> str:
-    r"""Return the separator by which most rows have as many cells as the header, quoted cells seen as one.
+    r"""Return the separator with which most rows have as many cells as the header; quoted cells count as one.
 
     Examples
     --------
@@ -242,7 +241,7 @@ def find_separator(lines: list[str]) -> str:
 
 
 def _counts_of_cells(lines: list[str], separator: str) -> tuple[list[int], float]:
-    """Return how many cells the first rows have, and 1, or less where quotation marks are not closed with it."""
+    """Return the numbers of cells of the first rows, and a weight: 1.0, or 0.5 if a quotation mark is not closed."""
     counts: list[int] = []
     with large_cells():
         try:
@@ -257,17 +256,14 @@ def _counts_of_cells(lines: list[str], separator: str) -> tuple[list[int], float
 
 
 def _texts(file: TableFile, head: Head) -> list[Any]:
-    """Return all rows as columns of texts: Arrow would judge the type of a column by its first megabytes."""
+    """Return all rows as columns of texts, because Arrow would infer types from the first megabytes only."""
     pa, arrow_csv = arrow(), arrow("csv")
     keys = [str(place) for place in range(len(head.names))]
     parse = arrow_csv.ParseOptions(delimiter=head.separator, newlines_in_values=True)
     convert = arrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=True, null_values=list(MISSING)
+        column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=True, null_values=list(MISSING_WORDS)
     )
-    block, threads = (
-        _BLOCK_BYTES,
-        pa.cpu_count() > 1,
-    )  # a pool of one thread waits for itself for ever in old versions of Arrow
+    block, threads = _BLOCK_BYTES, pa.cpu_count() > 1  # In old versions of Arrow, a pool of one thread never ends.
     while True:
         read = arrow_csv.ReadOptions(column_names=keys, block_size=block, use_threads=threads)
         try:
@@ -276,7 +272,7 @@ def _texts(file: TableFile, head: Head) -> list[Any]:
                 table = arrow_csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
         except pa.ArrowInvalid as error:
             if "straddl" in str(error) and block < _MAX_BLOCK_BYTES:
-                block *= 8  # a row longer than a block
+                block *= 8  # A row was longer than a block.
                 continue
             raise _body_fault(file, head, error) from error
         if not len(table):
@@ -290,7 +286,7 @@ def _skip(stream: Any, n_bytes: int) -> None:
 
 
 def _body_fault(file: TableFile, head: Head, error: Exception) -> TableFileError:
-    """Return what is wrong with a file that Arrow does not read, with the line."""
+    """Return an error, with the line, for a file that Arrow cannot read."""
     if "Empty CSV" in str(error):
         return _no_rows(file)
     if "UTF8" in str(error):
@@ -303,11 +299,11 @@ def _body_fault(file: TableFile, head: Head, error: Exception) -> TableFileError
 
 
 def _no_rows(file: TableFile) -> TableFileError:
-    return file.fault("this file has a header and no rows below it; write it again with its rows.")
+    return file.fault("this file has a header but no rows; write it again with its rows.")
 
 
 def _without_doubtful_points(file: TableFile, names: list[str], texts: list[Any], columns: list[Any]) -> list[Any]:
-    """Return columns, those as text whose every point may group thousands: 1.234 where others have decimal commas."""
+    """Return columns; a column in which all points may group thousands stays text if others have decimal commas."""
     pc, double = arrow("compute"), arrow().float64()
     floats = [place for place, column in enumerate(columns) if column.type == double]
     commas = [place for place in floats if pc.any(pc.match_substring(texts[place], ",")).as_py()]
@@ -315,8 +311,8 @@ def _without_doubtful_points(file: TableFile, names: list[str], texts: list[Any]
         if columns[place].null_count < len(columns[place]) and pc.all(_grouped(texts[place])).as_py():
             columns[place] = texts[place]
             warn_user(
-                f"{file.name}: column {names[place]!r} is left as text: with decimal commas in column "
-                f"{names[commas[0]]!r}, points in it may be decimal or group thousands. Write it without points.",
+                f"{file.name}: column {names[place]!r} is read as text: column {names[commas[0]]!r} has decimal "
+                "commas, so points may be decimal points or group thousands. Write it without points.",
                 UserWarning,
             )
     return columns
@@ -327,7 +323,7 @@ def _grouped(column: Any) -> Any:
 
 
 def _swallowed_rows(columns: list[Any], separator: str) -> bool:
-    """Return whether a cell may hold whole rows: where a quotation mark is not closed, Arrow reads on."""
+    """Whether a cell may contain whole rows, because Arrow reads on to the next quotation mark."""
     pa, pc = arrow(), arrow("compute")
     for place, column in enumerate(columns):
         if pa.types.is_string(column.type):

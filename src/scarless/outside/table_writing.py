@@ -1,4 +1,4 @@
-"""Tables into files: as a whole or not at all, and never a cell that a spreadsheet would run."""
+"""Writing of tables to files, with protection against formulas in spreadsheets."""
 
 import os
 from pathlib import Path
@@ -8,36 +8,34 @@ from scarless.outside.extras import need
 from scarless.outside.files import aside
 from scarless.outside.table_columns import TableFile, arrow, file_of, repeated
 
-# What a spreadsheet takes for a formula, unless it is a number: one of these signs, in full width or small as well,
-# after white space, line breaks and characters that cannot be seen; and what begins with a tab or a carriage return.
+# A spreadsheet treats a text that is not a number as a formula if it begins with a tab, a carriage return, or one of
+# these signs (also full-width or small), possibly after white space, line breaks and invisible characters.
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
 _FORMULA = rf"^[\t\r]|^[\s\pZ\pC]*[{_SIGNS}]"
 _NUMBER = r"^ *[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
-MAX_ROWS, MAX_COLUMNS, MAX_LETTERS = 1_048_576, 16_384, 32_767  # Excel's: of a sheet, and of a cell
+MAX_SHEET_ROWS, MAX_SHEET_COLUMNS, MAX_CELL_LETTERS = 1_048_576, 16_384, 32_767  # limits of Excel
 
 
 def write_table(table: Any, path: str | os.PathLike[str]) -> None:
-    """Write a table to a CSV, TSV, Parquet, Arrow (Feather) or Excel file, by the suffix of its name.
+    """Write a table to a CSV, TSV, Parquet, Arrow (Feather) or Excel file, depending on its suffix.
 
-    The file is written beside its place and moved there at the end: what was there before stays until then.
+    The file is written under a temporary name and moved at the end, so an existing file stays intact until then.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        The table; its index is left out. Values of mixed kinds in one column are written as text.
+        Table to write, without its index. Columns of mixed types are written as text.
     path : path
-        The file; text files may be compressed (``.csv.gz``, ``.csv.zst``).
+        File to write; text files may be compressed (``.csv.gz``, ``.csv.zst``).
 
     Notes
     -----
-    Text files are in UTF-8, with missing values as empty cells, and floats with all digits that reading back needs.
-    In text files and workbooks, a text that begins with ``=``, ``+``, ``-`` or ``@`` (also in full width, and also
-    after white space), a tab or a carriage return and is not a number gets an apostrophe in front, names of columns
-    too: a spreadsheet would run it as a formula, and such a text may come from a stranger. Reading the table back
-    leaves the apostrophe where it is.
-    In workbooks, times with a zone and whole numbers of more than 15 digits are written as text, which Excel would cut;
-    a carriage return becomes a line feed.
+    Text files are in UTF-8, with missing values as empty cells and floats with full precision. In text files and
+    workbooks, a text or column name that a spreadsheet would run as a formula gets an apostrophe in front. These are
+    texts that are not numbers and begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. Reading the table
+    does not remove the apostrophe. In workbooks, times with a time zone and whole numbers of more than 15 digits are
+    written as text, because Excel would truncate them; a carriage return becomes a line feed.
 
     Examples
     --------
@@ -68,14 +66,12 @@ def _columns(file: TableFile, table: Any) -> tuple[list[str], list[Any]]:
     names = [str(name) for name in table.columns]
     twice = repeated(names)
     if twice:
-        raise file.fault(
-            f"a table with the column {twice[0]!r} twice is not written; give every column a name of its own."
-        )
+        raise file.fault(f"the table has the column {twice[0]!r} twice; give every column its own name.")
     return names, [_arrow_column(table.iloc[:, place]) for place in range(len(names))]
 
 
 def _arrow_column(series: Any) -> Any:
-    """Return a column for Arrow; mixed kinds of values as text."""
+    """Return a column as an Arrow array; values of mixed types are converted to text."""
     pa = arrow()
     try:
         column = pa.array(series, from_pandas=True)
@@ -93,7 +89,7 @@ def _arrow_column(series: Any) -> Any:
 def _write_text(file: TableFile, names: list[str], columns: list[Any], temporary: Path) -> None:
     pa, arrow_csv = arrow(), arrow("csv")
     columns = [_cells(column) for column in columns]
-    if len(columns) == 1:  # an empty line would be no row
+    if len(columns) == 1:  # A missing value would be an empty line, which is not read as a row.
         columns = [column.cast(pa.string()).fill_null("") for column in columns]
     table = pa.table(columns, [_harmless_name(name) for name in names])
     options = arrow_csv.WriteOptions(delimiter="\t" if file.suffix == ".tsv" else ",")
@@ -106,7 +102,7 @@ def _write_text(file: TableFile, names: list[str], columns: list[Any], temporary
 
 
 def _cells(column: Any) -> Any:
-    """Return a column whose cells can stand in a text file."""
+    """Return a column in a type that can be written to a text file."""
     pa, types, kind = arrow(), arrow("types"), column.type
     if types.is_dictionary(kind):
         return _cells(column.cast(kind.value_type))
@@ -123,7 +119,7 @@ def _cells(column: Any) -> Any:
 
 
 def _short_times(column: Any) -> Any:
-    """Return dates where no value has a time, and times in seconds where none has a fraction."""
+    """Return dates if no value has a time, or times in seconds if none has a fraction."""
     pa, zone = arrow(), column.type.tz
     try:
         seconds = column.cast(pa.timestamp("s", zone))
@@ -135,7 +131,7 @@ def _short_times(column: Any) -> Any:
 
 
 def harmless(column: Any) -> Any:
-    """Return texts with an apostrophe before those that a spreadsheet would take for a formula.
+    """Return texts with an apostrophe in front of those that a spreadsheet would run as a formula.
 
     Examples
     --------
@@ -161,14 +157,14 @@ def _harmless_name(name: str) -> str:
 def _write_excel(file: TableFile, names: list[str], columns: list[Any], temporary: Path) -> None:
     openpyxl = need("openpyxl", "Excel", "excel")
     n_rows = len(columns[0]) if columns else 0
-    if n_rows >= MAX_ROWS or len(names) > MAX_COLUMNS:
+    if n_rows >= MAX_SHEET_ROWS or len(names) > MAX_SHEET_COLUMNS:
         raise file.fault(
-            f"a sheet of Excel holds {MAX_ROWS - 1:,} rows below a header and {MAX_COLUMNS:,} columns, not {n_rows:,} "
-            f"and {len(names):,}; write .parquet or .csv."
+            f"an Excel sheet has room for {MAX_SHEET_ROWS - 1:,} rows and {MAX_SHEET_COLUMNS:,} columns, but the table "
+            f"has {n_rows:,} and {len(names):,}; write .parquet or .csv."
         )
     header = _excel_texts(file, "header", arrow().chunked_array([names], arrow().string()))
     cells = [_excel_cells(file, name, column) for name, column in zip(names, columns, strict=True)]
-    with temporary.open("wb") as stream:  # before the workbook, which leaves a noisy generator where this fails
+    with temporary.open("wb") as stream:  # Opened first: a workbook prints errors if it cannot be saved.
         book = openpyxl.Workbook(write_only=True)
         sheet = book.create_sheet("table")
         for row in (header, *zip(*cells, strict=True)):
@@ -177,7 +173,7 @@ def _write_excel(file: TableFile, names: list[str], columns: list[Any], temporar
 
 
 def _excel_cells(file: TableFile, name: str, column: Any) -> list[Any]:
-    """Return one column as Python's values; as text where Excel would cut them."""
+    """Return a column as Python values; values that Excel would truncate become text."""
     pa, pc, types = arrow(), arrow("compute"), arrow("types")
     kind = column.type
     if types.is_timestamp(kind) and kind.tz is None:
@@ -190,15 +186,15 @@ def _excel_cells(file: TableFile, name: str, column: Any) -> list[Any]:
 
 
 def _excel_texts(file: TableFile, where: str, column: Any) -> list[Any]:
-    """Return texts that Excel takes as they are."""
+    """Return texts for Excel; raise if they have control characters or are too long."""
     pc = arrow("compute")
     column = harmless(column)
     if pc.any(pc.match_substring_regex(column, _CONTROL)).as_py():
-        raise file.fault(f"the {where} has a control character in it that Excel does not take; write .parquet or .csv.")
+        raise file.fault(f"the {where} has a control character that Excel does not allow; write .parquet or .csv.")
     longest = pc.max(pc.utf8_length(column)).as_py() or 0
-    if longest > MAX_LETTERS:
+    if longest > MAX_CELL_LETTERS:
         raise file.fault(
-            f"the {where} has a text of {longest:,} letters, and a cell of Excel holds {MAX_LETTERS:,}; write .parquet "
-            "or .csv."
+            f"the {where} has a text of {longest:,} letters, but the limit of Excel is {MAX_CELL_LETTERS:,}; write "
+            ".parquet or .csv."
         )
     return list(column.to_pylist())

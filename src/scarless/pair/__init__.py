@@ -1,1 +1,1 @@
-"""Two models fitted together, classifier and propensity: problem, fit, starts, optima, penalties, the recalibrated fit."""
+"""Joint fits of a class model and a propensity model."""

@@ -1,7 +1,8 @@
-r"""Gradient boosting on the observed likelihood itself: trees for the classifier's logit, labels as they are.
+r"""Gradient boosting of the class logit on the observed likelihood of the labels.
 
-A round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` with a curvature, the propensity given.
-The libraries differ in how they take a gradient; nothing else here knows them apart.
+Each round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` of the log-likelihood in the class
+logit, and to its curvature. The propensity is fixed during a round. The classes below adapt scikit-learn, LightGBM and
+XGBoost, which take gradients in different ways.
 """
 
 from collections.abc import Callable
@@ -21,45 +22,46 @@ from scarless.checks.tables import take_rows
 from scarless.numerics.arrays import Vector
 from scarless.pair.folds import Fold
 
-Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient to climb, and curvature
+Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient of the log-likelihood, and curvature
 
-#: Rounds of boosting between two fits of the propensity: at first, and after so many rounds. By judgement.
-ROUNDS_AT_FIRST, ROUNDS_LATER, FIRST_ROUNDS = 5, 10, 50
-MIN_CURVATURE = 1e-6  # of a row, to divide by
+#: Number of boosting rounds between two fits of the propensity, for early and for later rounds. The third value is the
+#: number of early rounds. By judgement.
+ROUNDS_PER_EARLY_STAGE, ROUNDS_PER_LATER_STAGE, N_EARLY_ROUNDS = 5, 10, 50
+MIN_CURVATURE = 1e-6  # least curvature of a row, to avoid a division by 0
 
 
 class Booster(Protocol):
-    """Boosts logits in stages; knows its training rows."""
+    """A model that boosts logits in stages and holds its training rows."""
 
     importances: Vector | None
 
-    def begin_again(self) -> None:
-        """Forget all trees, but not the training rows."""
+    def restart(self) -> None:
+        """Remove all trees, but keep the training rows."""
         ...
 
     def keep(self, n_stages: int) -> None:
-        """Keep the trees of the first stages, and let go of the training rows: nothing more will be grown."""
+        """Keep the trees of the first stages only, and release the training rows."""
         ...
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
-        """Grow the trees of one stage of so many rounds."""
+        """Grow the trees of one stage."""
         ...
 
     def ready(self, X: Any) -> Any:
-        """Return rows as `last` reads them."""
+        """Return rows in the form that `last` takes."""
         ...
 
     def last(self, rows: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows that are `ready`."""
+        """Return the logits that the last stage adds, for rows from `ready`."""
         ...
 
     def logits(self, X: Any) -> Vector:
-        """Return the logits of rows, the base not included."""
+        """Return the logits of rows, without the constant that boosting starts at."""
         ...
 
 
 def booster_kind(estimator: Any) -> Any:
-    """Return the class that boosts as an estimator would, or None where its library does not allow it."""
+    """Return the booster class for an estimator; None if its library or its options are not supported."""
     final = final_step(estimator)
     library = type(final).__module__.split(".")[0]
     if type(final) is HistGradientBoostingClassifier:
@@ -72,14 +74,14 @@ def booster_kind(estimator: Any) -> Any:
     return None
 
 
-def most_rounds(estimator: Any) -> int:
-    """Return how many rounds an estimator would boost at most."""
+def max_rounds(estimator: Any) -> int:
+    """Return the largest number of boosting rounds of an estimator."""
     params = final_step(estimator).get_params()
     return int(params.get("max_iter") or params.get("n_estimators") or 100)
 
 
 def rounds_of_stages(most: int) -> list[int]:
-    """Return how many rounds each stage has. Their sum is at most `most`, and less than 5 below it.
+    """Return the number of rounds of each stage. Their sum is `most`, rounded down to a multiple of 5 if it is above 5.
 
     Examples
     --------
@@ -88,26 +90,29 @@ def rounds_of_stages(most: int) -> list[int]:
     >>> rounds_of_stages(75)
     [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 10, 10, 5]
     """
-    if most < ROUNDS_AT_FIRST:
+    if most < ROUNDS_PER_EARLY_STAGE:
         return [most]
-    early = min(most, FIRST_ROUNDS) // ROUNDS_AT_FIRST
-    later, rest = divmod(max(most - FIRST_ROUNDS, 0), ROUNDS_LATER)
-    return [ROUNDS_AT_FIRST] * early + [ROUNDS_LATER] * later + [ROUNDS_AT_FIRST] * (rest // ROUNDS_AT_FIRST)
+    early = min(most, N_EARLY_ROUNDS) // ROUNDS_PER_EARLY_STAGE
+    later, rest = divmod(max(most - N_EARLY_ROUNDS, 0), ROUNDS_PER_LATER_STAGE)
+    return (
+        [ROUNDS_PER_EARLY_STAGE] * early
+        + [ROUNDS_PER_LATER_STAGE] * later
+        + [ROUNDS_PER_EARLY_STAGE] * (rest // ROUNDS_PER_EARLY_STAGE)
+    )
 
 
 def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[list["Booster"], list[Any]]:
-    """Return a booster for the training rows of each fold, and the rows that it holds out as `last` reads them.
+    """Return a booster for the training rows of each fold, and its held-out rows in the form that `last` takes.
 
-    The histograms of a table of numbers are found once for all folds, unless a pipeline comes before: it may look at
-    labels.
+    A table of numbers is binned once for all folds, unless the estimator is a pipeline, whose steps may use labels.
     """
     kind = booster_kind(estimator)
     if kind is HistogramBooster and not isinstance(estimator, Pipeline):
-        steps = HistogramBooster.steps(estimator, X, s)
-        if steps.edges is not None:
-            X = steps(X)
+        binning = HistogramBooster.binning_of(estimator, X, s)
+        if binning.edges is not None:
+            X = binning(X)
             boosters: list[Booster] = [
-                HistogramBooster(estimator, take_rows(X, train), s[train], steps) for train, _ in folds
+                HistogramBooster(estimator, take_rows(X, train), s[train], binning) for train, _ in folds
             ]
             return boosters, [take_rows(X, test) for _, test in folds]
     others = [kind(estimator, take_rows(X, train), s[train]) for train, _ in folds]
@@ -115,7 +120,7 @@ def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[l
 
 
 class _Prepared:
-    """What a pipeline does to rows before they are boosted, fitted once."""
+    """The fitted transformers of a pipeline."""
 
     def __init__(self, estimator: Any, X: Any, s: Vector) -> None:
         self.steps = clone(estimator[:-1]).fit(X, s) if isinstance(estimator, Pipeline) else None
@@ -125,45 +130,47 @@ class _Prepared:
 
 
 class _Stepped:
-    """Numbers -> the number of their quantile, gaps kept: what trees on histograms see of them, found once.
+    """Binning of numbers by quantiles. Missing values stay missing.
 
-    A stage would otherwise find the histograms of its own weights, which takes longer than its trees.
+    The bins are computed once. Otherwise every stage would bin the rows again, which takes longer than growing its
+    trees.
     """
 
-    def __init__(self, prepare: _Prepared, X: Any, n_steps: int) -> None:
+    def __init__(self, prepare: _Prepared, X: Any, n_bins: int) -> None:
         self.prepare, self.edges = prepare, None
         if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
-            self.edges = [_edges(column[np.isfinite(column)], n_steps) for column in X.T.astype(np.float64)]
+            self.edges = [_edges(column[np.isfinite(column)], n_bins) for column in X.T.astype(np.float64)]
 
     def __call__(self, X: Any) -> Any:
         X = self.prepare(X)
         if self.edges is None:
             return X
         X = np.asarray(X, dtype=np.float64)
-        steps = np.column_stack([np.searchsorted(edges, x) for edges, x in zip(self.edges, X.T, strict=True)])
-        return np.where(np.isnan(X), np.nan, steps)
+        bins = np.column_stack([np.searchsorted(edges, x) for edges, x in zip(self.edges, X.T, strict=True)])
+        return np.where(np.isnan(X), np.nan, bins)
 
 
-def _edges(column: Vector, n_steps: int) -> Vector:
-    """Return where each step ends but the last. With few different values each is a step, however rare, as it would be
-    for scikit-learn, and a value that was not seen goes to the nearest.
+def _edges(column: Vector, n_bins: int) -> Vector:
+    """Return the upper edges of all bins except the last.
+
+    With few different values, each has its own bin, as in scikit-learn; new values go to the nearest bin.
     """
     different = np.unique(column)
-    if different.size <= n_steps:
+    if different.size <= n_bins:
         return np.asarray(0.5 * different[:-1] + 0.5 * different[1:])
-    return np.unique(np.quantile(column, np.linspace(0.0, 1.0, n_steps + 1)[1:-1], method="lower"))
+    return np.unique(np.quantile(column, np.linspace(0.0, 1.0, n_bins + 1)[1:-1], method="lower"))
 
 
 class _BinnedOnce(HistGradientBoostingRegressor):
-    """scikit-learn's boosting that takes the bins of an earlier fit to the same rows, and remembers its predictions.
+    """Scikit-learn's boosting, changed to reuse the bins of an earlier fit to the same rows and to store predictions.
 
-    Binning takes longer than the few trees of a stage, and the trees' predictions are known when they are grown. A
-    scikit-learn that does these things elsewhere never calls the methods below: then every stage bins and predicts
-    for itself, more slowly and with the same trees.
+    Binning takes longer than growing the few trees of a stage, and the predictions for the training rows are known when
+    the trees are grown. If a version of scikit-learn has other internals, it does not call the methods below. Every
+    stage then bins and predicts again: the trees are the same, but the fit is slower.
     """
 
     bins: Any = None  # the bin mapper and the binned rows
-    fitted: Any = None  # what the trees say of the training rows
+    fitted: Any = None  # predictions for the training rows
     _bin_mapper: Any
     _loss: Any
 
@@ -179,14 +186,14 @@ class _BinnedOnce(HistGradientBoostingRegressor):
         gradients = loss.gradient_hessian
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            self.fitted = kwargs.get("raw_prediction")  # each tree is added in place
+            self.fitted = kwargs.get("raw_prediction")  # scikit-learn adds each tree to this array in place
             return gradients(*args, **kwargs)
 
         loss.gradient_hessian = watched
         return loss
 
     def plain(self) -> tuple[HistGradientBoostingRegressor, Any, Vector | None]:
-        """Return the fit as one of scikit-learn's own class, which model files may hold; the bins; the predictions."""
+        """Return the fit as an object of scikit-learn's own class, which can be saved; then bins and predictions."""
         bins, fitted = self.__dict__.pop("bins", None), self.__dict__.pop("fitted", None)
         vars(getattr(self, "_loss", self)).pop("gradient_hessian", None)
         self.__class__ = HistGradientBoostingRegressor
@@ -194,14 +201,14 @@ class _BinnedOnce(HistGradientBoostingRegressor):
 
 
 class HistogramBooster:
-    """scikit-learn's histogram boosting: each stage is a small regression on Newton steps.
+    """Scikit-learn's histogram boosting: each stage is a small regression on Newton steps.
 
-    If `steps` are given, the rows are in steps already.
+    If a `binning` is given, the rows `X` are already binned.
     """
 
-    def __init__(self, estimator: Any, X: Any, s: Vector, steps: _Stepped | None = None) -> None:
-        self.prepare = self.steps(estimator, X, s) if steps is None else steps
-        self.X, self.z = self.prepare(X) if steps is None else X, np.zeros(s.size)
+    def __init__(self, estimator: Any, X: Any, s: Vector, binning: _Stepped | None = None) -> None:
+        self.prepare = self.binning_of(estimator, X, s) if binning is None else binning
+        self.X, self.z = self.prepare(X) if binning is None else X, np.zeros(s.size)
         allowed = set(HistGradientBoostingRegressor().get_params()) - {"loss", "max_iter", "random_state"}
         params = final_step(estimator).get_params(deep=False)
         self.params = {name: value for name, value in params.items() if name in allowed}
@@ -212,7 +219,7 @@ class HistogramBooster:
         self.importances: Vector | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state with all trees in a few arrays: hundreds of trees are slow to store one by one."""
+        """Return the state with all trees in a few arrays, because storing hundreds of trees one by one is slow."""
         models = [copy(model) for model in self.models]
         trees = [_packed(model.__dict__.pop("_predictors")) for model in models]
         return {**self.__dict__, "models": models, "trees": trees}
@@ -224,18 +231,18 @@ class HistogramBooster:
             model._predictors = _unpacked(*packed)
 
     @staticmethod
-    def steps(estimator: Any, X: Any, s: Vector) -> _Stepped:
-        """Return how rows become steps."""
+    def binning_of(estimator: Any, X: Any, s: Vector) -> _Stepped:
+        """Return the binning of rows."""
         params, prepare = final_step(estimator).get_params(deep=False), _Prepared(estimator, X, s)
         by_name = params["categorical_features"] is None or isinstance(params["categorical_features"], str)
         return _Stepped(prepare, prepare(X) if by_name else None, int(params["max_bins"]))
 
-    def begin_again(self) -> None:
-        """Forget all trees, but not the training rows."""
+    def restart(self) -> None:
+        """Remove all trees, but keep the training rows."""
         self.models, self.z = [], np.zeros(self.z.size)
 
     def keep(self, n_stages: int) -> None:
-        """Keep the trees of the first stages as one model, which is checked and stored once; let go of the rows."""
+        """Keep the trees of the first stages, merged into one model, and release the training rows."""
         self.X, self.z, self.bins = None, np.empty(0), None
         whole, *others = self.models[:n_stages]
         for other in others:
@@ -245,21 +252,21 @@ class HistogramBooster:
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
         """Fit the trees of one stage to Newton steps, weighted by the curvature."""
-        climb, curvature = gradient(self.z)
+        slope, curvature = gradient(self.z)
         weight = np.maximum(curvature, MIN_CURVATURE)
         seed = (self.seed + len(self.models)) % 2**31
         growing = _BinnedOnce(**self.params, max_iter=rounds, random_state=seed)
         growing.bins = self.bins
-        model, self.bins, fitted = growing.fit(self.X, climb / weight, sample_weight=weight).plain()
+        model, self.bins, fitted = growing.fit(self.X, slope / weight, sample_weight=weight).plain()
         self.models.append(model)
         self.z += model.predict(self.X) if fitted is None else fitted
 
     def ready(self, X: Any) -> Any:
-        """Return rows as `last` reads them."""
+        """Return rows in the form that `last` takes."""
         return self.prepare(X)
 
     def last(self, rows: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows that are `ready`."""
+        """Return the logits that the last stage adds, for rows from `ready`."""
         return np.asarray(self.models[-1].predict(rows), dtype=np.float64)
 
     def logits(self, X: Any) -> Vector:
@@ -268,11 +275,11 @@ class HistogramBooster:
         return np.asarray(sum((model.predict(X) for model in self.models), np.zeros(X.shape[0])))
 
 
-_TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # what scikit-learn's predictor is made of
+_TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # fields of scikit-learn's TreePredictor
 
 
 def _packed(predictors: list[list[Any]]) -> tuple[list[Any], Any]:
-    """Return the parts of all trees end to end, and how long each is: one tree a round, since this is regression."""
+    """Return the concatenated fields of all trees, and the length of each; regression has one tree per round."""
     trees = [tree for (tree,) in predictors]
     parts = [[getattr(tree, name) for tree in trees] for name in _TREE]
     return [np.concatenate(each) for each in parts], np.array([[len(part) for part in each] for each in parts])
@@ -285,46 +292,46 @@ def _unpacked(parts: list[Any], lengths: Any) -> list[list[Any]]:
 
 
 def _seed_of(random_state: Any) -> int:
-    """Return a seed that is drawn now, not in threads whose order nobody knows."""
+    """Return a seed. It is drawn before the folds run in threads, which would draw in random order."""
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 class _RoundBooster:
-    """A library that takes gradients round by round, and predicts from some rounds to others."""
+    """Base class for libraries that take gradients round by round and can predict with a range of rounds."""
 
     params: dict[str, Any]
-    data: Any  # the training rows in the library's own form
+    data: Any  # the training rows in the library's format
 
     def __init__(self, estimator: Any, X: Any, s: Vector) -> None:
         self.prepare = _Prepared(estimator, X, s)
         self._read(final_step(estimator).get_params(), self.prepare(X), s)
-        self.begin_again()
+        self.restart()
 
-    def begin_again(self) -> None:
-        """Forget all trees, but not the training rows."""
-        self.ends = [0]  # rounds after each stage; a stage ends early where no leaf can be split
+    def restart(self) -> None:
+        """Remove all trees, but keep the training rows."""
+        self.ends = [0]  # number of rounds after each stage; a stage ends early if no leaf can be split
         self.model = self._empty()
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
         """Boost the rounds of one stage."""
 
         def objective(z: Vector, _: Any) -> tuple[Vector, Vector]:
-            climb, curvature = gradient(np.asarray(z, dtype=np.float64))
-            return -climb, np.maximum(curvature, MIN_CURVATURE)
+            slope, curvature = gradient(np.asarray(z, dtype=np.float64))
+            return -slope, np.maximum(curvature, MIN_CURVATURE)
 
         for _ in range(rounds):
-            if self._ends_with(objective):
+            if self._boost_round(objective):
                 break
         self.ends.append(self._rounds_so_far())
 
     def ready(self, X: Any) -> Any:
-        """Return rows as `last` reads them."""
+        """Return rows in the form that `last` takes."""
         return self.prepare(X)
 
     def last(self, rows: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows that are `ready`."""
+        """Return the logits that the last stage adds, for rows from `ready`."""
         return self._between(rows, self.ends[-2], self.ends[-1])
 
     def logits(self, X: Any) -> Vector:
@@ -332,22 +339,22 @@ class _RoundBooster:
         return self._between(self.ready(X), 0, self.ends[-1])
 
     def keep(self, n_stages: int) -> None:
-        """Use the trees of the first stages alone; let go of the training rows, which cannot be pickled either."""
+        """Use the trees of the first stages only, and release the training rows, which cannot be pickled."""
         self.ends, self.data = self.ends[: n_stages + 1], None
 
     def _between(self, rows: Any, start: int, end: int) -> Vector:
         return np.zeros(_count(rows)) if end == start else np.asarray(self._predict(rows, start, end), dtype=np.float64)
 
     def _read(self, params: dict[str, Any], X: Any, s: Vector) -> None:
-        """Keep parameters and rows in the library's own form."""
+        """Store parameters and rows in the library's format."""
         raise NotImplementedError
 
     def _empty(self) -> Any:
         """Return the library's booster without trees."""
         raise NotImplementedError
 
-    def _ends_with(self, objective: Any) -> bool:
-        """Boost one round; return whether no leaf can be split any more."""
+    def _boost_round(self, objective: Any) -> bool:
+        """Boost one round; return True if no leaf can be split any more."""
         raise NotImplementedError
 
     def _rounds_so_far(self) -> int:
@@ -380,7 +387,7 @@ class LightGBMBooster(_RoundBooster):
         return np.asarray(self.model.feature_importance("gain", iteration=self.ends[-1]), dtype=np.float64)
 
     def keep(self, n_stages: int) -> None:
-        """Use the trees of the first stages alone, and let go of the training rows."""
+        """Use the trees of the first stages only, and release the training rows."""
         super().keep(n_stages)
         self.model.free_dataset()
 
@@ -396,7 +403,7 @@ class LightGBMBooster(_RoundBooster):
 
         return Booster(params=self.params, train_set=self.data)
 
-    def _ends_with(self, objective: Any) -> bool:
+    def _boost_round(self, objective: Any) -> bool:
         return bool(self.model.update(fobj=objective))
 
     def _rounds_so_far(self) -> int:
@@ -432,7 +439,7 @@ class XGBoostBooster(_RoundBooster):
 
         return Booster(self.params, [self.data])
 
-    def _ends_with(self, objective: Any) -> bool:
+    def _boost_round(self, objective: Any) -> bool:
         self.model.update(self.data, self._rounds_so_far(), fobj=objective)
         return False
 
@@ -440,7 +447,7 @@ class XGBoostBooster(_RoundBooster):
         return int(self.model.num_boosted_rounds())
 
     def ready(self, X: Any) -> Any:
-        """Return rows as `last` reads them, in the library's own form, made once."""
+        """Return rows in the library's format, which is made once."""
         return self._matrix(self.prepare(X))
 
     def _predict(self, rows: Any, start: int, end: int) -> Any:

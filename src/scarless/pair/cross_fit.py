@@ -1,8 +1,8 @@
-"""Classifiers that never judge a row whose label they have seen.
+"""Cross-fitted classifiers: the class probability of each row comes from models that were trained without its fold.
 
-A flexible classifier reproduces the labels that it was fitted to. In EM it then finds that every positive is labelled,
-and its start is its answer. Here each row's class is judged by models that were fitted without its fold, and the
-propensity is fitted to these judgements.
+A flexible classifier reproduces the labels that it was trained on. Expectation maximisation (EM) would then conclude
+that every positive is labelled, and never leave its start. This does not happen if the propensity is fitted to
+out-of-fold probabilities.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
 from scarless.engines import Rows, attach
-from scarless.engines.blas import threads_for_folds, trees_alone
+from scarless.engines.blas import threads_for_folds, trees_on_one_thread
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
@@ -30,24 +30,24 @@ from scarless.pair.problem import PSEUDO_FALSE_LABEL_WEIGHT, PairProblem
 from scarless.pair.recalibrated import standard_scales
 from scarless.pair.solving import PenalisedProblem, Pull
 
-Tell = Callable[[str], None]
+ProgressText = Callable[[str], None]
 
-_START_ROUNDS = 20  # of boosting labelled against unlabelled rows, where a propensity begins
-_BETTER = 1e-5  # in log-likelihood per row, to count as better
-_EDGE = 1e-6  # of probabilities whose logits are taken
+_START_ROUNDS = 20  # boosting rounds of the first classifier, from which the first propensity is fitted
+_MIN_IMPROVEMENT = 1e-5  # least gain in held-out log-likelihood per row that counts as an improvement
+_MIN_PROBABILITY = 1e-6  # least distance of probabilities from 0 and 1 before their logits are taken
 
 
 class Propensity(Protocol):
-    """Holds the logit of every training row's propensity."""
+    """A propensity model that is updated during a cross-fit. `v` holds the logit of every training row."""
 
     v: Vector
 
     def start(self, f: Vector) -> None:
-        """Fit from the first probabilities of the class, as the paper does."""
+        """Fit the first propensity to the first class probabilities, as in the paper."""
         ...
 
     def update(self, u: Vector) -> None:
-        """Fit given logits of the class."""
+        """Fit the propensity, given class logits."""
         ...
 
 
@@ -59,18 +59,18 @@ class FixedPropensity:
             self.v = np.asarray(logit(e))
 
     def start(self, f: Vector) -> None:
-        """Nothing is to be learned."""
+        """Do nothing."""
 
     def update(self, u: Vector) -> None:
-        """Nothing is to be learned."""
+        """Do nothing."""
 
 
 class LogisticPropensity:
-    """Logistic propensities of any number of looks, and rates of false positives, given the class's logits.
+    """Logistic propensities of all looks, and false positive rates, given the class logits.
 
-    The problem's table is what the propensities see; its class model is not asked. A propensity that is `held` stays
-    where the paper's start has it: it sees all that the classifier sees, and fitted while the classifier is still
-    nearly constant it would take its place.
+    The table of the problem has the columns of the propensities; its class model is not used. With `held`, the
+    propensity stays as in the paper's start. This is for propensities that use all columns of the classifier. At first,
+    the classifier is nearly constant, and a propensity that was fitted then would explain the labels in its place.
     """
 
     def __init__(self, problem: PairProblem, *, held: bool = False) -> None:
@@ -80,32 +80,34 @@ class LogisticPropensity:
 
     @cached_property
     def _pair(self) -> RecalibratedPair:
-        """The likelihood of propensities and rates alone, for looks: slope and level of the class are held."""
+        """The likelihood of several looks, in which slope and shift of the class logits are fixed."""
         objective = self.problem.objective
         scales = standard_scales(self.problem.engine, objective, self.problem.weight)
         return RecalibratedPair.of(objective, 0.0, *scales, held=(SLOPE, LEVEL))
 
     def start(self, f: Vector) -> None:
-        """Fit labels, unlabelled rows weighted by their probability of being positive.
+        """Fit the labels, with unlabelled rows weighted by their class probability.
 
-        With several looks as if each row had one: whether any label was found. The class of audited rows is known.
+        Several looks count as one, with the label "any label was found". The class of audited rows is known.
         """
         problem, n_f = self.problem, self.problem.f.n_parameters
-        if problem.told_by_height:
+        if problem.has_extra_information:
             audit = in_memory(problem.engine, "audit")
             f = np.where(audit >= 0, audit, f)
         found = propensity_start(attach(problem.engine, f=f), problem.e, C=problem.propensity_C)
-        self._take(problem.spread(np.concatenate([np.zeros(n_f), found]))[n_f:])
+        self._take(problem.to_all_looks(np.concatenate([np.zeros(n_f), found]))[n_f:])
 
     def update(self, u: Vector) -> None:
-        """Maximise the observed likelihood, the class given. The likelihood is the same in both models."""
+        """Maximise the observed likelihood over the propensities, given the class logits."""
         if self.held:
             return
         problem = self.problem
         ridge, weight = problem.ridge[problem.f.n_parameters :], problem.weight
-        if not problem.told_by_height:  # one look and nothing more: its own kernel takes fewer operations
+        if not problem.has_extra_information:
+            # The likelihood is symmetric in f and e, so the class logits take the place of known propensities. This
+            # objective needs fewer operations than the general one.
             rows, objective = attach(problem.engine, v=u), KnownPropensity(problem.e)
-            pulls = () if problem.audits is None else (problem.audits.pull(0),)
+            pulls = () if problem.pseudo_observations is None else (problem.pseudo_observations.pull(0),)
             alone = PenalisedProblem(rows, objective, ridge, pulls)
             self._take(alone.solve(self.others, total_weight=weight, tol=1e-7, max_iter=50).parameters)
             return
@@ -127,13 +129,13 @@ class LogisticPropensity:
         objective = self.problem.objective
         beta = np.append(np.zeros(objective.f.n_parameters), others)
         found = self.problem.engine.collect(block_look_logits, objective, beta)
-        self.v = found if self.problem.told_by_height else found[:, 0]
+        self.v = found if self.problem.has_extra_information else found[:, 0]
 
 
 def block_look_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
-    """Return the logits of all propensities, a column for each kind of look, then those of false positives."""
+    """Return the logits of all propensities, one column for each kind of look, then of false positive rates."""
     kinds, columns = objective.n_kinds, objective.logit_values(X, beta)[1:]
-    estimated, given = iter(columns[kinds:]), objective.false_positives  # in the order of their looks
+    estimated, given = iter(columns[kinds:]), objective.false_positives  # in the order of the looks
     if given is not None and not isinstance(given, str):
         known = np.asarray(given, dtype=np.float64)
         columns[kinds:] = [next(estimated) if np.isnan(h) else np.full(X.shape[0], h) for h in known]
@@ -141,14 +143,14 @@ def block_look_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector
 
 
 class LearnedPropensity:
-    """Any learner, cross-fitted too: one that has seen a row's label does not judge that row."""
+    """A propensity model that the user passed. It is cross-fitted too."""
 
     def __init__(self, learners: list[Learner], X: Any, s: Vector, w: Vector, folds: list[Fold]) -> None:
         self.learners, self.X, self.s, self.w, self.folds = learners, X, s, w, folds
         self.v = np.zeros(s.size)
 
     def start(self, f: Vector) -> None:
-        """Fit labels, unlabelled rows weighted by their probability of being positive."""
+        """Fit the labels, with unlabelled rows weighted by their class probability."""
         self._fit(np.where(self.s == 1, 1.0, f))
 
     def update(self, u: Vector) -> None:
@@ -156,11 +158,11 @@ class LearnedPropensity:
         self._fit(posterior(np.asarray(expit(u)), np.asarray(expit(self.v)), self.s))
 
     def forget(self) -> None:
-        """Let go of the training rows."""
+        """Release the training rows."""
         self.X, self.s, self.w, self.folds = None, np.empty(0), np.empty(0), []
 
     def logits(self, X: Any) -> Vector:
-        """Return the mean of the learners' logits for other rows."""
+        """Return the mean of the learners' logits for new rows."""
         return np.mean([logit_of(learner.probability(X)) for learner in self.learners], axis=0)
 
     def _fit(self, q: Vector) -> None:
@@ -168,14 +170,13 @@ class LearnedPropensity:
         for learner, (train, test) in zip(self.learners, self.folds, strict=True):
             learner.fit(take_rows(self.X, train), self.s[train], (self.w * q)[train])
             pieces.append(logit_of(learner.probability(take_rows(self.X, test))))
-        self.v = judged(pieces, self.folds, self.s.size)
+        self.v = out_of_fold_values(pieces, self.folds, self.s.size)
 
 
-def judged(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
-    """Return one value per row from those of the rows that each fold holds out.
+def out_of_fold_values(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
+    """Return one value for each row, from the values of the held-out rows of each fold.
 
-    A row that several folds hold out gets their mean; one that none does, about which nothing honest is known, the mean
-    of all others.
+    A row that several folds hold out gets their mean. A row that no fold holds out gets the mean of all others.
     """
     total, times = np.zeros(n_rows), np.zeros(n_rows)
     for values, (_, test) in zip(pieces, folds, strict=True):
@@ -187,23 +188,23 @@ def judged(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
 
 def logit_of(p: Vector) -> Vector:
     """Return logits of probabilities that may be 0 or 1."""
-    return np.asarray(logit(np.clip(p, _EDGE, 1.0 - _EDGE)))
+    return np.asarray(logit(np.clip(p, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)))
 
 
 class Evidence(Protocol):
-    """What was observed of each row; all answers are per row."""
+    """Observations of the training rows. All methods return one value for each row."""
 
     @property
     def s(self) -> Vector:
-        """Whether there was any label."""
+        """Whether the row has any label."""
         ...
 
     def of(self, rows: Any) -> Self:
-        """Return what was observed of some rows."""
+        """Return the observations of some rows."""
         ...
 
-    def first(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return targets and weights of a first classifier: unlabelled rows as negatives, both kinds alike in sum."""
+    def first_targets(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return targets and weights of the first classifier: labelled against unlabelled rows, balanced."""
         ...
 
     def value(self, u: Vector, v: Any) -> Vector:
@@ -211,29 +212,29 @@ class Evidence(Protocol):
         ...
 
     def posterior(self, u: Vector, v: Any) -> Vector:
-        """Return the probability of the positive class, given all that was observed."""
+        """Return the posterior."""
         ...
 
-    def climb(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
-        """Return the weighted derivative of the log-likelihood by the class's logit, and complete data's curvature."""
+    def gradient(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
+        """Return the weighted derivative of the log-likelihood in the class logit, and the complete-data curvature."""
         ...
 
-    def found(self, v: Any) -> Vector:
+    def label_probability(self, v: Any) -> Vector:
         """Return the probability that a positive row has a label."""
         ...
 
 
 class OneLabel(NamedTuple):
-    """One label of each row."""
+    """Observations with one label for each row."""
 
     s: Vector
 
     def of(self, rows: Any) -> "OneLabel":
-        """Return what was observed of some rows."""
+        """Return the observations of some rows."""
         return OneLabel(self.s[rows])
 
-    def first(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return targets and weights of a first classifier."""
+    def first_targets(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return targets and weights of the first classifier."""
         return self.s, _balanced(self.s, w)
 
     def value(self, u: Vector, v: Any) -> Vector:
@@ -241,42 +242,43 @@ class OneLabel(NamedTuple):
         return likelihood.log_likelihood(u, v, self.s, likelihood.pair_terms(u, v))
 
     def posterior(self, u: Vector, v: Any) -> Vector:
-        """Return the probability of the positive class."""
+        """Return the posterior."""
         return likelihood.posterior(np.asarray(expit(u)), np.asarray(expit(v)), self.s)
 
-    def climb(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
-        """Return the derivative by the class's logit, and a curvature."""
+    def gradient(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
+        """Return the derivative in the class logit, and the complete-data curvature."""
         terms = likelihood.pair_terms(u, v)
         du, _ = likelihood.score(self.s, terms)
         return w * du, w * terms.f * terms.not_f
 
-    def found(self, v: Any) -> Vector:
+    def label_probability(self, v: Any) -> Vector:
         """Return the propensity."""
         return np.asarray(expit(v))
 
 
-class Observed(NamedTuple):
-    """Labels at looks, and audits. The logits ``v`` have a column for each kind of look, then those of false positives
-    where there are any.
+class SeveralLooks(NamedTuple):
+    """Observations with several looks, and audits.
+
+    The logits ``v`` have one column for each kind of look, then the logits of false positive rates if there are any.
     """
 
     s: Vector
-    labels: Matrix  # how many of each kind
-    looks: Matrix
-    audit: Vector  # 1, 0, and -1 for rows that nobody checked
+    labels: Matrix  # number of labels of each kind of look
+    looks: Matrix  # number of looks of each kind
+    audit: Vector  # 1 or 0; -1 for rows that were not audited
     bounds: tuple[float, float] | None = None  # of all propensities
 
-    def of(self, rows: Any) -> "Observed":
-        """Return what was observed of some rows."""
-        return Observed(self.s[rows], self.labels[rows], self.looks[rows], self.audit[rows], self.bounds)
+    def of(self, rows: Any) -> "SeveralLooks":
+        """Return the observations of some rows."""
+        return SeveralLooks(self.s[rows], self.labels[rows], self.looks[rows], self.audit[rows], self.bounds)
 
-    def first(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return targets and weights of a first classifier; whose class was checked, its class is known."""
+    def first_targets(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return targets and weights of the first classifier; the target of an audited row is its class."""
         targets = np.where(self.audit >= 0, self.audit, self.s)
         return targets, _balanced(targets, w)
 
     def terms(self, u: Vector, v: Any) -> LookTerms:
-        """Return what each row says."""
+        """Return the likelihood terms of each row."""
         n_kinds = self.looks.shape[1]
         rates = v[:, n_kinds:] if v.shape[1] > n_kinds else None
         return look_terms(u, v[:, :n_kinds], rates, self.labels, self.looks, self.audit, self.bounds)
@@ -286,26 +288,26 @@ class Observed(NamedTuple):
         return self.terms(u, v).value
 
     def posterior(self, u: Vector, v: Any) -> Vector:
-        """Return the probability of the positive class: 1 or 0 where that was checked."""
+        """Return the posterior: 1 or 0 for audited rows."""
         return self.terms(u, v).q
 
-    def climb(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
-        """Return the derivative by the class's logit, and a curvature."""
+    def gradient(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
+        """Return the derivative in the class logit, and the complete-data curvature."""
         terms = self.terms(u, v)
         return w * (terms.q * terms.not_f - terms.not_q * terms.f), w * terms.f * terms.not_f
 
-    def found(self, v: Any) -> Vector:
+    def label_probability(self, v: Any) -> Vector:
         """Return the probability that a positive row has a label at any of its looks."""
         return detected(self.terms(np.zeros(len(v)), v))[0]
 
 
 def evidence_of(problem: PairProblem) -> Evidence:
-    """Return what was observed of each row of a problem, in memory."""
+    """Return the observations of the rows of a problem, in memory."""
     s = in_memory(problem.engine, "s")
-    if not problem.told_by_height:
+    if not problem.has_extra_information:
         return OneLabel(s)
     labels, looks, audit = (in_memory(problem.engine, name).astype(np.float64) for name in problem.objective.observed)
-    return Observed(s, labels, looks, audit, problem.objective.bounds)
+    return SeveralLooks(s, labels, looks, audit, problem.objective.bounds)
 
 
 def _balanced(targets: Vector, w: Vector) -> Vector:
@@ -314,55 +316,55 @@ def _balanced(targets: Vector, w: Vector) -> Vector:
 
 
 class FoldModel(Protocol):
-    """A classifier fitted without one fold."""
+    """A classifier that was trained without one fold."""
 
     def logits(self, X: Any) -> Vector:
-        """Return the class's logits of rows."""
+        """Return the class logits of rows."""
         ...
 
 
 class CrossFit(NamedTuple):
-    """The class's logit of each training row by models that have not seen its label, and those models."""
+    """Out-of-fold class logits of the training rows, and the models of the folds."""
 
     u: Vector
-    v: Vector  # the propensity's logits that go with them
-    weight: Vector  # of rows; 0 where no fold holds them out
+    v: Vector  # logits of the propensity
+    weight: Vector  # row weights; 0 for rows that no fold holds out
     models: list[FoldModel]
-    log_likelihood: list[float]  # held out, per row, after each step
-    mean_propensity: list[float]
-    best: int  # the step that was taken
+    log_likelihood: list[float]  # held-out log-likelihood per row after each step
+    mean_propensity: list[float]  # after each step
+    best: int  # index of the step whose models are used
     converged: bool
 
     def logits(self, X: Any) -> Vector:
-        """Return the mean of the models' logits for other rows."""
-        with trees_alone(X.shape[0]):
+        """Return the mean of the models' logits for new rows."""
+        with trees_on_one_thread(X.shape[0]):
             return np.mean([model.logits(X) for model in self.models], axis=0)
 
 
 class Boosted(NamedTuple):
-    """A booster, and where its logits begin."""
+    """A booster, and the constant that its logits start at."""
 
     booster: Booster
     base: float
 
     def logits(self, X: Any) -> Vector:
-        """Return the class's logits of rows."""
+        """Return the class logits of rows."""
         return self.base + self.booster.logits(X)
 
 
 class Learned(NamedTuple):
-    """A learner's probabilities as logits."""
+    """A learner as the model of a fold."""
 
     learner: Learner
 
     def logits(self, X: Any) -> Vector:
-        """Return the class's logits of rows."""
+        """Return the class logits of rows."""
         return logit_of(self.learner.probability(X))
 
 
 def boost(
     prepared: tuple[list[Booster], list[Any]],
-    seen: Evidence,
+    evidence: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
@@ -370,26 +372,26 @@ def boost(
     most: int,
     patience: int,
     n_jobs: int | None,
-    tell: Tell,
+    progress: ProgressText,
 ) -> CrossFit:
-    """Boost the observed likelihood in all folds at once, the propensity fitted anew after every stage.
+    """Boost the observed likelihood in all folds together, and refit the propensity after every stage.
 
-    `prepared` are the boosters, and for each the rows that it holds out. Boosting ends after `most` rounds, or when the
-    held-out likelihood has not risen for `patience` rounds; then it goes back to where the likelihood was best.
+    `prepared` are the boosters, and the held-out rows of each. Boosting ends after `most` rounds, or if the held-out
+    likelihood has not improved for `patience` rounds. The models of the best stage are kept.
     """
     boosters, tests = prepared
-    base = _start_propensity(boosters, tests, seen, w, folds, propensity, n_jobs)
+    base = _start_propensity(boosters, tests, evidence, w, folds, propensity, n_jobs)
     u, best, held, stages = np.full(w.size, base), None, held_out(w, folds), rounds_of_stages(most)
     values: list[float] = []
     means: list[float] = []
     for stage, rounds in enumerate(stages):
-        gradients = [_observed(base, propensity.v[train], seen.of(train), w[train]) for train, _ in folds]
+        gradients = [_observed(base, propensity.v[train], evidence.of(train), w[train]) for train, _ in folds]
         u = _advance(boosters, gradients, rounds, tests, folds, u, n_jobs)
         propensity.update(u)
-        values.append(_mean(seen.value(u, propensity.v), held))
-        means.append(_mean(seen.found(propensity.v), held))
-        tell(f"stage {stage + 1}, held-out log-likelihood per row {values[-1]:.6f}")
-        if best is None or values[-1] > values[best[0]] + _BETTER:
+        values.append(_mean(evidence.value(u, propensity.v), held))
+        means.append(_mean(evidence.label_probability(propensity.v), held))
+        progress(f"stage {stage + 1}, held-out log-likelihood per row {values[-1]:.6f}")
+        if best is None or values[-1] > values[best[0]] + _MIN_IMPROVEMENT:
             best = stage, u.copy(), propensity.v.copy()
         elif sum(stages[best[0] + 1 : stage + 1]) >= patience:
             break
@@ -404,7 +406,7 @@ def boost(
 def alternate(
     learners: list[Learner],
     X: Any,
-    seen: Evidence,
+    evidence: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
@@ -413,34 +415,37 @@ def alternate(
     window: int,
     max_iter: int,
     n_jobs: int | None,
-    tell: Tell,
+    progress: ProgressText,
 ) -> CrossFit:
-    """Expectation maximisation with posteriors from models that have not seen the row's label.
+    """Run expectation maximisation with out-of-fold posteriors.
 
-    Such steps need not climb. They end when the held-out likelihood has risen by less than `tol` per row over `window`
-    steps, and go back to the best one.
+    These steps do not always improve the likelihood. They end if the held-out log-likelihood per row has risen by less
+    than `tol` over `window` steps. The models of the best step are kept.
     """
     parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
 
     def fit(targets: Vector, weight: Vector) -> Vector:
         jobs = (
-            delayed(_fit_and_judge)(learner, part, targets[train], weight[train])
+            delayed(_fit_and_predict)(learner, part, targets[train], weight[train])
             for learner, part, (train, _) in zip(learners, parts, folds, strict=True)
         )
-        return judged(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, w.size)
+        return out_of_fold_values(Parallel(n_jobs=n_jobs, prefer="threads")(jobs), folds, w.size)
 
-    targets, weight = seen.first(w)
+    targets, weight = evidence.first_targets(w)
     u = fit(targets, weight)
     propensity.start(np.asarray(expit(u)))
-    values, means = [_mean(seen.value(u, propensity.v), held)], [_mean(seen.found(propensity.v), held)]
+    values, means = (
+        [_mean(evidence.value(u, propensity.v), held)],
+        [_mean(evidence.label_probability(propensity.v), held)],
+    )
     best, kept, step, converged = 0, (targets, weight, u, propensity.v), 0, False
     for step in range(1, max_iter + 1):
-        targets = seen.posterior(u, propensity.v)
+        targets = evidence.posterior(u, propensity.v)
         u = fit(targets, w)
         propensity.update(u)
-        values.append(_mean(seen.value(u, propensity.v), held))
-        means.append(_mean(seen.found(propensity.v), held))
-        tell(f"step {step}, held-out log-likelihood per row {values[-1]:.6f}")
+        values.append(_mean(evidence.value(u, propensity.v), held))
+        means.append(_mean(evidence.label_probability(propensity.v), held))
+        progress(f"step {step}, held-out log-likelihood per row {values[-1]:.6f}")
         if values[-1] > values[best]:
             best, kept = step, (targets, w, u, propensity.v)
         if step >= window and max(values[-window:]) - values[-window] < tol:
@@ -454,7 +459,7 @@ def alternate(
 
 
 def held_out(w: Vector, folds: list[Fold]) -> Vector:
-    """Return the weight of rows that a fold holds out, and 0 for those that none does: nobody may judge them."""
+    """Return the row weights, with 0 for rows that no fold holds out."""
     held = np.zeros(w.size)
     for _, test in folds:
         held[test] = w[test]
@@ -464,24 +469,24 @@ def held_out(w: Vector, folds: list[Fold]) -> Vector:
 def _start_propensity(
     boosters: list[Booster],
     tests: list[Any],
-    seen: Evidence,
+    evidence: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
     n_jobs: int | None,
 ) -> float:
-    """Begin as the paper does, with labelled against unlabelled rows; return the logit of the class prior implied."""
-    share = float(w @ seen.s) / float(w.sum())
-    targets, balanced = seen.first(w)
+    """Fit the first propensity as in the paper; return the logit of the class prior that it implies."""
+    share = float(w @ evidence.s) / float(w.sum())
+    targets, balanced = evidence.first_targets(w)
     u = np.zeros(w.size)
     for rounds in rounds_of_stages(_START_ROUNDS):
         gradients = [_logistic(targets[train], balanced[train] / balanced[train].mean()) for train, _ in folds]
         u = _advance(boosters, gradients, rounds, tests, folds, u, n_jobs)
     for booster in boosters:
-        booster.begin_again()
+        booster.restart()
     f = np.asarray(expit(u))
     propensity.start(f)
-    frequency = float((w * f) @ seen.found(propensity.v)) / float(w @ f)
+    frequency = float((w * f) @ evidence.label_probability(propensity.v)) / float(w @ f)
     return float(logit(np.clip(share / frequency, 1.1 * share if share < 0.5 else share, 0.95)))
 
 
@@ -494,11 +499,11 @@ def _advance(
     u: Vector,
     n_jobs: Any,
 ) -> Vector:
-    """Grow one stage in every fold; return the logits of the rows that each has not seen."""
+    """Grow one stage in every fold; return the out-of-fold logits."""
     n_threads = threads_for_folds(u.size, len(folds), n_jobs)
 
     def grow(booster: Booster, gradient: Any, test: Any) -> Vector:
-        with trees_alone(u.size, n_threads):
+        with trees_on_one_thread(u.size, n_threads):
             booster.advance(gradient, rounds)
             return booster.last(test)
 
@@ -506,25 +511,26 @@ def _advance(
         delayed(grow)(booster, gradient, test)
         for booster, gradient, test in zip(boosters, gradients, tests, strict=True)
     )
-    return u + judged(Parallel(n_jobs=n_threads, prefer="threads")(jobs), folds, u.size)
+    return u + out_of_fold_values(Parallel(n_jobs=n_threads, prefer="threads")(jobs), folds, u.size)
 
 
-def _fit_and_judge(learner: Learner, part: tuple[Any, Any], targets: Vector, weight: Vector) -> Vector:
+def _fit_and_predict(learner: Learner, part: tuple[Any, Any], targets: Vector, weight: Vector) -> Vector:
     train, test = part
-    with trees_alone(targets.size):
+    with trees_on_one_thread(targets.size):
         learner.fit(train, targets, weight)
         return logit_of(learner.probability(test))
 
 
-def _observed(base: float, v: Any, seen: Evidence, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
-    """Return the gradient of the observed log-likelihood in the class's logit, with the curvature of complete data.
+def _observed(base: float, v: Any, evidence: Evidence, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
+    """Return the gradient of the observed log-likelihood in the class logit, with the complete-data curvature.
 
-    The observed labels' own information is smaller, most so where few positives are labelled: its steps would learn
-    single labels by heart there, and high propensities, which make most of a held-out likelihood, would not notice.
+    The observed information is smaller than this curvature, above all where few positives are labelled. Steps that use
+    it are longer, and would memorise single labels there. The held-out likelihood would not show this, because rows
+    with high propensities dominate it.
     """
 
     def gradient(z: Vector) -> tuple[Vector, Vector]:
-        return seen.climb(base + z, v, w)
+        return evidence.gradient(base + z, v, w)
 
     return gradient
 

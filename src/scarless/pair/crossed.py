@@ -1,8 +1,8 @@
-r"""A classifier of the user's, cross-fitted and recalibrated: from checked rows to what a fit stores.
+r"""Cross-fit and recalibration of the user's classifier.
 
-The class's logit is :math:`m + a + b (u + g'z - m)`, with `u` from models that have not seen the row and `z`
-propensity attributes that the classifier may see too: the tilt. Measured with boosting and 4,000 rows, 10 runs each,
-without and with a tilt: error of the class prior .025 and .021 with two looks, .021 and .014 with 200 audits.
+The class logit is :math:`m + a + b (u + g'z - m)`, with the out-of-fold logit `u` and the propensity attributes `z`
+that the classifier uses too. The term :math:`g'z` is called the tilt. In 10 runs each of boosting on 4,000 rows,
+the tilt reduced the error of the class prior from .025 to .021 with two looks, and from .021 to .014 with 200 audits.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.objectives import PairObjective
 from scarless.numerics.recalibrated import RecalibratedPair, columns_of_propensities, moved_to_logits
 from scarless.outside.notices import warn_user
-from scarless.pair.boosting import booster_kind, boosters_of, most_rounds
+from scarless.pair.boosting import booster_kind, boosters_of, max_rounds
 from scarless.pair.constraints import KnownShare
 from scarless.pair.cross_fit import (
     Boosted,
@@ -31,8 +31,8 @@ from scarless.pair.cross_fit import (
     LearnedPropensity,
     LogisticPropensity,
     OneLabel,
+    ProgressText,
     Propensity,
-    Tell,
     alternate,
     boost,
     evidence_of,
@@ -43,56 +43,65 @@ from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import Training, engine_of, fit_known_propensity, in_memory
 from scarless.pair.problem import PairProblem, add_pseudo_observations, changed
-from scarless.pair.recalibrated import FOLLOW, ClassPriorGrid, Recalibration, grid_beside, recalibrate, standard_scales
+from scarless.pair.recalibrated import (
+    ASSUMED_FOLLOW_SLOPE,
+    ClassPriorGrid,
+    Recalibration,
+    grid_if_propensity_follows,
+    recalibrate,
+    standard_scales,
+)
 
 NO_COLUMNS = np.arange(0)
-_FELL, _ROSE = 1e-3, 0.05  # held-out log-likelihood per row, mean propensity: what is no noise any more
-SLOPE_C = 100.0  # as good as no penalty, but finite where held-out labels are separable
-_LEAST_SCALE = 0.1  # of held-out logits, below which they say too little of the class to be tilted
-_PATIENCE = 25  # rounds of boosting without a better held-out likelihood
+# Least drop of the held-out log-likelihood per row, and least rise of the mean propensity, at which a fit warns.
+_COLLAPSE_LIKELIHOOD_DROP, _COLLAPSE_PROPENSITY_RISE = 1e-3, 0.05
+SLOPE_C = 100.0  # a weak penalty that keeps the slope finite if the labels are separable
+_MIN_SLOPE_FOR_TILT = 0.1  # with a smaller slope, out-of-fold logits say too little about the class for a tilt
+_PATIENCE_ROUNDS = 25  # boosting ends after this many rounds without a better held-out likelihood
 
 
 @dataclass(frozen=True)
 class CrossOptions:
-    """How to cross-fit."""
+    """Options of a cross-fit."""
 
     C: float
     propensity_C: float
-    audits: float
+    pseudo_weight: float
     tol: float
     max_iter: int
     n_jobs: int | None
-    window: int = 10  # steps of EM, which together must gain less than `tol`
-    follow: float = 0.0  # the slope of the propensity's logit in the class logit, where nobody named its attributes
-    known: tuple[KnownShare, ...] = ()  # from elsewhere
+    window: int = 10  # EM ends if this many steps together gain less than `tol`
+    follow: float = 0.0  # slope of the propensity's logit in the class logit, if no attributes were named
+    known: tuple[KnownShare, ...] = ()  # known values for all rows
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """A cross-fitted classifier with its propensities, recalibrated. Holds no table.
+    """A cross-fitted, recalibrated classifier with its propensities. Holds no table.
 
-    `objective` is a likelihood of the table that `table` makes of any rows, and `parameters` are those of the fit.
+    `objective` is the likelihood of the table that `table` returns.
     """
 
     fit: CrossFit
-    learned: LearnedPropensity | None  # the propensity, where it is a model of the user's
+    learned: LearnedPropensity | None  # the propensity, if the user passed a model for it
     recalibration: Recalibration
     f_columns: Columns
-    e_columns: Columns  # what propensities see
+    e_columns: Columns  # columns of the propensities
     objective: PairObjective
     parameters: Vector
-    beside: ClassPriorGrid | None = None  # of a propensity that follows the class too, for intervals
-    tilt: Vector | None = None  # of the class's logit, by each of `e_columns`, then a constant; see `_tilt`
+    following_grid: ClassPriorGrid | None = None  # grid of a propensity that follows the class logit, for intervals
+    tilt: Vector | None = None  # coefficients of `e_columns` in the class logit, then a constant; see `_tilt`
 
     @property
     def grids(self) -> tuple[ClassPriorGrid, ...]:
-        """How likely each class prior is, for intervals."""
-        return (self.recalibration.grid,) if self.beside is None else (self.recalibration.grid, self.beside)
+        """Grids of class priors, for intervals."""
+        grid = self.recalibration.grid
+        return (grid,) if self.following_grid is None else (grid, self.following_grid)
 
     def table(self, X: Any) -> Matrix:
-        """Return what the likelihood reads of rows: the class's logit before it is recalibrated, then what propensities see.
+        """Return the table that the likelihood reads: the class logit before recalibration, then propensity columns.
 
-        A propensity that is a model of the user's has its own logit there.
+        If the user passed a propensity model, its logit takes the place of the columns.
         """
         u = self.plain_logits(X)
         if self.learned is not None:
@@ -100,15 +109,15 @@ class Crossed:
         return np.column_stack([u, dense(numeric_columns(X, self.e_columns))])
 
     def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
-        """Return the class's logits in a table, and how they are recalibrated."""
+        """Return the class logits of a table, with their recalibration."""
         return [(table[:, 0], self.recalibration)]
 
     def held_out(self) -> Vector:
-        """Return the class's logit of each training row, recalibrated, by models that have not seen its label."""
+        """Return the recalibrated out-of-fold class logits of the training rows."""
         return self.recalibration(self.fit.u)
 
     def plain_logits(self, X: Any) -> Vector:
-        """Return the class's logits of other rows as the models have them."""
+        """Return the class logits of new rows before recalibration."""
         plain = self.fit.logits(take_columns(X, self.f_columns))
         return plain if self.tilt is None else plain + _tilted(numeric_columns(X, self.e_columns), self.tilt)
 
@@ -120,67 +129,68 @@ def cross_fit(
     f_columns: Columns,
     folds: list[Fold],
     options: CrossOptions,
-    tell: Tell,
+    progress: ProgressText,
     *,
     propensity_model: Any = None,
 ) -> Crossed:
     """Fit a classifier in folds, together with propensities, and recalibrate both.
 
-    The `problem` says what was observed: its rows have all values of the rows of `training`, its likelihood and facts
-    are in the columns of that table. What its class model sees, and what its own table holds, does not matter.
-    A `propensity_model` of the user's takes the place of a logistic propensity; with one label of each row.
+    The `problem` holds the observations of the rows of `training`; its likelihood and constraints refer to the columns
+    of that table. Its class model and its own table are not used. With one label for each row, the user's
+    `propensity_model` can replace the logistic propensity.
     """
     X, e_columns = training.X, columns_of_propensities(problem.objective)
-    guard = not problem.told_by_height and bool(np.isin(f_columns, e_columns).all())
+    sees_all = not problem.has_extra_information and bool(np.isin(f_columns, e_columns).all())
     propensity: LearnedPropensity | LogisticPropensity
     if propensity_model is not None:
         e_columns = problem.e.indices
         learners = [as_learner(propensity_model, name="propensity_estimator", C=options.propensity_C) for _ in folds]
         propensity = LearnedPropensity(learners, take_columns(X, e_columns), training.s, training.weight, folds)
-        judged = judged_problem(training, problem, NO_COLUMNS, folds)
+        scored = out_of_fold_problem(training, problem, NO_COLUMNS, folds)
     else:
-        judged = judged_problem(training, problem, e_columns, folds)
-        audits = 0.0 if problem.class_prior_is_identified else options.audits
-        judged = judged._replace(audits=add_pseudo_observations(judged.engine, judged.e, audits, swappable=guard))
-        propensity = LogisticPropensity(judged, held=guard)
-    seen, f_table = evidence_of(judged), take_columns(X, f_columns)
-    fit = fit_classifier(classifier, f_table, seen, training.weight, folds, propensity, options, tell)
-    propensity.v = fit.v  # from where the best step was: the last one may lie elsewhere
+        scored = out_of_fold_problem(training, problem, e_columns, folds)
+        pseudo_weight = 0.0 if problem.class_prior_is_identified else options.pseudo_weight
+        pseudo = add_pseudo_observations(scored.engine, scored.e, pseudo_weight, swappable=sees_all)
+        scored = scored._replace(pseudo_observations=pseudo)
+        propensity = LogisticPropensity(scored, held=sees_all)
+    evidence, f_table = evidence_of(scored), take_columns(X, f_columns)
+    fit = fit_classifier(classifier, f_table, evidence, training.weight, folds, propensity, options, progress)
+    propensity.v = fit.v  # the best step may not be the last one
     propensity.update(fit.u)
     if isinstance(propensity, LearnedPropensity):
         fit = fit._replace(v=propensity.v)
-        found = recalibrate(with_values(judged, u=fit.u, v=fit.v), audits=options.audits, given=True)
+        found = recalibrate(with_values(scored, u=fit.u, v=fit.v), pseudo_weight=options.pseudo_weight, given=True)
         propensity.forget()
-        objective, parameters = found.on_table_of_logits(judged.objective, given=True)
+        objective, parameters = found.on_table_of_logits(scored.objective, given=True)
         return Crossed(fit, propensity, found, f_columns, e_columns, objective, parameters)
     tilt, shared = None, np.isin(e_columns, f_columns)
-    # Measured for boosting with looks and audits (see the top of this module); with one label it was not better.
-    if shared.any() and (problem.told_by_height or not (guard or is_boosted(fit))):
-        tilt = _tilt(judged, propensity.others, fit.u, shared)
+    # The tilt helps boosting with looks and audits (see the top of this module), but not with one label for each row.
+    if shared.any() and (problem.has_extra_information or not (sees_all or is_boosted(fit))):
+        tilt = _tilt(scored, propensity.others, fit.u, shared)
         fit = fit._replace(u=fit.u + _tilted(numeric_columns(X, e_columns), tilt))
         propensity.update(fit.u)
-    fit, rows = fit._replace(v=propensity.v), with_values(judged, u=fit.u)
-    settings: dict[str, Any] = {"audits": options.audits, "known": options.known, "merge": True}
-    settings |= {"start": propensity.others} if problem.told_by_height else {}
-    found = recalibrate(rows, hold=propensity.others if guard else None, follow=options.follow, **settings)
-    beside = None
-    if e_columns.size and not (guard or options.follow or problem.class_prior_is_identified):
-        beside = grid_beside(found, recalibrate(rows, follow=FOLLOW, **settings))
-    objective, parameters = found.on_table_of_logits(judged.objective)
-    return Crossed(fit, None, found, f_columns, e_columns, objective, parameters, beside, tilt)
+    fit, rows = fit._replace(v=propensity.v), with_values(scored, u=fit.u)
+    settings: dict[str, Any] = {"pseudo_weight": options.pseudo_weight, "known": options.known, "merge": True}
+    settings |= {"start": propensity.others} if problem.has_extra_information else {}
+    found = recalibrate(rows, hold=propensity.others if sees_all else None, follow=options.follow, **settings)
+    following_grid = None
+    if e_columns.size and not (sees_all or options.follow or problem.class_prior_is_identified):
+        following_grid = grid_if_propensity_follows(found, recalibrate(rows, follow=ASSUMED_FOLLOW_SLOPE, **settings))
+    objective, parameters = found.on_table_of_logits(scored.objective)
+    return Crossed(fit, None, found, f_columns, e_columns, objective, parameters, following_grid, tilt)
 
 
 def one_label_problem(training: Training, e_columns: Columns, options: CrossOptions) -> PairProblem:
-    """Return what a cross-fit is told of one label of each row, and of the columns that drive the labelling."""
+    """Return the problem of a cross-fit with one label for each row and these propensity attributes."""
     engine = engine_of(np.empty((training.s.size, 0)), s=training.s, w=training.weight)
     return PairProblem.of(engine, Design.of(NO_COLUMNS), Design.of(e_columns), options.C, options.propensity_C)
 
 
 def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem) -> tuple[PairProblem, Vector]:
-    """Return the problem of a cross-fit's own table on the training rows, and the parameters of the fit there.
+    """Return the problem of the cross-fit's table on the training rows, and the fitted parameters.
 
-    For doubts, and for the delta method: the class model sees what its logit was tilted by too, with coefficients that
-    are 0 at the fit, so that intervals count what the rows do not tell of the tilt.
+    It is used for checks and for the delta method. The class model also has the columns of the tilt, with coefficients
+    of 0, so that intervals include the uncertainty of the tilt.
     """
     shared = np.isin(crossed.e_columns, crossed.f_columns) & (crossed.tilt is not None)
     seen = dense(numeric_columns(training.X, crossed.e_columns))
@@ -192,53 +202,53 @@ def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem)
 
 
 def _logit_and(shared: Any) -> Design:
-    """Return what a class model sees of a table that has logits first: these, and some of the columns behind them."""
+    """Return the design of a class model that uses the logit in the first column and some of the columns after it."""
     return Design.of(np.append(0, 1 + np.flatnonzero(shared)).astype(np.intp))
 
 
-def judged_problem(training: Training, problem: PairProblem, columns: Columns, folds: list[Fold]) -> PairProblem:
-    """Return the problem on a table of some columns alone, with the weight of rows that some fold holds out."""
+def out_of_fold_problem(training: Training, problem: PairProblem, columns: Columns, folds: list[Fold]) -> PairProblem:
+    """Return the problem on a table of some columns, with weight 0 for rows that no fold holds out."""
     rows = row_values(problem) | {"w": held_out(training.weight, folds)}
     engine = engine_of(numeric_columns(training.X, columns), **rows)
     return on_rows(problem, engine, moved_to_logits(problem.objective, columns, 0))
 
 
 def on_rows(problem: PairProblem, engine: Engine, objective: PairObjective) -> PairProblem:
-    """Return the problem on other rows, or on a table with other columns."""
-    facts = tuple(replace(fact, engine=engine, objective=objective) for fact in problem.facts)
-    return problem._replace(engine=engine, totals=row_totals(engine), objective=objective, facts=facts)
+    """Return the problem on other rows or on a table with other columns."""
+    constraints = tuple(replace(constraint, engine=engine, objective=objective) for constraint in problem.constraints)
+    return problem._replace(engine=engine, totals=row_totals(engine), objective=objective, constraints=constraints)
 
 
 def with_values(problem: PairProblem, **values: Vector) -> PairProblem:
-    """Return the problem on rows that have other values as well."""
+    """Return the problem with further row values."""
     return problem._replace(engine=attach(problem.engine, **values))
 
 
 def row_values(problem: PairProblem) -> dict[str, Any]:
-    """Return what was observed of each row, and who belongs to groups that something is known of."""
-    groups = {fact.group for fact in problem.facts if fact.group is not None}
+    """Return the observations of each row, and the indicators of groups with constraints."""
+    groups = {constraint.group for constraint in problem.constraints if constraint.group is not None}
     return {name: in_memory(problem.engine, name) for name in ("s", *problem.objective.observed, *sorted(groups))}
 
 
 def _tilt(problem: PairProblem, others: Vector, u: Vector, shared: Any) -> Vector:
-    """Return what the class's logit should have besides for each propensity attribute that the classifier sees.
+    """Return the coefficients of propensity attributes that correct the class logit, then a constant.
 
-    Held-out logits are noisy, and EM begins with labelled against unlabelled rows, in which the labelling's attributes
-    look like the class's. What the logits miss must not depend on what the labelling depends on, or the propensity
-    makes up for it. A logistic model of the held-out logit and these attributes, fitted together with the propensities
-    to all that was observed, takes that back.
+    The first classifier of EM separates labelled from unlabelled rows, so that it takes attributes of the labelling for
+    attributes of the class. Out-of-fold logits are also noisy. If the error of the logits depends on propensity
+    attributes, it biases the propensity. A logistic class model of the logit and these attributes, fitted together with
+    the propensities, corrects the error.
     """
     Z, rows = problem.engine.collect(_attributes), row_values(problem) | {"w": in_memory(problem.engine, "w")}
     shift, unit = standard_scales(engine_of(Z, **rows), problem.objective, problem.weight)
     pair = RecalibratedPair.of(problem.objective, 0.0, shift, unit)
     table = pair.table(Z, {"u": u}, np.zeros(1))
     objective = changed(pair.inner, f=_logit_and(shared))
-    tilted = on_rows(problem, engine_of(table, **rows), objective)._replace(C=SLOPE_C, audits=None)
+    tilted = on_rows(problem, engine_of(table, **rows), objective)._replace(C=SLOPE_C, pseudo_observations=None)
     start = np.concatenate([[1.0], np.zeros(int(shared.sum()) + 1), pair.standardised(others)])
     found = fit_pair(tilted, start, FitOptions(1e-8, 100))
     scale, *slopes, _ = found.f
     tilt = np.zeros(shared.size)
-    if scale > _LEAST_SCALE and found.converged:
+    if scale > _MIN_SLOPE_FOR_TILT and found.converged:
         tilt[shared] = np.array(slopes) / (scale * unit[shared])
     return np.append(tilt, -float(tilt @ shift))
 
@@ -258,27 +268,27 @@ def dense(X: Any) -> Matrix:
 
 @dataclass(frozen=True)
 class CrossedKnown:
-    """A cross-fitted classifier where the propensity is known, its logits moved and stretched as labels like them."""
+    """A cross-fitted, recalibrated classifier with known propensities."""
 
     fit: CrossFit
     slope: float
-    level: float
+    level: float  # intercept of the recalibrated logits
 
     def __call__(self, u: Vector) -> Vector:
-        """Return the logits as labels like them."""
+        """Return the recalibrated logits."""
         return self.slope * u + self.level
 
     def logits(self, X: Any) -> Vector:
-        """Return the class's logits of other rows."""
+        """Return the recalibrated class logits of new rows."""
         return self(self.fit.logits(X))
 
 
 def cross_fit_known(
-    classifier: Any, training: Training, e: Vector, folds: list[Fold], options: CrossOptions, tell: Tell
+    classifier: Any, training: Training, e: Vector, folds: list[Fold], options: CrossOptions, progress: ProgressText
 ) -> CrossedKnown:
-    """Fit a classifier in folds by the likelihood of labels whose propensity is known, then its scale and level."""
+    """Fit a classifier in folds, given known propensities, and recalibrate it."""
     X, s, w = training
-    fit = fit_classifier(classifier, X, OneLabel(s), w, folds, FixedPropensity(e), options, tell)
+    fit = fit_classifier(classifier, X, OneLabel(s), w, folds, FixedPropensity(e), options, progress)
     engine, design = engine_of(fit.u[:, None], s=s, e=e, w=fit.weight), Design.of(np.arange(1))
     found = fit_known_propensity(engine, design, C=SLOPE_C, tol=1e-9, max_iter=100)
     slope, level = found.parameters
@@ -286,7 +296,7 @@ def cross_fit_known(
 
 
 def numeric_columns(X: Any, columns: Columns) -> Any:
-    """Return some columns as numbers; none of them as a table without columns."""
+    """Return some columns as numbers, possibly none."""
     if not columns.size:
         return np.empty((X.shape[0], 0))
     numbers = check_numeric(take_columns(X, columns))
@@ -297,23 +307,33 @@ def numeric_columns(X: Any, columns: Columns) -> Any:
 def fit_classifier(
     classifier: Any,
     X: Any,
-    seen: Evidence,
+    evidence: Evidence,
     w: Vector,
     folds: list[Fold],
     propensity: Propensity,
     options: CrossOptions,
-    tell: Tell,
+    progress: ProgressText,
 ) -> CrossFit:
-    """Fit a classifier in folds, by boosting where its library allows that, else by expectation maximisation."""
+    """Fit a classifier in folds: by boosting if its library supports that, otherwise by expectation maximisation."""
     if classifier is not None and booster_kind(classifier) is not None:
-        boosters = boosters_of(classifier, X, seen.s, folds)
-        most, n_jobs = most_rounds(classifier), options.n_jobs
-        return boost(boosters, seen, w, folds, propensity, most=most, patience=_PATIENCE, n_jobs=n_jobs, tell=tell)
+        boosters = boosters_of(classifier, X, evidence.s, folds)
+        most, n_jobs = max_rounds(classifier), options.n_jobs
+        return boost(
+            boosters,
+            evidence,
+            w,
+            folds,
+            propensity,
+            most=most,
+            patience=_PATIENCE_ROUNDS,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
     learners = [as_learner(classifier, name="estimator", C=options.C) for _ in folds]
     return alternate(
         learners,
         X,
-        seen,
+        evidence,
         w,
         folds,
         propensity,
@@ -321,17 +341,17 @@ def fit_classifier(
         window=options.window,
         max_iter=options.max_iter,
         n_jobs=options.n_jobs,
-        tell=tell,
+        progress=progress,
     )
 
 
 def model_of(model: Any) -> Any:
-    """Return what a user may look at of a model of one fold."""
+    """Return the booster or estimator of one fold, for users."""
     return model.booster if isinstance(model, Boosted) else model.learner.model
 
 
 def importances_of(model: Any) -> Vector | None:
-    """Return the importance of each column for one fold's model, where it knows that."""
+    """Return the feature importances of the model of one fold; None if it has none."""
     if isinstance(model, Boosted):
         return model.booster.importances
     found = getattr(final_step(model.learner.model), "feature_importances_", None)
@@ -339,21 +359,21 @@ def importances_of(model: Any) -> Vector | None:
 
 
 def warn_about_collapse(fit: CrossFit, name: str) -> None:
-    """Warn where a classifier was about to explain the labels by itself."""
-    fell = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
-    rose = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
-    # Boosting goes on for a while on purpose, to see whether it gets better again.
-    if fell > _FELL and rose > _ROSE and not is_boosted(fit):
+    """Warn if the classifier began to memorise labels."""
+    drop = fit.log_likelihood[fit.best] - fit.log_likelihood[-1]
+    rise = fit.mean_propensity[-1] - fit.mean_propensity[fit.best]
+    # Boosting is excluded: it always continues past the best stage, to see whether the likelihood recovers.
+    if drop > _COLLAPSE_LIKELIHOOD_DROP and rise > _COLLAPSE_PROPENSITY_RISE and not is_boosted(fit):
         warn_user(
-            f"{name}: after step {fit.best + 1} the likelihood of held-out labels fell while the mean propensity rose "
-            f"by {rose:.2f}: the classifier began to memorise labels. The models of that step are taken. A simpler "
-            "classifier may serve better: smaller trees, fewer rounds, a stronger penalty.",
+            f"{name}: after step {fit.best + 1} the held-out likelihood fell while the mean propensity rose by "
+            f"{rise:.2f}, so the classifier began to memorise labels. The models of that step are used. Try a simpler "
+            "classifier: smaller trees, fewer rounds, or a stronger penalty.",
             UserWarning,
         )
 
 
 def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
-    """Warn where cross-fitted EM was cut off; boosting ends at its number of rounds, and that is no failure."""
+    """Warn if cross-fitted EM did not converge. Boosting may use all its rounds without a warning."""
     if not fit.converged and not is_boosted(fit):
         rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
         warn_user(
@@ -364,12 +384,12 @@ def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
 
 
 def is_boosted(fit: CrossFit) -> bool:
-    """Whether the models of a cross-fit maximise the observed likelihood by boosting."""
+    """Whether a cross-fit was fitted by boosting."""
     return any(isinstance(model, Boosted) for model in fit.models)
 
 
 def counted(training: Training) -> Training:
-    """Leave out rows of weight 0: they must not decide where the folds lie."""
+    """Return the rows without those of weight 0, which must not influence the folds."""
     X, s, w = training
     rows = np.flatnonzero(w)
     return training if rows.size == w.size else Training(take_rows(X, rows), s[rows], w[rows])

@@ -1,9 +1,9 @@
-"""A fitted pair: what a fit leaves behind, and all that it answers about rows.
+"""The fitted pair: the result of a fit, with all predictions for rows.
 
-The class's logit may be linear in the columns of the table, or come from models of the user's that were fitted in
-folds, or from a stack of those. Each gives a table of its own for any rows (the class's logit first, then what the
-propensities see), and one likelihood reads that table. So probability, propensity, posterior, likelihood and
-intervals are computed here, once, and estimators hold a fitted pair and ask it.
+The class logit is linear in the columns, or comes from the user's cross-fitted classifier, or from a stack of
+classifiers. In the last two cases, the likelihood reads a table that is made for the rows: the class logit, then the
+columns of the propensities. Every fit can therefore use the same code for probabilities, propensities, posteriors,
+likelihoods and intervals. Estimators hold a fitted pair.
 """
 
 import zlib
@@ -34,15 +34,15 @@ from scarless.pair.stack import Member, draw_posteriors, mean_logits, row_interv
 
 
 class NoOutOfFoldLogits(ValueError):
-    """There are no logits of rows by models that have not seen their labels."""
+    """Raised if a fit has no out-of-fold logits."""
 
 
 class NoRowIntervals(ValueError):
-    """A fit does not know how far its answers about single rows may be off."""
+    """Raised if a fit has no intervals for single rows."""
 
 
 class StandardErrors(NamedTuple):
-    """Standard errors in the shapes of what they belong to; NaN for columns that a model does not see."""
+    """Standard errors, in the shapes of the estimates; NaN for columns that a model does not use."""
 
     coef: Vector
     intercept: Vector
@@ -50,114 +50,114 @@ class StandardErrors(NamedTuple):
     propensity_intercept: Vector
     class_prior: float
     label_frequency: float
-    visit_coef: Vector | None = None  # of fits to several looks
-    false_positive_rate: Any = None  # where it is estimated
+    visit_coef: Vector | None = None  # for fits to several looks
+    false_positive_rate: Any = None  # if it was estimated
 
 
 class LookModels(NamedTuple):
-    """What a fit remembers of looks, audits and facts: more than one label of each row."""
+    """Description of the looks, audits and constraints of a fit."""
 
     n_looks: int
     names: tuple[str, ...]
-    kinds: NDArray[np.intp]  # of each look
-    visits: dict[str, NDArray[np.intp]]  # the columns of each visit attribute, one for each look
+    kinds: NDArray[np.intp]  # kind of each look: looks of one kind share a propensity
+    visits: dict[str, NDArray[np.intp]]  # columns of each visit attribute, one for each look
     objective: PairObjective
     n_audited: int
 
     @property
     def taken(self) -> NDArray[np.intp]:
-        """The columns that belong to single looks."""
+        """Columns of visit attributes and offsets."""
         return np.concatenate([np.arange(0), *self.visits.values(), self.objective.offsets or ()]).astype(np.intp)
 
     @property
     def plain(self) -> bool:
-        """Whether labels mean what one label of each row does: one look, and none of a negative."""
+        """Whether there is one look without false positives, offset, bounds or visit attributes."""
         usual = self.objective.offsets is None and self.objective.bounds is None and not self.visits
         return usual and self.n_looks == 1 and self.objective.false_positives is None
 
     @property
-    def told(self) -> str:
-        """What the fit had to go by beside one label of each row, in words."""
+    def description(self) -> str:
+        """Description of the information in addition to one label for each row."""
         parts = [f"{self.n_looks} looks"] if self.n_looks > 1 else []
         parts += ["visit_attributes"] if self.visits else []
         parts += ["an offset"] if self.objective.offsets is not None else []
         parts += ["bounds"] if self.objective.bounds is not None else []
         parts += ["false positives"] if self.objective.false_positives is not None else []
         parts += [f"{self.n_audited} audits"] if self.n_audited else []
-        return " and ".join(parts) if parts else "facts from elsewhere, or looks that did not take place"
+        return " and ".join(parts) if parts else "known values, or looks that did not take place"
 
     def counts(self, labels: Codes) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
-        """Return how many labels, and how many looks, each row has of each kind."""
+        """Return the number of labels and of looks of each row and kind."""
         return counts_of(labels, self.objective.n_kinds)
 
 
-class Source(Protocol):
-    """Where a pair's logits come from, if they are not linear in the columns of the table."""
+class LogitSource(Protocol):
+    """Source of the class logits of a pair, if they are not linear in the columns."""
 
     def table(self, X: Any) -> Matrix:
-        """Return what the likelihood reads of checked rows: the class's logit first."""
+        """Return the table that the likelihood reads for checked rows: the class logit first."""
         ...
 
     def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
-        """Return the logits of each classifier, not recalibrated, and how it was recalibrated; none where none was."""
+        """Return the logits of each classifier before recalibration, with the recalibration."""
         ...
 
     def held_out(self) -> Vector | None:
-        """Return the class's logits of the rows of the fit, by models that have not seen their labels."""
+        """Return the out-of-fold class logits of the training rows."""
         ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedPair:
-    """A class model and a propensity model, with all that the fit knows of them. Holds no rows."""
+    """A fitted class model and propensity model. Holds no rows."""
 
-    objective: PairObjective  # of the table that `rows` gives
+    objective: PairObjective  # likelihood of the table that `rows` returns
     parameters: Vector
-    e_columns: Columns  # the attributes of rows that the propensity sees
+    e_columns: Columns  # propensity attributes
     weight: float  # of all rows
-    labelled: float  # of the rows with a label
-    looks: LookModels | None = None  # None: one label of each row and nothing more
-    source: Source | None = None  # None: both models are linear in the columns of the table
-    inference: PairInference | None = None  # of two logistic models
+    labelled: float  # weight of the labelled rows
+    looks: LookModels | None = None  # None if each row has just one label
+    source: LogitSource | None = None  # None if both models are linear in the columns
+    inference: PairInference | None = None  # for two logistic models
     recalibration: Recalibration | None = None
-    grids: tuple[ClassPriorGrid, ...] = ()  # of recalibrated fits: how likely each class prior is
+    grids: tuple[ClassPriorGrid, ...] = ()  # grids of class priors of recalibrated fits
     judged: float = 0.0  # weight of the rows that some fold held out
-    digest: int = 0  # of the rows of a fit in folds
-    n_groups: int = 0  # of rows that belong together, where the fit was told
-    shares: PairInference | None = None  # of class prior and label frequency alone
+    digest: int = 0  # checksum of the training rows of a cross-fit
+    n_groups: int = 0  # number of groups, if `groups` were given
+    shares: PairInference | None = None  # for intervals of class prior and label frequency only
 
     def rows(self, checked: Any) -> Engine:
-        """Return the rows that the likelihood reads: an engine's own, or those that the models make of a table."""
+        """Return the rows that the likelihood reads: the given engine, or the table made by `source`."""
         return checked if self.source is None else open_rows(self.source.table(checked))
 
     def probability(self, rows: Engine) -> Vector:
-        """Return the probability of the class of each row."""
+        """Return the class probability of each row."""
         return np.asarray(rows.collect(_block_class, self.objective, self.parameters))
 
     def propensity(self, rows: Engine, kind: int = 0) -> Vector:
-        """Return the propensity of each row at a kind of look."""
+        """Return the propensity of each row for a kind of look."""
         return np.asarray(rows.collect(_block_propensity, self.objective, self.parameters, kind))
 
     def posterior(self, rows: Engine) -> Vector:
-        """Return the probability of the class of each row, given all that was observed of it."""
+        """Return the posterior of each row."""
         return np.asarray(rows.collect(_block_posterior, self.objective, self.parameters))
 
     def log_likelihood(self, rows: Engine) -> Vector:
-        """Return the log-likelihood of what was observed of each row."""
+        """Return the log-likelihood of each row."""
         return np.asarray(rows.collect(_block_log_likelihood, self.objective, self.parameters))
 
-    def chances(self, rows: Engine) -> tuple[Vector, Vector]:
-        """Return the probability of the class of each row, and that of any label if it is positive."""
-        f, d = np.asarray(rows.collect(_block_chances, self.objective, self.parameters)).T
+    def class_and_label_probabilities(self, rows: Engine) -> tuple[Vector, Vector]:
+        """Return the class probability of each row, and the probability of any label if the row is positive."""
+        f, d = np.asarray(rows.collect(_block_class_and_label, self.objective, self.parameters)).T
         return f, d
 
     def detection(self, rows: Engine, order: Integers) -> Vector:
-        """Return the share of positives that have a label after the first of some kinds of looks, the second, ..."""
+        """Return the share of positives with a label after the first look, the second, ..., for looks in this order."""
         found, positives = rows.total(detection_curve, self.objective, self.parameters, order)
         return np.asarray(found / float(positives))
 
     def share_interval(self, share: str, level: float, kind: str) -> Interval:
-        """Return an interval of the "class_prior" or the "label_frequency", by "grid" or by the "model"."""
+        """Return an interval of "class_prior" or "label_frequency"; `kind` is "grid" or "model"."""
         if kind == "grid":
             return grid_interval(self.grids, share, level)
         inference = self.inference if self.shares is None else self.shares
@@ -167,7 +167,7 @@ class FittedPair:
         return inference.interval_of(inference.label_frequency, level)
 
     def row_intervals(self, rows: Engine, level: float, *, of: str, kind: int = 0) -> Matrix:
-        """Return the ends of each row's interval for the "class", the "propensity", or the "posterior"."""
+        """Return the interval of each row for the "class", the "propensity" or the "posterior"."""
         if self.inference is not None:
             return self.inference.row_intervals(rows, level, of=of, kind=kind, recalibration=self.recalibration)
         members = self._members(rows)
@@ -181,9 +181,9 @@ class FittedPair:
         return ends
 
     def draw_posteriors(self, rows: Engine, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Draw each row's chance to be positive, given all that was observed of it, from what the rows leave possible.
+        """Draw posteriors of each row from the distribution of the parameters; one line for each row.
 
-        A line for each row. Where classifiers of any kind were recalibrated, the noise of their directions is not in it.
+        For cross-fitted classifiers, the draws vary in the class prior, but not in the classifier itself.
         """
         priors = draw_class_priors(self.grids, n_draws, rng) if self.grids else None
         if self.inference is not None:
@@ -197,14 +197,14 @@ class FittedPair:
         return drawn
 
     def out_of_fold_logits(self, rows: Engine, X: Any, s: Vector) -> tuple[Vector, Vector]:
-        """Return the logits of class and propensity of the rows of the fit, as models without each row have them.
+        """Return the out-of-fold class logits, and the propensity logits, of the training rows.
 
-        Of two logistic models to first order, from rows with labels and weights; else by the folds of the fit, whose
-        rows `X` with labels `s` are compared with these.
+        For two logistic models, the effect of leaving a row out is computed to first order. For cross-fits, the logits
+        are those of the folds; `X` and `s` must be the training rows.
         """
         if self.looks is not None:
             raise NoOutOfFoldLogits(
-                "out_of_fold_logits is for fits to one label of each row, without audits and facts."
+                "out_of_fold_logits is only for fits to one label for each row, without audits and known values."
             )
         if self.inference is not None:
             u, v = self.inference.out_of_fold_logits(rows).T
@@ -212,30 +212,30 @@ class FittedPair:
         held = None if self.source is None else self.source.held_out()
         if held is None:
             raise NoOutOfFoldLogits(
-                "out_of_fold_logits is for two logistic models, and for models that were fitted in folds."
+                "out_of_fold_logits is only for two logistic models and for models that were fitted in folds."
             )
         if held.size != s.size or self.digest != digest_of(X, s):
             raise NoOutOfFoldLogits(
-                f"X has {s.size} rows, and the fit has held-out logits of {held.size} rows of its own: give the rows "
-                "of the fit with their labels, in their order."
+                f"X and s must be the {held.size} training rows of the fit, in the same order; the given {s.size} rows "
+                "differ. Pass the data of fit."
             )
         return held, self._propensity_logits(rows)
 
     def with_groups(self, groups: Integers, rows: Engine) -> "FittedPair":
-        """Return the pair of two logistic models with intervals that count the groups of the rows of the fit."""
+        """Return the pair with intervals that account for groups; for two logistic models."""
         if self.inference is None:
             return self
         by_groups = clustered(self.inference, rows, groups)
-        grown = variance_ratio(self.inference, by_groups) if self.grids else 1.0
+        ratio = variance_ratio(self.inference, by_groups) if self.grids else 1.0
         found = replace(self, inference=by_groups, n_groups=int(groups.max()) + 1)
         if not self.grids or self.recalibration is None:
             return found
         return replace(
-            found, grids=widened(self.grids, grown), recalibration=widened_recalibration(self.recalibration, grown)
+            found, grids=widened(self.grids, ratio), recalibration=widened_recalibration(self.recalibration, ratio)
         )
 
     def standard_errors(self, n_columns: int) -> StandardErrors:
-        """Return the standard errors of all that two logistic models estimate, for a table of so many columns."""
+        """Return the standard errors of two logistic models, for a table with `n_columns` columns."""
         inference = self.inference
         assert inference is not None
         errors, objective = inference.parameter_errors(), inference.objective
@@ -257,7 +257,7 @@ class FittedPair:
         )
 
     def rate_intervals(self, level: float) -> list[tuple[float, Interval]]:
-        """Return the rates of false positives that two logistic models estimate, each with its interval."""
+        """Return the estimated false positive rates of two logistic models, each with its interval."""
         inference = self.inference
         assert inference is not None
         errors, z = inference.parameter_errors(), inference.quantile(level)
@@ -276,13 +276,13 @@ class FittedPair:
 
 
 def digest_of(X: Any, s: Vector) -> int:
-    """Return a number that rows with their labels have in common with the same rows in the same order."""
+    """Return a checksum of the rows and their labels, in order."""
     labels = np.ascontiguousarray(s, dtype=np.float64)
     return zlib.crc32(exact_keys(X).tobytes(), zlib.crc32(labels.tobytes()))
 
 
 def _rate_errors(inference: PairInference, errors: Vector) -> Any:
-    """Return the standard errors of rates that were estimated; None where none was."""
+    """Return the standard errors of the estimated false positive rates; None if there are none."""
     objective = inference.objective
     places = objective.places[1 + len(objective.models) :]
     if not places:
@@ -309,7 +309,7 @@ def _block_log_likelihood(X: Any, rows: Rows, objective: PairObjective, beta: Ve
     return objective.row_log_likelihood(in_double(X), rows, beta)
 
 
-def _block_chances(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
+def _block_class_and_label(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
     return np.stack(objective.row_answers(in_double(X), rows, beta)[1:], axis=1)
 
 
@@ -326,39 +326,39 @@ def _labelled(X: Any, rows: Rows) -> Vector:
 
 
 def in_double(X: Any) -> Any:
-    """Return a block in float64: coefficients of a fit may be beyond float32, or need more digits."""
+    """Return a block in float64: coefficients may exceed the range or the precision of float32."""
     return X.astype(np.float64, copy=False) if sparse.issparse(X) else in_float64(X)
 
 
 @dataclass(frozen=True)
 class StackSource:
-    """The mean of a stack's members; what its propensities see; and behind that the members' own logits."""
+    """Source of the class logits of a stack: the mean of its members."""
 
     stacked: tuple[Member, ...]
     recalibration: Recalibration  # of the mean
-    e_columns: Columns  # what propensities see
-    objective: PairObjective  # of the table
+    e_columns: Columns  # columns of the propensities
+    objective: PairObjective  # likelihood of the table that `table` returns
     parameters: Vector
 
     @classmethod
     def of(cls, stacked: Sequence[Member], recalibration: Recalibration, template: PairObjective) -> "StackSource":
-        """Build it for propensities as in a likelihood of the table's own columns."""
+        """Return the source for propensities as in `template`, a likelihood of the original table."""
         columns = columns_of_propensities(template)
         objective, parameters = recalibration.on_table_of_logits(moved_to_logits(template, columns, 0))
         return cls(tuple(stacked), recalibration, columns, objective, parameters)
 
     def table(self, X: Any) -> Matrix:
-        """Return the class's logit before it is recalibrated, then what propensities see, then each member's logit."""
+        """Return the class logit before recalibration, the columns of the propensities, and each member's logit."""
         logits = [member.logits(X) for member in self.stacked]
         seen = dense(numeric_columns(X, self.e_columns))
         return np.column_stack([mean_logits(self.stacked, logits), seen, *logits])
 
     def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
-        """Return the logits of each member that counts, and of all together."""
+        """Return the logits of each member with a weight, and of the mean, with their recalibrations."""
         logits = table[:, 1 + self.e_columns.size :].T
         parts = [(u, each.recalibration) for u, each in zip(logits, self.stacked, strict=True) if each.weight]
         return [*parts, (table[:, 0], self.recalibration)]
 
     def held_out(self) -> Vector:
-        """Return the class's logits of the rows of the fit, recalibrated."""
+        """Return the recalibrated out-of-fold class logits of the training rows."""
         return self.recalibration(mean_logits(self.stacked))

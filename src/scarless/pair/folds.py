@@ -1,7 +1,6 @@
-"""Which rows judge which fit: folds with like shares of labels, equal rows together.
+"""Stratified cross-validation folds that keep equal rows, or groups, together.
 
-Of rows in memory by their numbers. Of rows that an engine holds, a row that is not in a fold has weight 0 there, and
-none is copied.
+Rows in memory are selected by index. Rows of an engine are never copied: a row that is not in a fold has weight 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +33,7 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def folds_of(fold: NDArray[np.intp]) -> list[Fold]:
-    """Return the rows to fit and the rows to score of each fold."""
+    """Return the training rows and the test rows of each fold."""
     return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(int(fold.max()) + 1)]
 
 
@@ -45,12 +44,10 @@ def fold_of_rows(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row: alike in labelled rows, rows of equal attributes together, whatever their order.
+    """Return the fold of each row. Folds are stratified by label; the order of rows does not matter.
 
-    Copies of a row say nothing new of it, labelled or not: with some of them on each side of a fold, a model would be
-    judged by what it has seen. (Parted by label they would be worse than that: the model would be taught the opposite
-    of what it is asked.) With `groups`, rows of a group stay together in place of equal ones. Where the table has fewer
-    different rows than folds need, there are fewer folds.
+    Rows with equal attributes stay in one fold: otherwise a model would be scored on rows that it was trained on. With
+    `groups`, the rows of a group stay in one fold instead. If there are too few different rows, there are fewer folds.
     """
     X, s, w = training
     return deal_groups(equal_rows(X, w, s) if groups is None else groups, s, w, n_folds, rng, audit)
@@ -64,9 +61,9 @@ def deal_groups(
     rng: np.random.Generator,
     audit: NDArray[np.int8] | None = None,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row, where rows of one group stay together.
+    """Return the fold of each row, with the rows of a group in one fold.
 
-    With audits (1, 0, and -1 for rows that nobody checked) folds are alike in checked rows of each class too.
+    With audits (1 or 0, and -1 for rows that were not audited), folds are stratified by audited class too.
     """
     n_groups = int(group.max()) + 1
     labelled = np.bincount(group, weights=w * s, minlength=n_groups)
@@ -86,9 +83,10 @@ def deal_groups(
 
 
 def _kinds(s: Vector, audit: NDArray[np.int8]) -> NDArray[np.intp]:
-    """Return what is known of each row as a number, so that rows of one audit, and labelled ones, are neighbours.
+    """Return the stratum of each row.
 
-    Checked and positive: 0 without a label, 1 with one; labelled: 1 to 3; checked and negative: 3 and 4; nothing: 5.
+    Strata are numbered so that audited positives (0, 1), labelled rows (1 to 3) and audited negatives (3, 4) are
+    consecutive. Rows with neither a label nor an audit have number 5.
     """
     labelled = s == 1
     found, refuted = np.where(labelled, 1, 0), np.where(labelled, 3, 4)
@@ -103,26 +101,27 @@ def deal_kinds(
     n_folds: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row: groups dealt kind after kind; one is of the rarest kind that it holds.
+    """Return the fold of each row. Groups are dealt to folds stratum by stratum.
 
-    Where all weigh the same, one round of dealing goes on where the last kind ended: then every run of kinds, as all
-    labelled rows are, is spread as evenly as it can be.
+    If a group has rows of several strata, it belongs to the rarest of them. With equal weights, dealing continues at
+    the fold where the previous stratum ended. Consecutive strata, such as all labelled rows, are then spread as evenly
+    as possible.
     """
     kind = _kinds(s, audit)
     n_groups, n_kinds = int(group.max()) + 1, int(kind.max()) + 1
     weight = np.bincount(group * n_kinds + kind, weights=w, minlength=n_groups * n_kinds).reshape(n_groups, n_kinds)
     rarity = np.argsort(np.argsort(np.count_nonzero(weight, axis=0), kind="stable"))
-    own = np.argmin(np.where(weight > 0, rarity, n_kinds), axis=1)
+    rarest = np.argmin(np.where(weight > 0, rarity, n_kinds), axis=1)
     fold, shuffled, dealt = np.empty(n_groups, dtype=np.intp), rng.permutation(n_groups), 0
     for number in range(n_kinds):
-        members = shuffled[own[shuffled] == number]
-        mine = weight[members, number]
-        if not members.size or np.ptp(mine) == 0:
+        members = shuffled[rarest[shuffled] == number]
+        weights = weight[members, number]
+        if not members.size or np.ptp(weights) == 0:
             fold[members] = (dealt + np.arange(members.size)) % n_folds
             dealt += members.size
             continue
         held = np.zeros(n_folds)
-        for member in members[np.argsort(-mine, kind="stable")]:
+        for member in members[np.argsort(-weights, kind="stable")]:
             lightest = int(np.argmin(held))
             fold[member] = lightest
             held[lightest] += weight[member, number]
@@ -130,7 +129,7 @@ def deal_kinds(
 
 
 def _deal(labelled: Vector, unlabelled: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Deal groups of rows out to folds, the heaviest first, each to the fold that has least of its kind."""
+    """Assign groups of rows to folds, the heaviest first, each to the fold with the least weight so far."""
     fold = np.empty(labelled.size, dtype=np.intp)
     shuffled = rng.permutation(labelled.size)
     for of_kind, weight in ((labelled > 0, labelled), (labelled == 0, unlabelled)):
@@ -157,9 +156,10 @@ def check_folds(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> list[Fold]:
-    """Return the folds that a number, a splitter or a list stands for, by the numbers of the rows that count.
+    """Return the folds of `cv`, which is a number, a splitter or a list.
 
-    `audit` is that of the rows that count, `groups` that of all rows.
+    The folds contain indices among the rows with a positive weight.
+    `training` and `audit` contain the rows with a positive weight; `everything` and `groups` contain all rows.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
@@ -169,14 +169,17 @@ def check_folds(
         return folds
     refuse_odd_cv(cv, name)
     if cv is None or hasattr(cv, "split"):
-        cv = check_cv(cv, everything.s, classifier=True).split(*everything[:2], *told_groups(groups))
+        cv = check_cv(cv, everything.s, classifier=True).split(*everything[:2], *splitter_groups(groups))
     pairs = check_pairs(cv, everything.s.size, name)
     refuse_split_groups(pairs, groups, name)
     return counted_folds(pairs, everything, name)
 
 
-def told_groups(groups: NDArray[np.intp] | None) -> tuple[Any, ...]:
-    """Return what a splitter is told of groups: nothing where there are none, as it may not take them."""
+def splitter_groups(groups: NDArray[np.intp] | None) -> tuple[Any, ...]:
+    """Return the arguments that pass `groups` to a splitter.
+
+    Without groups there are no arguments, because not every splitter accepts groups.
+    """
     return () if groups is None else (groups,)
 
 
@@ -185,30 +188,30 @@ def _numbered(groups: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def refuse_split_groups(folds: Iterable[Fold], groups: NDArray[np.intp] | None, name: str) -> None:
-    """Raise where folds of the user's have rows of one group on both sides."""
+    """Raise an error if a fold that the user passed has rows of one group in both training and test rows."""
     if groups is None:
         return
     for train, test in folds:
         if np.intersect1d(groups[train], groups[test]).size:
             raise ValueError(
-                f"{name} has rows of one group among those to fit and those to score. Give a number of folds, or a "
-                "splitter that keeps groups together: StratifiedGroupKFold(5)."
+                f"{name} has a fold with rows of one group in both training and test rows. Give a number of folds, or "
+                "a splitter that keeps groups together, such as StratifiedGroupKFold(5)."
             )
 
 
 def refuse_odd_cv(cv: Any, name: str) -> None:
-    """Raise unless folds are None, a number, a splitter, or a list."""
+    """Raise an error unless `cv` is None, a number, a splitter, or a list."""
     odd = isinstance(cv, bool | np.bool_ | str | bytes | Mapping | type)
     known = cv is None or isinstance(cv, int | np.integer) or hasattr(cv, "split") or np.iterable(cv)
     if odd or not known:
         raise ValueError(
-            f"{name} must be a number of folds, a splitter such as StratifiedKFold(5), or a list of pairs (rows to "
-            f"fit, rows to score); got {shown(cv)}."
+            f"{name} must be a number of folds, a splitter such as StratifiedKFold(5), or a list of pairs (training "
+            f"rows, test rows); got {shown(cv)}."
         )
 
 
 def counted_folds(folds: Iterable[Any], training: Training, name: str) -> list[Fold]:
-    """Return folds of all rows, as indices or masks, as folds of those that have weight, by their numbers there."""
+    """Return folds of all rows, given as indices or masks, as indices among the rows with a positive weight."""
     s, counts = training.s, training.weight > 0
     number = np.cumsum(counts) - 1
     kept = [tuple(rows[counts[rows]] for rows in pair) for pair in check_pairs(folds, counts.size, name)]
@@ -218,18 +221,18 @@ def counted_folds(folds: Iterable[Any], training: Training, name: str) -> list[F
 
 
 def check_pairs(folds: Iterable[Any], n_rows: int, name: str) -> list[Fold]:
-    """Return pairs of rows to fit and to score, as indices or masks, by their numbers."""
+    """Return pairs of training and test rows, given as indices or masks, as indices."""
     pairs = [_check_pair(fold, i, n_rows, name) for i, fold in enumerate(folds)]
     if not pairs:
-        raise ValueError("cv gives no folds. A generator is used up after one fit: hand over a list of its folds.")
+        raise ValueError("cv has no folds. A generator is exhausted after one fit; pass a list of its folds.")
     return pairs
 
 
 def _check_pair(fold: Any, i: int, n_rows: int, name: str) -> Fold:
-    """Return the numbers of the rows to fit and of those to score."""
+    """Return the indices of the training rows and of the test rows."""
     parts = list(fold) if np.iterable(fold) else []
     if len(parts) != 2 or isinstance(fold, str | bytes):
-        raise ValueError(f"{name} must hold pairs (rows to fit, rows to score); its entry {i} is {shown(fold)}.")
+        raise ValueError(f"{name} must contain pairs (training rows, test rows); its entry {i} is {shown(fold)}.")
     return _check_rows(parts[0], i, n_rows, name), _check_rows(parts[1], i, n_rows, name)
 
 
@@ -239,37 +242,39 @@ def _check_rows(part: Any, i: int, n_rows: int, name: str) -> NDArray[np.intp]:
         return np.zeros(0, dtype=np.intp)
     if rows.ndim != 1 or rows.dtype.kind not in "iub" or (rows.dtype.kind == "b" and rows.size != n_rows):
         raise ValueError(
-            f"{name} must name rows by their numbers, or by a mask of {n_rows} truth values; its entry {i} holds "
+            f"{name} must select rows by index, or by a boolean mask of length {n_rows}; its entry {i} contains "
             f"{shown(part)}."
         )
     if rows.dtype.kind != "b" and not ((rows >= -n_rows) & (rows < n_rows)).all():
-        raise ValueError(f"{name} names row {rows[np.argmax(np.abs(rows))]}, but there are {n_rows} rows from 0 on.")
+        raise ValueError(f"{name} has the row index {rows[np.argmax(np.abs(rows))]}, but there are {n_rows} rows.")
     return np.arange(n_rows)[rows]
 
 
 def refuse_one_sided(folds: list[Fold], s: Vector) -> None:
-    """Raise where a fold leaves nothing to fit, or nothing to score."""
+    """Raise an error if the training rows of a fold are all labelled or all unlabelled, or if it has no test rows."""
     for train, test in folds:
         if np.unique(s[train]).size < 2 or not test.size:
-            raise ValueError(
-                "A fold of cv leaves rows of one label only to fit, or none to score: use stratified folds, or fewer."
-            )
+            raise ValueError(_ONE_SIDED)
 
 
-#: From so many rows with so many labels on, chance deals folds that are alike, and a hash of a row says which fold it
-#: is in. By judgement.
+_ONE_SIDED = (
+    "A fold of cv has no test rows, or its training rows are all labelled or all unlabelled. Use stratified folds, or "
+    "fewer of them."
+)
+#: Smallest numbers of rows and of labels at which a hash of each row determines its fold. In such large tables, random
+#: folds are nearly stratified. By judgement.
 MIN_ROWS_TO_HASH, MIN_LABELS_TO_HASH = 100_000, 1000
 
 
 class FoldedRows(NamedTuple):
-    """Rows with a fold each, or with how often each fold fits and scores them."""
+    """Rows, each with its fold, or with the number of times that it is a training row and a test row of each fold."""
 
     engine: Engine
     n_folds: int
 
     @classmethod
     def of(cls, engine: Engine, folds: list[Fold]) -> "FoldedRows":
-        """Build it from the numbers of rows to fit and to score."""
+        """Return the rows with folds given as indices of training and test rows."""
         fits, scores = np.zeros((2, engine.n_rows, len(folds)), dtype=np.int16)
         for i, (train, test) in enumerate(folds):
             np.add.at(fits[:, i], train, 1)
@@ -277,30 +282,30 @@ class FoldedRows(NamedTuple):
         return cls(attach(engine, fits=fits, scores=scores), len(folds))
 
     def to_fit(self, fold: int) -> Engine:
-        """Return the rows that are fitted in a fold."""
+        """Return the training rows of a fold."""
         return self.engine.derive(_fitted, fold)
 
-    def judged_by(self, models: list[Vector]) -> Engine:
-        """Return rows with the logit ``u`` of one linear model for each fold that has not seen them.
+    def with_out_of_fold_logits(self, models: list[Vector]) -> Engine:
+        """Return the rows with the out-of-fold logit ``u``, given one linear model for each fold.
 
-        A row that several folds score gets the mean; one that none does has weight 0.
+        A row that is a test row of several folds gets the mean. A row that is a test row of none has weight 0.
         """
         return self.engine.derive(held_out_logits, models, keep=True)
 
     def scored_totals(self) -> list[RowTotals]:
-        """Return the totals of the rows that are scored in each fold."""
+        """Return the totals of the test rows of each fold."""
         return [row_totals(self.engine.derive(_scored, fold)) for fold in range(self.n_folds)]
 
     def tested_weight(self) -> float:
-        """Return the weight of the rows that some fold scores: a row that several score still is one row."""
+        """Return the weight of all test rows. A row that is a test row of several folds counts once."""
         return float(self.engine.total(_block_tested, self.n_folds)[0])
 
 
 def refuse_folds_in_memory(cv: Any, name: str) -> None:
-    """Refuse folds that are numbers of rows, where the rows are not in memory."""
+    """Raise an error unless `cv` is a number of folds, the only choice for rows that are not in memory."""
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         refuse_odd_cv(cv, name)
-        raise ValueError(f"{name} must be a number of folds where the rows of X are not in memory; got {cv!r}.")
+        raise ValueError(f"{name} must be a number of folds if the rows of X are not in memory; got {cv!r}.")
 
 
 def fold_rows(
@@ -312,10 +317,9 @@ def fold_rows(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> FoldedRows:
-    """Return the folds that a number, a splitter or a list stands for.
+    """Return the rows with the folds of `cv`, which is a number, a splitter or a list.
 
-    Those of a number are alike in `audit` too, which the engine's rows then have as well. Rows of one of `groups` stay
-    together.
+    If `cv` is a number, the folds are stratified by `audit` too, and keep `groups` together.
     """
     engine = labelled.engine
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
@@ -328,16 +332,14 @@ def fold_rows(
             refuse_folds_in_memory(cv, name)
         if cv is None or hasattr(cv, "split"):
             s = engine.collect(_labels)
-            cv = check_cv(cv, s, classifier=True).split(table, s, *told_groups(groups))
+            cv = check_cv(cv, s, classifier=True).split(table, s, *splitter_groups(groups))
         pairs = check_pairs(cv, engine.n_rows, name)
         refuse_split_groups(pairs, groups, name)
         folded = FoldedRows.of(engine, pairs)
     for fold, scored in enumerate(folded.scored_totals()):
         fitted = row_totals(folded.to_fit(fold))
         if not (fitted.labelled > 0 and fitted.unlabelled > 0 and scored.n_rows > 0):
-            raise ValueError(
-                "A fold of cv leaves rows of one label only to fit, or none to score: use stratified folds, or fewer."
-            )
+            raise ValueError(_ONE_SIDED)
     return folded
 
 
@@ -349,9 +351,9 @@ def _dealt(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> FoldedRows:
-    """Deal rows out to folds: alike in labelled rows, equal ones together, whatever their order.
+    """Return the rows with stratified folds that keep equal rows together and do not depend on the order of rows.
 
-    Few rows are dealt one by one, the heaviest first; of many, each row's own content says where it goes.
+    Small tables are assigned row by row. In large tables, a hash of the row's content determines its fold.
     """
     many = totals.n_rows >= MIN_ROWS_TO_HASH and totals.labelled >= MIN_LABELS_TO_HASH and groups is None
     salts = refined_salts(engine.total(_block_salts)[0].values, lambda at: engine.total(_block_refined, at)[0].values)
@@ -371,12 +373,12 @@ def _dealt(
 
 
 def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator, salts: NDArray[np.uint64]) -> Engine:
-    """Deal rows that were checked, and those like them; chance spreads the others.
+    """Stratify audited rows, and rows with the same attributes as an audited row; assign all others by hash.
 
-    What each row's content says is found where the row is: only those like a checked one are brought here.
+    Only the stratified rows are collected from the engine.
     """
     seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_checked_keys, salts))
-    if not checked.size:  # or of no weight
+    if not checked.size:  # no audits, or only of rows with weight 0
         return engine.derive(_hashed, seed, n_folds, salts, keep=True)
     key = engine.collect(_keys_like, checked, salts)
     s, w, audit = (engine.collect(_those_like, each, checked, salts) for each in (_labels, _weights, _audits))
@@ -386,7 +388,7 @@ def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator, sal
 
 
 def times_scored(rows: Rows, fold: int) -> Any:
-    """Return how often each row of a block is scored in a fold."""
+    """Return the number of times that each row of a block is a test row of a fold."""
     return in_float64(rows["scores"][:, fold] if "scores" in rows else rows["fold"] == fold)
 
 
@@ -403,15 +405,13 @@ def _scored(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
 
 
 def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
-    """Return the logit ``u`` of each row of a block by models that have not seen it, and the weight of those that any
-    model may judge.
-    """
-    if (xp := namespace_of(X)) is not np:  # all rows by every model: none are picked out
+    """Return the out-of-fold logit ``u`` of each row of a block, and its weight: 0 for a row that no fold tests."""
+    if (xp := namespace_of(X)) is not np:  # on a device it is faster to compute all rows with every model
         scores = [in_float64(times_scored(rows, fold) > 0) for fold in range(len(models))]
         lines = [block_products(X, beta[:, None])[:, 0] * each for beta, each in zip(models, scores, strict=True)]
-        told = sum(scores[1:], scores[0])
-        u = sum(lines[1:], lines[0]) / at_least(told, 1.0)
-        return {"u": u, "w": xp.where(told > 0, rows["w"], 0.0)}
+        total = sum(scores[1:], scores[0])
+        u = sum(lines[1:], lines[0]) / at_least(total, 1.0)
+        return {"u": u, "w": xp.where(total > 0, rows["w"], 0.0)}
     u, times = np.zeros(rows.size), np.zeros(rows.size)
     for fold, beta in enumerate(models):
         scored = times_scored(rows, fold) > 0
@@ -421,7 +421,10 @@ def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
 
 
 def block_products(X: Any, models: Matrix) -> Matrix:
-    """Return the logits of some rows by several models, one column each, intercepts last."""
+    """Return the logits of rows by several linear models, one column for each model.
+
+    The last row of `models` contains the intercepts.
+    """
     used = np.flatnonzero(models[:-1].any(axis=1))
     seen = X if used.size == X.shape[1] else Design.of(used).take(X)
     products = in_float64(seen @ like(X, models[used]))
@@ -446,7 +449,7 @@ def _hashed_but(
     known: NDArray[np.uint64],
     folds: NDArray[np.int16],
 ) -> dict[str, Any]:
-    """Return folds by chance, but for rows that are known."""
+    """Return folds by hash, except for rows with given folds."""
     key = row_keys(X, salts)
     place = np.minimum(np.searchsorted(known, key), known.size - 1)
     chance = fold_of_keys(key, seed, n_folds).astype(np.int16)
@@ -458,7 +461,7 @@ def _checked_keys(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.u
 
 
 def _those_like(X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[Any]:
-    """Return some values of rows that are like one of those with these keys."""
+    """Return values of the rows with one of these keys."""
     return np.asarray(values(X, rows)[np.isin(row_keys(X, salts), keys) & (rows["w"] > 0)])
 
 

@@ -1,9 +1,9 @@
-"""Score tests of the form of two fitted logistic models: would labels fit better if either model saw more?
+"""Score tests of the functional form of two fitted logistic models.
 
-The likelihood identifies the class prior through the form of both models. Where the labels contradict that form, the
-class prior and its interval mean little, and classifier and propensity may be swapped. One more direction at a time is
-tested: products of two columns in the classifier, columns that the propensity does not see, products of columns in the
-propensity, and products of the two fitted logits. Nothing is fitted again.
+The likelihood identifies the class prior through the form of both models. If the labels contradict that form, the class
+prior and its interval are unreliable, and the models may be swapped. Each test adds one term to a model: a product of
+two columns of the classifier or of the propensity model, a column that the propensity model does not use, or a product
+of the two fitted logits. A score test does not need a fit with the added term.
 """
 
 from collections.abc import Iterator
@@ -17,45 +17,46 @@ from scarless.engines import InMemoryEngine, Rows
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.likelihood import fisher_roots, pair_terms
 from scarless.numerics.linear import logits
-from scarless.numerics.newton import WIDEST_MATRIX
+from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
 from scarless.numerics.uncertainty import added_scores
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.logistic import Training
 from scarless.pair.problem import PairProblem
-from scarless.pair.stack import MOST_COLUMNS, FoundColumn, find_columns
+from scarless.pair.stack import MAX_COLUMNS_SEARCHED, FoundColumn, find_columns
 
-#: p-value, adjusted for the number of directions, below which labels contradict the form of the models. By judgement.
-REJECTED = 1e-3
-#: p-value below which columns are tried as propensity attributes that nobody named. By judgement.
-SUSPECT = 0.05
-#: Gain in log-likelihood by a propensity attribute that nobody named, from which on a fit warns of it. By judgement.
-CLEAR_GAIN = 7.0
+#: p-value, adjusted for the number of tests, below which the labels contradict the form of the models. By judgement.
+REJECTION_P_VALUE = 1e-3
+#: p-value below which further columns are tried as propensity attributes. By judgement.
+SUSPICION_P_VALUE = 0.05
+#: Least log-likelihood gain by a further propensity attribute at which a fit warns about it. By judgement.
+MIN_CLEAR_GAIN = 7.0
 MAX_COLUMNS_TRIED = 10
-#: Inverse penalties below which a fit is not tested as it is, but fitted again with these. By judgement: the default.
+#: Models with a smaller C are fitted again with this C before the test. By judgement: the default C.
 MIN_C_TESTED = 1.0
-#: Rows that the test of the form looks at. By judgement.
+#: Number of rows that the tests use of larger tables: at least this many, and fewer than twice as many. By judgement.
 MAX_ROWS_TESTED = 5_000
-MAX_COLUMNS_PAIRED = 40  # whose products with each other are tested; of more, only the squares
-#: Labelled, and unlabelled, rows below which nothing is tested: statistics are then far from chi-squared. By judgement.
+MAX_COLUMNS_PAIRED = 40  # of wider models, only squares of columns are tested, not products
+#: Least number of labelled rows, and of unlabelled rows, for a test. With fewer, the statistics are far from
+#: chi-squared. By judgement.
 MIN_LABELLED = 20
-#: Standard deviations from the mean at which products are cut off: a few outlying rows would make the statistic. By
-#: judgement.
+#: Standardised columns are cut off at this value before products are formed, so that a few outlying rows do not
+#: determine the statistic. By judgement.
 MAX_DEVIATIONS = 3.0
-PROBABILITY_MARGIN = 1e-12  # to 0 and 1, of probabilities that are divided by
+PROBABILITY_MARGIN = 1e-12  # least distance of probabilities from 0 and 1, to avoid a division by 0
 
 
-class Direction(NamedTuple):
-    """What one of the models would see besides: one column, the product of two, or of the two logits."""
+class FormDirection(NamedTuple):
+    """A term that could be added to one of the models: a column, a product of two columns, or a product of logits."""
 
     model: str  # "classifier" or "propensity"
-    columns: tuple[int, ...]  # empty: a product of logits
+    columns: tuple[int, ...]  # empty for a product of logits
 
-    def told(self, names: Any) -> str:
-        """Return the direction in words.
+    def describe(self, names: Any) -> str:
+        """Return a description of the term.
 
         Examples
         --------
-        >>> Direction("classifier", (0, 0)).told(["age"]), Direction("propensity", (0,)).told(["age"])
+        >>> FormDirection("classifier", (0, 0)).describe(["age"]), FormDirection("propensity", (0,)).describe(["age"])
         ("the square of 'age' in the classifier", "'age' in the propensity")
         """
         if not self.columns:
@@ -68,27 +69,27 @@ class Direction(NamedTuple):
 
 
 class FormTest(NamedTuple):
-    """The direction that the labels ask for most, and how surely."""
+    """The most significant score test of the functional form."""
 
-    direction: Direction
-    statistic: float  # chi-squared with one degree of freedom, by itself
-    p_value: float  # adjusted for the number of directions (Bonferroni)
-    n_directions: int
-    driver: int = -1  # column that nobody named and that drives the labelling, by the labels; -1 for none
-    gain: float = 0.0  # of log-likelihood, by that column
+    direction: FormDirection
+    statistic: float  # chi-squared with one degree of freedom
+    p_value: float  # adjusted for the number of tests (Bonferroni)
+    n_directions: int  # number of tests
+    driver: int = -1  # column that was not named and seems to drive the labelling; -1 for none
+    gain: float = 0.0  # log-likelihood gain by that column
 
     @property
     def rejected(self) -> bool:
         """Whether the labels contradict the form of the models."""
-        return self.p_value < REJECTED or self.driver >= 0
+        return self.p_value < REJECTION_P_VALUE or self.driver >= 0
 
 
 def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest | None:
-    """Test the form of two fitted models on up to 5,000 rows.
+    """Test the functional form of two fitted models on 5,000 to 10,000 rows of a larger table, or on all rows.
 
-    None where that is not possible: the rows are not in memory, labels are few, or the models are very wide.
+    Returns None if the rows are not in memory, there are few labels, or the models are very wide.
     """
-    if not isinstance(problem.engine, InMemoryEngine) or problem.n_parameters > WIDEST_MATRIX:
+    if not isinstance(problem.engine, InMemoryEngine) or problem.n_parameters > MAX_MATRIX_PARAMETERS:
         return None
     part = problem.thinned(MAX_ROWS_TESTED)
     X = _dense(part.engine.collect(_table))
@@ -97,17 +98,18 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
     if w @ s < MIN_LABELLED or w @ (1.0 - s) < MIN_LABELLED:
         return None
     if min(part.C, part.propensity_C) < MIN_C_TESTED:
-        # A strong penalty moves the fit off the top of the likelihood, and the tests with it: test a freer fit.
+        # A strong penalty moves the fit away from the maximum of the likelihood, where score tests are valid.
         C, propensity_C = max(part.C, MIN_C_TESTED), max(part.propensity_C, MIN_C_TESTED)
-        part = part._replace(C=C, propensity_C=propensity_C, audits=None)
+        part = part._replace(C=C, propensity_C=propensity_C, pseudo_observations=None)
         free = fit_pair(part, np.concatenate([beta_f, beta_e]), FitOptions(1e-8, 200))
         beta_f, beta_e = free.f, free.e
     tested, columns = _tested(part, X, s, w, beta_f, beta_e)
-    if tested is None or tested.p_value >= SUSPECT or X.shape[1] > MOST_COLUMNS:
+    if tested is None or tested.p_value >= SUSPICION_P_VALUE or X.shape[1] > MAX_COLUMNS_SEARCHED:
         return tested
     u, named = logits(X[:, part.f.indices], beta_f), tuple(int(column) for column in part.e.indices)
     driver = unnamed_driver(Training(X, s, w), [u], w, named, columns)
-    if driver is None or driver.gain < 0.5 * tested.statistic:  # about what the other direction gains
+    # Half of the statistic is about the log-likelihood gain by the tested term.
+    if driver is None or driver.gain < 0.5 * tested.statistic:
         return tested
     return tested._replace(driver=driver.column, gain=driver.gain)
 
@@ -115,13 +117,13 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
 def unnamed_driver(
     training: Training, logits: list[Vector], held: Vector, named: tuple[int, ...], tried: Columns | None = None
 ) -> FoundColumn | None:
-    """Return the column that the labels clearly say drives the labelling beside, or in place of, the `named` ones."""
+    """Return a column that clearly drives the labelling, in addition to or in place of the `named` ones."""
     found = find_columns(training, logits, _at_most_one(held), named=named, tried=tried, most=1)
-    return found[0] if found and found[0].gain >= CLEAR_GAIN else None
+    return found[0] if found and found[0].gain >= MIN_CLEAR_GAIN else None
 
 
 def _at_most_one(w: Vector) -> Vector:
-    """Return weights with a mean of at most 1: they may say for how many others a row stands, as in a survey."""
+    """Return weights scaled to a mean of at most 1: survey weights would overstate the number of rows."""
     mean = float(w.sum()) / max(int(np.count_nonzero(w)), 1)
     return w / mean if mean > 1.0 else w
 
@@ -129,7 +131,7 @@ def _at_most_one(w: Vector) -> Vector:
 def _tested(
     part: PairProblem, X: Matrix, s: Vector, w: Vector, beta_f: Vector, beta_e: Vector
 ) -> tuple[FormTest | None, Columns]:
-    """Return the test, and the columns that take part in the directions with the highest statistics."""
+    """Return the most significant test, and the columns of the most significant terms."""
     X_f, X_e = X[:, part.f.indices], X[:, part.e.indices]
     u, v = logits(X_f, beta_f), logits(X_e, beta_e)
     terms = pair_terms(u, v)
@@ -140,10 +142,12 @@ def _tested(
         np.hstack([seen, ones]) * slope[:, None] for seen, slope in zip((X_f, X_e), slopes.values(), strict=True)
     )
     fitted, residual = np.hstack([of_f, of_e]), root * (s - p) / np.sqrt(p * (1.0 - p))
-    tests: list[tuple[float, Direction]] = []
+    tests: list[tuple[float, FormDirection]] = []
     for model, columns, added in _directions(part, X, u, v, w):
         found = added_scores(fitted, added * slopes[model][:, None], residual, part.ridge)
-        tests += [(float(x), Direction(model, each)) for x, each in zip(found, columns, strict=True) if np.isfinite(x)]
+        tests += [
+            (float(x), FormDirection(model, each)) for x, each in zip(found, columns, strict=True) if np.isfinite(x)
+        ]
     if not tests:
         return None, np.arange(0)
     tests.sort(key=lambda test: -test[0])
@@ -156,7 +160,7 @@ def _tested(
 def _directions(
     part: PairProblem, X: Matrix, u: Vector, v: Vector, w: Vector
 ) -> Iterator[tuple[str, list[tuple[int, ...]], Matrix]]:
-    """Yield directions: of which model, of which columns, and their values, of unit spread."""
+    """Yield terms to test: the model, the columns, and the standardised values."""
     Z = _standardised(X, w)
     near = np.clip(Z, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     for model, columns in (("classifier", part.f.indices), ("propensity", part.e.indices)):
@@ -179,11 +183,11 @@ def _pairs(columns: Columns) -> list[tuple[int, ...]]:
 
 
 def _standardised(X: Matrix, w: Vector) -> Matrix:
-    """Return columns around 0 with unit spread; constant ones as zeros."""
+    """Return columns with mean 0 and standard deviation 1; constant columns become 0."""
     centred = X - np.average(X, axis=0, weights=w)
     spread = np.sqrt(np.average(centred**2, axis=0, weights=w))
-    lively = spread > 1e-10 * (1.0 + np.abs(X).max(axis=0, initial=0.0))
-    return np.asarray(centred / np.where(lively, spread, np.inf))
+    varies = spread > 1e-10 * (1.0 + np.abs(X).max(axis=0, initial=0.0))
+    return np.asarray(centred / np.where(varies, spread, np.inf))
 
 
 def _table(X: Any, rows: Rows) -> Any:

@@ -1,4 +1,4 @@
-"""What a fitted pair of models knows about its own uncertainty."""
+"""Standard errors and intervals of a fitted pair of models."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -14,56 +14,56 @@ from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Matrix, Vector, in_numpy
 from scarless.numerics.likelihood import softplus
 from scarless.numerics.linear import Design
-from scarless.numerics.newton import WIDEST_MATRIX
+from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
 from scarless.numerics.objectives import Curvature, LogisticPair, PairObjective
 from scarless.numerics.uncertainty import Functional, Interval, PairSums, Precision, quantile
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.logistic import all_labelled
-from scarless.pair.problem import Audits, PairProblem, swap
+from scarless.pair.problem import PairProblem, PseudoPositives, swap
 from scarless.pair.recalibrated import Recalibration
 from scarless.pair.solving import Pull
 
-# Relative error of the sums over rows that make the information matrix.
-NOISE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
+# Relative rounding error of the information matrix.
+INFORMATION_ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 
-_LEAST_MEAT = 1e-9  # of the information
-_DENSE_ROWS = 1024  # of which lines as long as the parameters are made at a time
-_ENOUGH_FOR_A_TEST = 1e-8  # predicted gain per row
+_MIN_RELATIVE_MEAT = 1e-9  # added to the sandwich's middle matrix, relative to the information
+_ROWS_PER_CHUNK = 1024  # rows whose gradients are held in memory at a time
+_TEST_TOL = 1e-8  # tolerance per row of fits for likelihood ratios
 
 
 @dataclass(frozen=True, eq=False)
 class PairInference:
-    """All models at their optimum, with the sums over rows that their uncertainty needs.
+    """Fitted models with the sums over rows that standard errors need.
 
-    Holds no rows: its size is that of the information matrix, which is None where the models are too wide for one.
+    Holds no rows. The information matrix is None if the models are too wide for it.
     """
 
     objective: PairObjective
-    parameters: Vector  # of the classifier, then of each propensity model, then rates of false positives
+    parameters: Vector  # of the classifier, then of each propensity model, then false positive rates
     C: float
     propensity_C: float
-    n_rows: int  # that count at all
+    n_rows: int  # rows with a positive weight
     sums: PairSums
     information: Matrix | None  # of the likelihood alone
-    added: Matrix | None  # what penalties and facts add to it; not pseudo-observations, which rule nothing out
-    expected: bool  # whether that is the expected information, the observed one being of no use here
-    noise: float
-    swappable: bool  # whether nothing but the start says which model is the classifier
-    ridge: Vector  # the penalty's weight on the square of each parameter
-    pulls: tuple[Pull, ...] = ()  # what pseudo-observations and false labels add to the penalty
-    audits: Audits | None = None  # imaginary ones
-    meat: Matrix | None = None  # where rows belong to groups: cross product of the groups' scores
-    row_variances: tuple[float, ...] = ()  # of class prior and label frequency, from drawing the groups
-    n_groups: int = 0  # that rows belong to
+    added: Matrix | None  # information added by penalties and constraints, without pseudo-observations
+    expected: bool  # whether `information` is the expected one, because the observed one is not positive
+    noise: float  # relative rounding error of the information
+    swappable: bool  # whether only the start determines which model is the classifier
+    ridge: Vector  # ridge penalty of each parameter
+    pulls: tuple[Pull, ...] = ()  # penalties from pseudo-observations, of positives and of false labels
+    pseudo_observations: PseudoPositives | None = None
+    meat: Matrix | None = None  # with groups, the cross product of the groups' scores (the sandwich's middle)
+    row_variances: tuple[float, ...] = ()  # sampling variances of class prior and label frequency, with groups
+    n_groups: int = 0  # number of groups, if any
 
     @property
     def f(self) -> Design:
-        """What the classifier sees."""
+        """Columns of the classifier."""
         return self.objective.f
 
     @property
     def e(self) -> Design:
-        """What the first propensity model sees at its first look."""
+        """Columns of the first propensity model at its first look."""
         return self.objective.e
 
     @property
@@ -78,7 +78,7 @@ class PairInference:
 
     @property
     def log_likelihood(self) -> float:
-        """Observed log-likelihood of the rows, penalties not included."""
+        """Observed log-likelihood of the rows, without penalties."""
         return float(self.sums.log_likelihood)
 
     @property
@@ -93,10 +93,11 @@ class PairInference:
 
     @cached_property
     def precision(self) -> Precision:
-        """The penalised information, taken apart; with groups, the inverse of the covariance that counts them."""
+        """The decomposed penalised information; with groups, the inverse of the cluster-robust covariance."""
         penalised, added = self.penalised_information(), self.added
         if self.meat is not None and added is not None:
-            least = _LEAST_MEAT * np.diagonal(penalised)  # of what no group tells: fewer groups than parameters
+            # With fewer groups than parameters the middle matrix is singular.
+            least = _MIN_RELATIVE_MEAT * np.diagonal(penalised)
             middle = self.meat + added + np.diag(np.maximum(least, np.finfo(np.float64).tiny))
             penalised = penalised @ np.linalg.solve(middle, penalised)
             penalised = 0.5 * (penalised + penalised.T)
@@ -104,16 +105,16 @@ class PairInference:
 
     @property
     def class_prior(self) -> Functional:
-        """The mean of `f`, with what its variance needs."""
+        """The class prior (mean of `f`), with its gradient and sampling variance."""
         return self._drawn(uncertainty.class_prior(self.sums), 0)
 
     @property
     def label_frequency(self) -> Functional:
-        """The share of positives with any label, with what its variance needs."""
+        """The share of positives with any label, with its gradient and sampling variance."""
         return self._drawn(uncertainty.label_frequency(self.sums), 1)
 
     def label_frequency_of(self, kind: int) -> Functional:
-        """Return the share of positives that a kind of look labels, with what its variance needs."""
+        """Return the label frequency of a kind of look, with its gradient and sampling variance."""
         return uncertainty.label_frequency_of_look(self.sums, kind)
 
     def _drawn(self, functional: Functional, place: int) -> Functional:
@@ -121,30 +122,30 @@ class PairInference:
 
     @property
     def mean_propensity(self) -> float:
-        """The mean of `e` over all rows: the class prior if `e` were the classifier."""
+        """The mean of `e` over all rows: the class prior if the models were swapped."""
         return float(self.sums.propensities / self.sums.weight)
 
     @property
     def swapped(self) -> Vector:
-        """The parameters of swappable models with each in the other's place: the same likelihood."""
+        """The parameters with the models swapped, which have the same likelihood."""
         return swap(self.beta_f, self.beta_e, self.f, self.e)
 
     def needed_information(self) -> Matrix:
-        """Return the information matrix, or say why there is none."""
+        """Return the information matrix; raise an error if there is none."""
         if self.information is None:
             raise ValueError(
-                f"The two models have {self.parameters.size} parameters; above {WIDEST_MATRIX} their information "
-                "matrix is not formed, so there are no standard errors. Give the models fewer columns, or use "
-                "scarless.diagnostics.bootstrap_intervals."
+                f"There are no standard errors: the two models have {self.parameters.size} parameters, and above "
+                f"{MAX_MATRIX_PARAMETERS} the information matrix is not computed. Give the models fewer columns, or "
+                "use scarless.diagnostics.bootstrap_intervals."
             )
         return self.information
 
     def penalised_information(self) -> Matrix:
-        """Return the information with what penalties and facts add to it."""
+        """Return the information of likelihood, penalties and constraints together."""
         return np.asarray(self.needed_information() + (0.0 if self.added is None else self.added))
 
     def collinear(self) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
-        """Return, for the classifier and the first propensity model, sets of columns that are constant together."""
+        """Return sets of collinear columns of the classifier and of the first propensity model."""
         information = self.needed_information()
         f, e = (
             uncertainty.collinear_columns(information[part, part], self.sums.columns[part], noise=self.noise)
@@ -157,51 +158,50 @@ class PairInference:
         return self.precision.errors(np.eye(self.parameters.size))
 
     def quantile(self, level: float) -> float:
-        """Return how many standard errors an interval reaches to each side; with groups, by Student's distribution."""
+        """Return the normal quantile of an interval; with groups, that of Student's distribution."""
         return quantile(level, max(self.n_groups - 1, 1) if self.n_groups else np.inf)
 
     def error_of(self, functional: Functional) -> float:
-        """Return the standard error of a functional, for a population that the rows are a sample of."""
+        """Return the standard error of a functional, including the sampling of rows from a population."""
         (error,) = self.precision.errors(functional.gradient[None])
         return float(np.hypot(error, np.sqrt(functional.row_variance)))
 
     def class_prior_interval(self, level: float) -> Interval:
-        """Return an interval for the class prior; open above where one label of each row says that all have one.
+        """Return an interval for the class prior; it ends at 1 if the fit has a label frequency of 1.
 
-        There the likelihood has its end, not a top: its slopes tell nothing of how many positives may be missing.
+        With one label for each row, the optimum is then at the boundary, and derivatives say nothing about the number
+        of missing labels.
         """
         low, high = self.interval_of(self.class_prior, level)
-        ends = not self.told_by_height and all_labelled(self.label_frequency.value)
-        return Interval(low, 1.0 if ends else high)
+        at_boundary = not self.has_extra_information and all_labelled(self.label_frequency.value)
+        return Interval(low, 1.0 if at_boundary else high)
 
     @property
-    def told_by_height(self) -> bool:
-        """Whether there is more to go by than one label of each row."""
+    def has_extra_information(self) -> bool:
+        """Whether there is more information than one label for each row."""
         return not isinstance(self.objective, LogisticPair)
 
     def interval_of(self, functional: Functional, level: float) -> Interval:
-        """Return an interval that is symmetric in the logit."""
+        """Return an interval that is symmetric on the logit scale."""
         value, error = functional.value, self.error_of(functional)
         slope = value * (1.0 - value)
-        error = error / slope if slope > 0 else np.inf  # at 0 and at 1 the logit tells nothing
+        error = error / slope if slope > 0 else np.inf  # at 0 and 1 the logit is infinite
         centre = np.asarray(logit(value))
         return Interval(*map(float, uncertainty.logit_interval(centre, np.asarray(error), self.quantile(level))))
 
     def row_intervals(
         self, engine: Engine, level: float, *, of: str, kind: int = 0, recalibration: Recalibration | None = None
     ) -> Matrix:
-        r"""Return the ends of each row's interval for the "class", the "propensity" of a kind of look, or the
-        "posterior".
+        """Return the interval of each row for the "class", the "propensity" of a kind of look, or the "posterior".
 
-        From checked rows, of which the posterior needs what was observed. Symmetric in the logit, by its gradient in
-        the parameters; both ends are the same where the class is known. What a recalibrated fit does not know of its level
-        is added.
+        Intervals are symmetric on the logit scale, by the delta method. Both ends are equal if the class is known. A
+        `recalibration` adds the uncertainty of the class prior.
         """
         place = (self.objective, self.parameters, self.precision, self.quantile(level))
         return np.asarray(engine.collect(_block_intervals, *place, of, kind, recalibration))
 
     def parameter_draws(self, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Draw how far the parameters may be off, one line for each draw; what nothing tells is left out."""
+        """Draw errors of the parameters, one line for each draw; directions without information have no errors."""
         root = self.precision.root
         draws = np.asarray(rng.standard_normal((n_draws, root.shape[1])) @ root.T)
         if self.n_groups:  # Student's distribution
@@ -210,10 +210,10 @@ class PairInference:
         return draws
 
     def out_of_fold_logits(self, engine: Engine) -> Matrix:
-        r"""Return all logits of each row as the fit without that row has them, to first order, a column for each.
+        r"""Return all logits of each row by the fit without that row, to first order; one column for each logit.
 
-        The fit without a row moves by :math:`-A^{-1} g`, with `g` the row's score and `A` the penalised information.
-        The rows have what was observed of them, and ``w``.
+        Without a row, the parameters change by :math:`-A^{-1} g`, with the row's score `g` and the penalised
+        information `A`.
         """
         root = replace(self, meat=None).precision.root
         return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))
@@ -221,10 +221,10 @@ class PairInference:
     def draw_posteriors(
         self, engine: Engine, n_draws: int, rng: np.random.Generator, recalibration: Any = None, priors: Any = None
     ) -> Matrix:
-        """Draw each row's chance to be positive, given all that was observed of it, from what the rows leave possible.
+        """Draw posteriors from the distribution of the parameters; one line for each row.
 
-        Rows of the result are those of the table. With class priors drawn for a recalibrated fit, the parameters' noise
-        keeps class prior and label frequency to first order, since both are drawn already.
+        For a recalibrated fit, `priors` are drawn class priors, which also determine the label frequency. The drawn
+        parameters then do not change either of the two, to first order.
         """
         noise = self.parameter_draws(n_draws, rng)
         place = (self.objective, self.parameters)
@@ -237,31 +237,30 @@ class PairInference:
         return np.asarray(engine.collect(_block_recalibrated_draws, *place, noise, recalibration, priors))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle what was given, not what was computed from it."""
+        """Return the fields without cached properties."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def pair_inference(
     problem: PairProblem, fit: PairFit | Vector, *, information: Matrix | None = None, sums: PairSums | None = None
 ) -> PairInference:
-    """Collect what the uncertainty of a fitted pair needs, in one light pass over the rows.
+    """Return the `PairInference` of a fitted pair.
 
-    `fit` may be parameters alone. `sums` are the problem's there, and `information` that of the likelihood, where they
-    are known already. Otherwise, and where it is not positive definite together with the penalty, one more pass
-    computes it, unless the models are too wide.
+    `fit` may be the parameters alone. `sums` and `information` are used if they are known already. Otherwise, or if the
+    penalised information is not positive definite, one more pass computes them, unless the models are too wide.
     """
-    facts = fit.facts if isinstance(fit, PairFit) else ()
+    constraints = fit.constraints if isinstance(fit, PairFit) else ()
     beta = fit.parameters if isinstance(fit, PairFit) else fit
     engine, objective, ridge = problem.engine, problem.objective, problem.ridge
     sums = problem.sums(beta) if sums is None else sums
-    noise, expected, added = NOISE[np.dtype(engine.dtype)], False, None
-    if problem.n_parameters > WIDEST_MATRIX:
+    noise, expected, added = INFORMATION_ROUNDING[np.dtype(engine.dtype)], False, None
+    if problem.n_parameters > MAX_MATRIX_PARAMETERS:
         information = None
     else:
-        pseudo = problem._replace(audits=None).pulls
+        pseudo = problem._replace(pseudo_observations=None).pulls
         added = np.diag(ridge) + sum(pull.sums(beta).curvature for pull in pseudo)
-        added = added + sum(fact.information(beta) for fact in facts)
-        # Solvers take the expected information in place of an observed one that is singular: not to be mixed up here.
+        added = added + sum(constraint.information(beta) for constraint in constraints)
+        # A solver may have replaced a singular observed information by the expected one, so compute the observed first.
         if information is None or not uncertainty.is_definite(information + added, noise=noise):
             information = engine.total(objective.sums, beta, Curvature.OBSERVED).curvature
             if expected := not uncertainty.is_semi_definite(information + added, noise=noise):
@@ -280,29 +279,31 @@ def pair_inference(
         problem.swappable,
         ridge,
         problem.pulls,
-        problem.audits,
+        problem.pseudo_observations,
     )
 
 
 def disagreements(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[tuple[str, float]]:
-    r"""Return each fact, in words, with how many standard errors rows and claim are apart.
+    """Return a description of each constraint, with its disagreement with the rows in standard errors.
 
-    By the likelihood ratio: the root of twice what the fit gains, all other facts kept, if it lets go of this one.
+    This is the root of the likelihood ratio statistic: twice the log-likelihood gain if this constraint is dropped.
     """
-    if not problem.facts:
+    if not problem.constraints:
         return []
     held, found = penalised_loss(problem, fit.parameters), []
-    for k, fact in enumerate(problem.facts):
-        others = problem._replace(facts=problem.facts[:k] + problem.facts[k + 1 :])
-        free = fit_pair(others, fit.parameters, FitOptions(_ENOUGH_FOR_A_TEST, max_iter))
-        found.append((fact.told, float(np.sqrt(2.0 * max(held - penalised_loss(others, free.parameters), 0.0)))))
+    for k, constraint in enumerate(problem.constraints):
+        others = problem._replace(constraints=problem.constraints[:k] + problem.constraints[k + 1 :])
+        free = fit_pair(others, fit.parameters, FitOptions(_TEST_TOL, max_iter))
+        found.append(
+            (constraint.description, float(np.sqrt(2.0 * max(held - penalised_loss(others, free.parameters), 0.0))))
+        )
     return found
 
 
 def penalised_loss(problem: PairProblem, beta: Vector) -> float:
-    """Return minus the penalised log-likelihood, with facts as they are; what is sure is kept to."""
-    facts = tuple(fact for fact in problem.facts if fact.variance > 0)
-    return float(problem.penalised(facts).evaluate(beta, Curvature.NONE).value)
+    """Return minus the penalised log-likelihood, without exact constraints, which hold anyway."""
+    constraints = tuple(constraint for constraint in problem.constraints if constraint.variance > 0)
+    return float(problem.penalised(constraints).evaluate(beta, Curvature.NONE).value)
 
 
 def _block_intervals(
@@ -316,7 +317,7 @@ def _block_intervals(
     kind: int,
     recalibration: Recalibration | None,
 ) -> Matrix:
-    X, rows, sure = _in_double(X), at_home(rows), None
+    X, rows, sure = _in_double(X), rows_in_numpy(rows), None
     place, (low, high) = {"class": 0, "propensity": 1 + kind}.get(of), (0.0, 1.0)
     if place is not None:
         at, seen = objective.logits[place], objective.logits[place].design.take(X)
@@ -328,7 +329,7 @@ def _block_intervals(
         sure = ~np.isfinite(centre)
     if recalibration is not None:
         u, v = objective.logit_values(X, beta)[:2]
-        error = np.hypot(error, recalibration.level_errors(u, v, of))
+        error = np.hypot(error, recalibration.grid_errors(u, v, of))
     ends = low + (high - low) * np.column_stack(uncertainty.logit_interval(centre, error, z))
     if sure is not None:
         ends[sure] = expit(centre[sure])[:, None]
@@ -336,10 +337,10 @@ def _block_intervals(
 
 
 def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision: Precision) -> Vector:
-    """Return the standard errors of what has these derivatives by the logits of each row of a block."""
+    """Return the standard errors of a quantity of each row, given its derivatives in the logits of the row."""
     errors = np.empty(len(along))
-    for start in range(0, errors.size, _DENSE_ROWS):
-        part = slice(start, start + _DENSE_ROWS)
+    for start in range(0, errors.size, _ROWS_PER_CHUNK):
+        part = slice(start, start + _ROWS_PER_CHUNK)
         gradients = np.zeros((len(along[part]), objective.n_parameters))
         for j, at in enumerate(objective.logits):
             gradients[:, at.place] += along[part, j, None] * with_ones(at.design.take(X)[part])
@@ -348,7 +349,7 @@ def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision:
 
 
 def _block_out_of_fold(X: Any, rows: Rows, objective: PairObjective, beta: Vector, root: Matrix) -> Matrix:
-    X, rows = _in_double(X), at_home(rows)
+    X, rows = _in_double(X), rows_in_numpy(rows)
     scores, w = np.asarray(objective.row_scores(X, rows, beta)), rows["w"]
     along = []
     for at in objective.logits:
@@ -360,7 +361,7 @@ def _block_out_of_fold(X: Any, rows: Rows, objective: PairObjective, beta: Vecto
 
 
 def _block_draws(X: Any, rows: Rows, objective: PairObjective, beta: Vector, draws: Matrix) -> Matrix:
-    X, rows = _in_double(X), at_home(rows)
+    X, rows = _in_double(X), rows_in_numpy(rows)
     return np.column_stack([objective.row_posterior(X, rows, each) for each in draws])
 
 
@@ -373,31 +374,31 @@ def _block_recalibrated_draws(
     recalibration: Recalibration,
     priors: Vector,
 ) -> Matrix:
-    """Return draws of a recalibrated fit to one label of each row, each at its own level."""
+    """Return draws of a recalibrated fit to one label for each row, each at its own class prior."""
     X = _in_double(X)
     u, v = objective.logit_values(X, beta)[:2]
     u_noise, v_noise = (
         np.asarray(at.design.take(X) @ noise[:, at.place][:, :-1].T) + noise[:, at.place][:, -1]
         for at in objective.logits[:2]
     )
-    at_level = recalibration.posterior_logits(recalibration.undone(u), v, priors)
+    posterior = recalibration.posterior_logits(recalibration.invert(u), v, priors)
     moved = softplus(v[:, None] + v_noise) - softplus(v)[:, None]
-    drawn = np.asarray(expit(at_level + u_noise - moved))
+    drawn = np.asarray(expit(posterior + u_noise - moved))
     drawn[in_numpy(rows["s"]) == 1] = 1.0
     return drawn
 
 
-def at_home(rows: Rows) -> Any:
-    """Return the values of rows as numpy's, wherever they are."""
+def rows_in_numpy(rows: Rows) -> Any:
+    """Return row values as NumPy arrays."""
     return {name: np.asarray(in_numpy(values)) for name, values in rows.items()}
 
 
 def _in_double(X: Any) -> Any:
-    """Return a block of rows in float64, of numpy or sparse: single precision would be felt in intervals."""
+    """Return a block of rows in float64, dense or sparse: float32 would be visible in intervals."""
     return (X if sparse.issparse(X) else in_numpy(X)).astype(np.float64, copy=False)
 
 
 def with_ones(X: Any) -> Matrix:
-    """Return a block of rows, dense, with a column of ones behind it."""
+    """Return a dense block of rows with a column of ones appended."""
     dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
     return np.column_stack([dense, np.ones(dense.shape[0])])

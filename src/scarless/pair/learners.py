@@ -1,12 +1,13 @@
-r"""Learners: what a fit needs of any estimator, whatever library it comes from.
+r"""Learners: a common interface to estimators of any library, with real-valued targets.
 
 A learner fits *targets* :math:`t_i` with weights :math:`w_i`: it minimises
-:math:`\sum_i w_i (t_i\,\delta_1(p_i) + (1-t_i)\,\delta_0(p_i))`. Labels, posteriors (:math:`t=q`) and the
-propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows) are all targets.
+:math:`\sum_i w_i (t_i\,\delta_1(p_i) + (1-t_i)\,\delta_0(p_i))`, with the losses :math:`\delta_1` of a positive and
+:math:`\delta_0` of a negative. Targets can be labels (:math:`t=s`), posteriors (:math:`t=q`), or those of the
+propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows).
 
-Some estimators take real-valued targets as they are; all others get each row up to twice, as a positive of
-weight :math:`wt` and a negative of weight :math:`w(1-t)`. The latter is negative where :math:`t>1`, which few
-estimators honour: `negative_weight_trouble` finds out. The paper's expectation maximisation alternates two learners.
+Some estimators accept real-valued targets. All others get each row up to twice, as a positive of weight :math:`wt` and
+a negative of weight :math:`w(1-t)`. The second weight is below 0 for :math:`t>1`. Few estimators support that, and
+`negative_weight_trouble` checks it. The expectation maximisation of the paper alternates two learners.
 """
 
 from collections import deque
@@ -37,12 +38,12 @@ from scarless.pair.logistic import all_columns, engine_of, fit_targets, predict
 
 
 class Learner(Protocol):
-    """Fits targets, predicts probabilities; `model` is what the user gets to see."""
+    """An object that fits targets and predicts probabilities; `model` is the estimator that users see."""
 
     model: Any
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
-        """Fit targets `t` with weights `w`; a second call may start from the first one's result."""
+        """Fit targets `t` with weights `w`; a second call may start from the result of the first."""
         ...
 
     def probability(self, X: Any) -> Vector:
@@ -53,7 +54,7 @@ class Learner(Protocol):
 def as_learner(estimator: Any, *, name: str, C: float, plain_labels: bool = False) -> Learner:
     """Return the learner for an estimator; None stands for the logistic model.
 
-    With `plain_labels` all targets are 0 or 1, and any classifier can be fitted as it is.
+    With `plain_labels`, all targets are 0 or 1, so that any classifier can be used directly.
     """
     if estimator is None:
         return LogisticLearner(C=C)
@@ -83,7 +84,7 @@ class ConstantLearner:
 
 
 class LogisticLearner:
-    """The logistic model on real-valued targets, started from where it ended last."""
+    """The logistic model on real-valued targets, started from its previous fit."""
 
     def __init__(self, *, C: float, tol: float = 1e-12, max_iter: int = 100) -> None:
         self.C, self.tol, self.max_iter = C, tol, max_iter
@@ -92,7 +93,7 @@ class LogisticLearner:
         self.solution: Solution | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out how the solver got there, which is asked for while fitting alone."""
+        """Return the state without the solver's history, which is only needed during fitting."""
         return {**self.__dict__, "solution": None}
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
@@ -116,18 +117,18 @@ class LogisticLearner:
 
 
 def refuse_gaps(values: Any) -> None:
-    """Refuse NaN and infinity, which the other model of a pair may have been right to let through."""
+    """Raise an error if values are NaN or infinite; the other model of a pair may accept them."""
     if not np.isfinite(values).all():
         raise ValueError(
-            "The logistic model reads columns that hold NaN or infinity. Fill them in first, e.g. with "
-            "sklearn.impute.SimpleImputer, or give a model that copes, e.g. HistGradientBoostingClassifier."
+            "The logistic model uses columns with NaN or infinite values. Fill them in, for example with "
+            "sklearn.impute.SimpleImputer, or use a model that accepts them, such as HistGradientBoostingClassifier."
         )
 
 
 class CopiesLearner:
-    """Any classifier with ``sample_weight`` and ``predict_proba``, on rows that are copied where needed.
+    """Any classifier with ``sample_weight`` and ``predict_proba``; rows with fractional targets are used twice.
 
-    An estimator that splits its rows inside (early stopping, calibration) may have a row on both sides.
+    An estimator that splits its rows internally (early stopping, calibration) may have a row in both parts.
     """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
@@ -140,21 +141,21 @@ class CopiesLearner:
         rows = np.concatenate([positive, negative])
         y = np.repeat([1, 0], [positive.size, negative.size])
         weight = np.concatenate([(w * t)[positive], (w * (1.0 - t))[negative]])
-        order = np.argsort(rows, kind="stable")  # the rows' own order: plain labels make a plain fit
+        order = np.argsort(rows, kind="stable")  # in the order of the table, so that 0/1 targets give an ordinary fit
         fit_weighted(self.model, take_rows(X, rows[order]), y[order], weight[order])
 
     def probability(self, X: Any) -> Vector:
-        """Return the probability of class 1; counts corrected by propensities can leave [0, 1] and are cut."""
+        """Return the probability of class 1, clipped to [0, 1]: propensity-weighted counts can exceed it."""
         return np.clip(positive_probability(self.model, X), 0.0, 1.0)
 
 
 class TreeLearner:
-    r"""Trees and forests that count: the same trees grown by regression on the targets.
+    r"""Trees and forests, fitted by regression on the targets, which grows the same trees.
 
     For a node with mean target :math:`\bar t` the Gini impurity is :math:`2\bar t(1-\bar t)`, so both Gini's index and
-    the squared error rank splits by :math:`\sum_k n_k \bar t_k^2`, and a leaf predicts :math:`\sum wt/\sum w`: the
-    propensity-corrected share of positives for :math:`t=s/e`. No copies, no negative weights; limits on rows per
-    leaf and bootstrap samples mean rows.
+    the squared error rank splits by :math:`\sum_k n_k \bar t_k^2`. A leaf predicts :math:`\sum wt/\sum w`, which is the
+    propensity-weighted share of positives for :math:`t=s/e`. Regression needs no copies of rows and no negative
+    weights. Limits on the rows of a leaf, and bootstrap samples, therefore refer to rows and not to copies.
     """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
@@ -166,7 +167,7 @@ class TreeLearner:
         fit_weighted(self.model, X, t, w)
 
     def probability(self, X: Any) -> Vector:
-        """Return the mean target of each leaf, cut to [0, 1]: corrected counts can leave it."""
+        """Return the mean target of the leaf, clipped to [0, 1]: propensity-weighted targets can exceed it."""
         return np.clip(np.asarray(self.model.predict(X), dtype=np.float64), 0.0, 1.0)
 
 
@@ -180,10 +181,10 @@ class LightGBMLearner:
         from lightgbm import LGBMModel, LGBMRegressor  # noqa: PLC0415  an extra
 
         if not isinstance(estimator, LGBMModel):
-            raise ValueError(f"{name} is {type(estimator).__name__}; of LightGBM give an LGBMClassifier.")
+            raise ValueError(f"{name} must be an LGBMClassifier; got {type(estimator).__name__}.")
         if estimator.get_params().get("class_weight") is not None:
             raise ValueError(
-                f"{name} has a class_weight, which is not for targets that are no classes; use sample_weight."
+                f"{name} has a class_weight, which cannot be used because targets are not classes. Use sample_weight."
             )
         parameters = {key: value for key, value in estimator.get_params().items() if key != "class_weight"}
         self.model = LGBMRegressor(**{**parameters, "objective": self._objective})
@@ -192,7 +193,7 @@ class LightGBMLearner:
     @staticmethod
     def _objective(t: Vector, z: Vector, w: Vector | None) -> tuple[Vector, Vector]:
         p = expit(z)
-        if w is None:  # LightGBM's way to say that all weights are 1
+        if w is None:  # LightGBM passes None if all weights are 1
             return p - t, p * (1.0 - p)
         return w * (p - t), w * p * (1.0 - p)
 
@@ -208,18 +209,18 @@ class LightGBMLearner:
 
 
 def check_weighted_classifier(estimator: Any, name: str) -> None:
-    """Refuse what cannot be fitted with row weights or cannot give probabilities."""
+    """Raise an error unless an estimator accepts row weights and predicts probabilities."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(f"{name} must be a scikit-learn classifier (an instance); got {estimator!r}.")
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
-            f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that gives probabilities, or "
+            f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that predicts probabilities, or "
             "wrap it: sklearn.calibration.CalibratedClassifierCV(estimator)."
         )
     if not takes_weights(estimator):
         raise ValueError(
-            f"{name}={type(final_step(estimator)).__name__} takes no sample_weight in fit, which this method needs. "
-            "Use for example LogisticRegression, HistGradientBoostingClassifier or RandomForestClassifier."
+            f"{name}={type(final_step(estimator)).__name__} does not accept sample_weight in fit, which this method "
+            "needs. Use for example LogisticRegression, HistGradientBoostingClassifier or RandomForestClassifier."
         )
 
 
@@ -232,20 +233,20 @@ _TWINS = {
 
 
 def has_regression_twin(estimator: Any) -> bool:
-    """Whether an estimator ends in a tree or forest by Gini's index, without weights of its own for the classes."""
+    """Whether the last step of an estimator is a tree or forest with Gini's index and without class weights."""
     final = final_step(estimator)
     return type(final) in _TWINS and final.criterion == "gini" and final.class_weight is None
 
 
 def regression_twin(classifier: Any) -> Any:
-    """Return the regressor that grows the same trees; its decreases of impurity are half of Gini's."""
+    """Return the regressor that grows the same trees; its impurity decreases are half of those of Gini's index."""
     parameters = {name: value for name, value in classifier.get_params().items() if name != "class_weight"}
     halved = {name: 0.5 * parameters[name] for name in ("ccp_alpha", "min_impurity_decrease")}
     return _TWINS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
 
 
 def with_final_step(estimator: Any, final: Any) -> Any:
-    """Return a copy of an estimator or pipeline that ends in another final step."""
+    """Return a copy of an estimator or pipeline with another final step."""
     if not isinstance(estimator, Pipeline):
         return final
     copy = clone(estimator)
@@ -254,9 +255,9 @@ def with_final_step(estimator: Any, final: Any) -> Any:
 
 
 def fresh(estimator: Any) -> Any:
-    """Return a clone that starts each fit anew; most warm starts go on where they must begin again.
+    """Return a clone without warm start, which would continue the previous fit instead of starting again.
 
-    A warm-started logistic regression ends where a cold one does, only sooner.
+    Logistic regression keeps its warm start: it converges to the same fit, only faster.
     """
     copy = clone(estimator)
     final = final_step(copy)
@@ -266,7 +267,7 @@ def fresh(estimator: Any) -> Any:
 
 
 def positive_probability(estimator: Any, X: Any) -> Vector:
-    """Return the column of class 1; an estimator that only ever saw one class has one column."""
+    """Return the probability of class 1; an estimator that was trained on one class has one column."""
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     classes = np.asarray(estimator.classes_)
     if 1 not in classes:
@@ -274,25 +275,25 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
     p = proba[:, int(np.flatnonzero(classes == 1)[0])]
     if not np.isfinite(p).all():
         raise ValueError(
-            f"{type(final_step(estimator)).__name__} gave probabilities that are not numbers: its corrected counts or "
-            "variances have become negative. Use method='likelihood', whose weights never are."
+            f"{type(final_step(estimator)).__name__} predicted probabilities that are not finite, because negative "
+            "weights made its counts or variances negative. Use method='likelihood', which has no negative weights."
         )
     return p
 
 
 class EMStep(NamedTuple):
-    """One iteration: mean observed log-likelihood, and mean absolute slope of the propensities."""
+    """One iteration of EM: mean observed log-likelihood, and mean absolute slope of the propensities."""
 
     log_likelihood: float
     slope: float
 
 
 class EMResult(NamedTuple):
-    """How the iterations ended. The learners hold the models."""
+    """Result of EM. The learners hold the models."""
 
     converged: bool
     history: list[EMStep]
-    gain: float  # over the last `window` entries of the history, per row
+    gain: float  # in log-likelihood per row, over the last `window` entries of the history
 
 
 def em(
@@ -309,12 +310,12 @@ def em(
     max_iter: int,
     progress: Callable[[EMStep], None] | None = None,
 ) -> EMResult:
-    """Alternate posteriors and fits until likelihood and propensities have both come to rest.
+    """Run expectation maximisation until both the likelihood and the propensities have converged.
 
-    After the published code's rule. Both tests look back over the last `window` models: the mean observed
-    log-likelihood rose by less than `tol`, and the least-squares slope of the rows' propensities is below `slope_tol`
-    in the mean of absolute values. (The published code looks at the expected complete-data likelihood, which EM does
-    not climb, and at the propensities of unlabelled rows.)
+    The stopping rule follows the published code. Over the last `window` models, the mean observed log-likelihood must
+    have risen by less than `tol`, and the mean absolute least-squares slope of the propensities must be below
+    `slope_tol`. (The published code uses the expected complete-data likelihood, which need not rise in each iteration,
+    and the propensities of unlabelled rows only.)
 
     References
     ----------
@@ -349,7 +350,7 @@ def em(
 def em_known_propensity(
     X: Any, s: Vector, e: Vector, w: Vector, f: Learner, *, tol: float, window: int, max_iter: int
 ) -> EMResult:
-    """Maximise the likelihood of the labels over the classifier alone; weights stay in [0, 1]."""
+    """Run expectation maximisation over the classifier, given known propensities; all targets are in [0, 1]."""
     share = float(w @ s) / float(w.sum())
     f.fit(X, s, w * np.where(s == 1, 1.0 - share, share))
     p_f = f.probability(X)

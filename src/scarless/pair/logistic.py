@@ -1,7 +1,7 @@
-"""One logistic model on an engine, the fits that every estimator here begins with; and rows in memory as an engine.
+"""Fits of one logistic model on an engine, and helpers for rows in memory.
 
-Pure functions of an engine; parameters are coefficients, then the intercept. `C` is the inverse penalty of
-scikit-learn's ``LogisticRegression``; the intercept is free.
+Parameters are coefficients, then the intercept. `C` is the inverse regularisation strength, as in scikit-learn's
+``LogisticRegression``; the intercept is not penalised.
 """
 
 import math
@@ -22,15 +22,14 @@ from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, TargetLogistic
 from scarless.pair.solving import PenalisedProblem
 
-# A start need not be exact: it is left at once.
-_ROUGH = 1e-4
-_STRONGEST = 1e100  # penalty: a stronger one leaves the range of numbers, and no coefficient is left anyway
+_START_TOL = 1e-4  # tolerance per row of starts, which need not be exact
+_MAX_PENALTY = 1e100  # a larger penalty could overflow, and all coefficients are 0 anyway
 
 
 def fit_targets(
     engine: Engine, design: Design, *, C: float, tol: float, max_iter: int, start: Vector | None = None
 ) -> Solution:
-    """Fit a logistic model to real-valued targets. Rows: ``t``, ``w``."""
+    """Fit a logistic model to real-valued targets. The row values are the target ``t`` and the weight ``w``."""
     weight, target = engine.total(_block_targets)
     problem = PenalisedProblem(engine, TargetLogistic(design), ridge_of(design, C))
     beta = constant_model(design, float(np.clip(target / weight, 1e-3, 1.0 - 1e-3))) if start is None else start
@@ -38,7 +37,7 @@ def fit_targets(
 
 
 def fit_known_propensity(engine: Engine, design: Design, *, C: float, tol: float, max_iter: int) -> Solution:
-    """Fit a logistic ``f`` by maximum likelihood, propensities given. Rows: ``s``, ``w`` and the propensity ``e``."""
+    """Fit a logistic class model with known propensities. The row values are ``s``, ``w`` and the propensity ``e``."""
     known, totals = engine.derive(_propensity_logits, keep=True), row_totals(engine)
     problem = PenalisedProblem(known, KnownPropensity(design), ridge_of(design, C))
     beta = balanced_start(engine, design, totals.labelled_share, C=C)
@@ -46,30 +45,28 @@ def fit_known_propensity(engine: Engine, design: Design, *, C: float, tol: float
 
 
 def balanced_start(engine: Engine, design: Design, labelled_share: float, *, C: float) -> Vector:
-    """Return the paper's first classifier: unlabelled as negative, both kinds of rows with equal weight."""
+    """Return the first classifier of the paper: labelled against unlabelled rows, with equal total weights."""
     balanced = engine.derive(_balanced, labelled_share)
-    return fit_targets(balanced, design, C=C, tol=_ROUGH, max_iter=50).parameters
+    return fit_targets(balanced, design, C=C, tol=_START_TOL, max_iter=50).parameters
 
 
 def propensity_start(engine: Engine, design: Design, *, C: float) -> Vector:
-    """Return the paper's first propensity model: ``s`` with unlabelled rows weighted by their ``f``, one of the rows'
-    values.
-    """
-    return fit_targets(engine.derive(_weighted_by_class), design, C=C, tol=_ROUGH, max_iter=50).parameters
+    """Return the first propensity model of the paper: a fit of ``s`` with unlabelled rows weighted by their ``f``."""
+    return fit_targets(engine.derive(_weighted_by_class), design, C=C, tol=_START_TOL, max_iter=50).parameters
 
 
 def predict(engine: Engine, design: Design, beta: Vector) -> Vector:
-    """Return the probability of every row of an engine."""
+    """Return a model's probability for every row of an engine."""
     return np.asarray(engine.collect(_block_probability, design, beta))
 
 
 def with_probability(engine: Engine, design: Design, beta: Vector, name: str) -> Engine:
-    """Return the engine with a model's probabilities as values of its rows."""
+    """Return the engine with a model's probabilities as a row value."""
     return engine.derive(_named_probability, design, beta, name, keep=True)
 
 
 def with_logits(engine: Engine, design: Design, beta: Vector, name: str) -> Engine:
-    """Return the engine with a model's logits as values of its rows."""
+    """Return the engine with a model's logits as a row value."""
     return engine.derive(_named_logits, design, beta, name, keep=True)
 
 
@@ -79,18 +76,18 @@ def as_targets(X: Any, rows: Rows) -> dict[str, Any]:
 
 
 def constant_model(design: Design, mean: float) -> Vector:
-    """Return the model without attributes that has a mean."""
+    """Return the model that predicts the same probability for all rows."""
     return np.append(np.zeros(design.n_columns), logit(mean))
 
 
 def ridge_of(design: Design, C: float) -> Vector:
-    """Return the penalty of each parameter; the intercept has none."""
-    strength = 1.0 / max(float(C), 1.0 / _STRONGEST)
+    """Return the ridge penalty of each parameter; 0 for the intercept."""
+    strength = 1.0 / max(float(C), 1.0 / _MAX_PENALTY)
     return np.append(np.full(design.n_columns, strength), 0.0)
 
 
 def block_logits(X: Any, rows: Rows, design: Design, beta: Vector) -> Vector:
-    """Return a model's logits of a block."""
+    """Return a model's logits for a block of rows."""
     return logits(design.take(X), beta)
 
 
@@ -127,7 +124,7 @@ def _propensity_logits(X: Any, rows: Rows) -> dict[str, Any]:
 
 
 class Training(NamedTuple):
-    """Checked input of a fit whose rows are in memory, as models of the user's need them."""
+    """Checked input of a fit whose rows are in memory: table, labels and weights."""
 
     X: Any
     s: Vector
@@ -135,30 +132,30 @@ class Training(NamedTuple):
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the table holds finite numbers only."""
+        """Whether the table contains only finite numbers."""
         values = self.X.data if sparse.issparse(self.X) else self.X
         return isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and bool(np.isfinite(values).all())
 
 
 def all_columns(engine: Engine) -> Design:
-    """Return the design that sees every column."""
+    """Return the design of all columns."""
     return Design(slice(None), engine.n_columns)
 
 
 def engine_of(X: Any, **rows: Vector) -> Engine:
-    """Return the engine for a checked table in memory, with values per row."""
+    """Return an engine for a checked table in memory, with row values."""
     engine = open_rows(X)
     return attach(engine.read_as(how_to_read(engine)), **rows)
 
 
 def labelled_rows(training: Training, coding: LabelCoding) -> LabelledRows:
-    """Return checked rows in memory as rows of an engine."""
+    """Return checked rows in memory as labelled rows of an engine."""
     engine = engine_of(training.X, s=training.s, w=training.weight)
     return LabelledRows(engine, coding, row_totals(engine))
 
 
 def in_memory(engine: Engine, name: str) -> Vector:
-    """Return one of the values per row as a vector: for what needs them in memory."""
+    """Return a row value as a vector in memory."""
     return np.asarray(engine.collect(_named, name))
 
 
@@ -167,5 +164,5 @@ def _named(X: Any, rows: Rows, name: str) -> Vector:
 
 
 def all_labelled(label_frequency: float) -> bool:
-    """Whether a label frequency is 1 for all purposes."""
+    """Whether a label frequency is 1, up to 1e-4."""
     return label_frequency > 1.0 - 1e-4

@@ -1,8 +1,8 @@
-"""Several climbs, the distinct optima that they reach, and which of them to believe.
+"""Optimisation from several starts, the distinct optima that it finds, and the choice among them.
 
-Nothing here sees the true class. Optima of clearly different height are told apart by it. Of optima that the labels
-cannot tell apart, the paper's principle chooses: as many missing labels as possible are put down to the labelling.
-Where looks, audits or facts say more than one label of each row, height alone chooses.
+The optimum with the highest penalised likelihood is chosen, unless others differ from it by no more than noise. Among
+these, the paper's principle chooses the lowest label frequency: missing labels are attributed to the labelling rather
+than to the class. With looks, audits or constraints, the likelihood alone decides.
 """
 
 import math
@@ -19,70 +19,71 @@ from scarless.engines.lockstep import go_in_lockstep, in_lockstep
 from scarless.numerics.arrays import Matrix, Vector, like, namespace_of
 from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.linear import Design, logits
-from scarless.numerics.newton import WIDEST_MATRIX, Trace
+from scarless.numerics.newton import MAX_MATRIX_PARAMETERS, Trace
 from scarless.numerics.objectives import PairObjective
 from scarless.numerics.uncertainty import Interval, PairSums
 from scarless.outside.notices import warn_user
 from scarless.pair.fit import ROUGH_GAIN, FitOptions, PairFit, fit_pair
-from scarless.pair.problem import PairProblem, see_the_same
+from scarless.pair.problem import PairProblem, same_columns
 from scarless.pair.starts import (
     PAPER,
     Start,
     all_positive_start,
-    asks_for_papers_start,
+    is_paper_start_alone,
+    make_paper_start,
     make_starts,
-    starts_by_evidence,
+    starts_for_extra_information,
     swapped_start,
-    the_papers_start,
 )
 
-#: Range of class priors among optima, or candidates, that the labels cannot tell apart, above which a fit warns. By
-#: judgement.
+#: Range of class priors among tied optima or candidates above which a fit warns. By judgement.
 WARN_RANGE_OF_CLASS_PRIORS = 0.25
-#: Two fits are one optimum where their penalised log-likelihoods agree to this (relative), and class prior, mean
-#: propensity and label frequency to that. By judgement.
+#: Two fits are the same optimum if their objectives agree to the first number (relative), and class prior, mean
+#: propensity and label frequency to the second. By judgement.
 SAME_OBJECTIVE, SAME_MEAN = 1e-6, 1e-3
-ROUGH_GAIN_WITH_RATES = 1e-7  # per row, where rates of false positives are estimated: such likelihoods are flat
-#: From so many rows on, the starts of fits to several looks are compared on a part of so many rows. By judgement.
+ROUGH_GAIN_WITH_RATES = 1e-7  # tolerance per row if false positive rates are estimated: such likelihoods are flat
+#: Fits to several looks compare their starts on a part of the rows if the table has at least the first number of rows.
+#: The second number is that of rows in the part. By judgement.
 MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000
-#: Rows, and labels in them, of the part before that part, on which these starts are first optimised. By judgement.
+#: Least number of rows, and of labels, of the smaller part on which the starts are optimised first. By judgement.
 ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500
-#: Penalised log-likelihood between two optima below which both count as possible: odds of 7. By judgement.
-HARDLY_LOWER = 2.0
-#: Rows of the part on which a fit from the paper's start alone is compared with another start, and labels in it where
-#: these are rare. By judgement.
-ROWS_OF_LOOK_ELSEWHERE, LABELS_OF_LOOK_ELSEWHERE = 1000, 50
-#: The same where a score test rejects the form of the models: rows of the part, and starts. By judgement.
-ROWS_IN_DOUBT, STARTS_IN_DOUBT = 5000, 6
-STEPS_ON_PART, STEPS_ON_ALL_ROWS = 30, 6  # of fits that are only compared
-#: A fit warns of another optimum if that is higher by this, in penalised log-likelihood, and its class prior so far
-#: away. By judgement.
+#: Largest gap to the highest penalised log-likelihood at which an optimum counts as possible: odds of 7. By judgement.
+MAX_GAP_OF_POSSIBLE_OPTIMUM = 2.0
+#: Least number of rows, and of labels, of the part on which the paper's start is compared with another start. By
+#: judgement.
+ROWS_OF_OTHER_START, LABELS_OF_OTHER_START = 1000, 50
+#: Rows of that part, and number of starts, if a score test rejects the form of the models. By judgement.
+ROWS_IF_FORM_REJECTED, STARTS_IF_FORM_REJECTED = 5000, 6
+STEPS_ON_PART, STEPS_ON_ALL_ROWS = 30, 6  # most iterations of fits that are only compared with each other
+#: A fit warns about another optimum if its penalised log-likelihood is higher by the first number and its class prior
+#: differs by the second. By judgement.
 WARN_HIGHER_BY, WARN_CLASS_PRIOR_GAP = 2.0, 0.02
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which candidates were chosen, and why; prints as the reason.
+    """The chosen candidates and the reason for the choice; prints as the reason.
 
-    Candidates are the optima in ``optima_``, or the rows of ``cv_results_``; all numbers below are places there.
+    Candidates are the optima in ``optima_`` or the rows of ``cv_results_``. Indices refer to these.
 
     Attributes
     ----------
     index : int
-        The chosen candidate; of several, the best.
+        Index of the chosen candidate; of several, the best.
     members : tuple of int
-        All that were chosen: several where a search takes their mean.
+        Indices of all chosen candidates. A search may choose several and average them.
     possible : tuple of int
-        What intervals look at: all that labels leave possible.
+        Indices of all candidates that the labels do not rule out. Intervals use them.
     n_tied : int
-        How many candidates the labels cannot tell from the best.
+        Number of candidates that differ from the best by no more than noise.
     class_priors : Interval
-        Lowest and highest class prior of the chosen; where one was chosen, of those tied with it.
+        Lowest and highest class prior of the chosen candidates; if one was chosen, of those tied with it.
     reason : str
+        Explanation of the choice.
     behind : tuple of float
-        How far each candidate is behind the best: in penalised log-likelihood, or in held-out log-likelihood per row.
+        Gap of each candidate to the best, in penalised log-likelihood or in held-out log-likelihood per row.
     standard_error : tuple of float
-        Of that difference.
+        Standard error of each gap.
     """
 
     index: int
@@ -96,7 +97,7 @@ class Selection:
 
     @property
     def wide(self) -> bool:
-        """Whether what the labels cannot tell apart differs in what it says of the population."""
+        """Whether tied candidates have very different class priors."""
         return self.class_priors.high - self.class_priors.low > WARN_RANGE_OF_CLASS_PRIORS
 
     def __str__(self) -> str:
@@ -105,23 +106,22 @@ class Selection:
 
 @dataclass(frozen=True)
 class Optimum:
-    """A local optimum of the penalised likelihood, and the starts that led to it."""
+    """A local optimum of the penalised likelihood, with the starts that led to it."""
 
     objective: float  # minus the penalised log-likelihood: lower is better
     log_likelihood: float
     class_prior: float  # mean of f
-    mean_propensity: float  # mean of e, over all rows
+    mean_propensity: float  # mean of e over all rows
     label_frequency: float  # mean of e over positives
     starts: tuple[str, ...]
     converged: bool
-    swapped: bool = False  # the other way round than the paper's start leads to, where both models see the same
-    parameters: Vector = field(
-        repr=False, compare=False, kw_only=True
-    )  # of the classifier, then of the propensity model
+    swapped: bool = False  # whether the models are swapped, compared with the optimum of the paper's start
+    # Parameters of the classifier, then of the propensity model.
+    parameters: Vector = field(repr=False, compare=False, kw_only=True)
 
     def same_as(self, other: "Optimum", slack: float = 0.0) -> bool:
-        """Whether two fits agree in height and in what they say of the population."""
-        return self._as_high(other, slack) and all(
+        """Whether two optima agree in their objective, up to `slack`, and in their means."""
+        return self._same_objective(other, slack) and all(
             abs(a - b) <= SAME_MEAN
             for a, b in (
                 (self.class_prior, other.class_prior),
@@ -130,180 +130,187 @@ class Optimum:
             )
         )
 
-    def _as_high(self, other: "Optimum", slack: float) -> bool:
+    def _same_objective(self, other: "Optimum", slack: float) -> bool:
         return abs(self.objective - other.objective) <= SAME_OBJECTIVE * (1.0 + abs(self.objective)) + slack
 
 
-class Climb(NamedTuple):
-    """A optimum, the fit that found it, and what it says of all rows together."""
+class OptimumFit(NamedTuple):
+    """An optimum, the fit that found it, and its sums over all rows."""
 
     optimum: Optimum
     fit: PairFit
     sums: PairSums
 
 
-class Step(NamedTuple):
-    """One iteration of a climb: what to tell someone who waits."""
+class IterationReport(NamedTuple):
+    """Progress of an optimisation: one iteration."""
 
-    start: str  # the climb's name
+    start: str  # name of the start
     number: int
     objective: float  # per unit of row weight
-    gain: float  # predicted by the step, per unit of row weight
-    share: float  # of the step that was taken; 0 at the end
+    gain: float  # gain that the step predicts, per unit of row weight
+    share: float  # share of the full step that was taken; 0 at the end
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[IterationReport], None]
 
 
 def reporter(progress: Progress | None, name: str, total: float) -> Callable[[Trace], None] | None:
-    """Return what a solver calls after each iteration of a climb, if anyone waits; `total` is all rows' weight."""
+    """Return the function that a solver calls after each iteration, if there is one; `total` is the sum of weights."""
     if progress is None:
         return None
     numbers = count(1)
-    return lambda at: progress(Step(name, next(numbers), at.value / total, at.gain / total, at.step))
+    return lambda at: progress(IterationReport(name, next(numbers), at.value / total, at.gain / total, at.step))
 
 
-class _Rules(NamedTuple):
-    """When a climb ends, and who is told of it."""
+class _OptimiserOptions(NamedTuple):
+    """Stopping rule and progress callback of an optimisation."""
 
     tol: float
     max_iter: int
     progress: Progress | None
 
     def reporter(self, name: str, total: float) -> Callable[[Trace], None] | None:
-        """Return what a solver calls after each iteration."""
+        """Return the function that a solver calls after each iteration."""
         return reporter(self.progress, name, total)
 
 
 def find_optima(
     problem: PairProblem,
-    asked: Any,
+    n_starts: Any,
     rng: np.random.Generator,
     *,
     tol: float,
     max_iter: int,
     progress: Progress | None = None,
-) -> list[Climb]:
-    """Climb from as many starts as were asked for, or from those; return the distinct optima, best first."""
-    if problem.told_by_height:
-        return _highest(problem, asked, _Rules(tol, max_iter, progress))
-    alone = asks_for_papers_start(asked)
-    starts = [the_papers_start(problem)] if alone else make_starts(problem, asked, rng)
-    return climb_all(problem, starts, tol=tol, max_iter=max_iter, progress=progress)
+) -> list[OptimumFit]:
+    """Optimise from several starts, a number or a list of them; return the distinct optima, best first."""
+    if problem.has_extra_information:
+        return _fit_highest(problem, n_starts, _OptimiserOptions(tol, max_iter, progress))
+    alone = is_paper_start_alone(n_starts)
+    starts = [make_paper_start(problem)] if alone else make_starts(problem, n_starts, rng)
+    return fit_from_starts(problem, starts, tol=tol, max_iter=max_iter, progress=progress)
 
 
 def best_fit(problem: PairProblem, options: FitOptions) -> PairFit:
-    """Return the fit that a first climb ends at: from the paper's start, or the highest of some."""
+    """Return the fit from the paper's start; with extra information, the highest optimum of several starts."""
     found = find_optima(problem, 1, np.random.default_rng(0), tol=options.tol, max_iter=options.max_iter)
     return found[0].fit
 
 
-def _highest(problem: PairProblem, asked: Any, rules: "_Rules") -> list[Climb]:
-    """Compare rough climbs, on a part of many rows; climb on from the highest; return it, and what comes near it."""
-    whole = problem.seen.n_audited > 0 or bool(problem.facts) or problem.engine.n_rows < MIN_ROWS_FOR_PART
+def _fit_highest(problem: PairProblem, n_starts: Any, options: "_OptimiserOptions") -> list[OptimumFit]:
+    """Optimise roughly from several starts, on a part of large tables; then exactly from the highest rough optimum.
+
+    Returns the exact optimum first, then other optima of all rows.
+    """
+    whole = problem.observations.n_audited > 0 or bool(problem.constraints) or problem.engine.n_rows < MIN_ROWS_FOR_PART
     part = problem if whole else problem.part(ROWS_OF_PART)
     if not 0.0 < part.labelled_share < 1.0:
         part = problem
     near = ROUGH_GAIN_WITH_RATES if problem.objective.n_rates else ROUGH_GAIN
-    rough = rules._replace(tol=max(near, rules.tol), max_iter=min(100, rules.max_iter))
-    asked = asked if isinstance(asked, int | np.integer) else len(asked)
-    climbs = _compared(problem, part, asked, rough)
-    climbs = [climb for climb in climbs if _finds_positives(part, climb)] or climbs
-    # Ends that such climbs cannot tell apart are one optimum: the earlier start is believed.
-    lowest = min(climb.optimum.objective for climb in climbs) + near * part.weight
-    best = next(climb for climb in climbs if climb.optimum.objective <= lowest)
-    curvature = None if part is problem else best.fit.solution.curvature  # leads close by gradients alone
-    highest = _climb(problem, Start(best.optimum.starts[0], best.fit.parameters, curvature), rules)
+    rough = options._replace(tol=max(near, options.tol), max_iter=min(100, options.max_iter))
+    number = int(n_starts) if isinstance(n_starts, int | np.integer) else len(n_starts)
+    candidates = _rough_fits(problem, part, number, rough)
+    candidates = [candidate for candidate in candidates if _positives_are_labelled_more(part, candidate)] or candidates
+    # Rough fits within the tolerance of each other count as one optimum, and the earlier start is kept.
+    lowest = min(candidate.optimum.objective for candidate in candidates) + near * part.weight
+    best = next(candidate for candidate in candidates if candidate.optimum.objective <= lowest)
+    # With the Hessian of the part, steps on all rows need only gradients at first.
+    curvature = None if part is problem else best.fit.solution.curvature
+    highest = _fit_start(problem, Start(best.optimum.starts[0], best.fit.parameters, curvature), options)
     if part is not problem or not highest.fit.converged:
         return [highest]
-    others = [climb for climb in climbs if climb is not best and climb.fit.met]
-    if not problem.swappable and see_the_same(problem.f, problem.e):
-        image = problem.spread(problem.swapped(highest.fit.parameters))
-        others.append(_climb(problem, Start("swapped", image), rough))
-    return _distinct([highest, *sorted(others, key=lambda climb: climb.optimum.objective)], slack=near * problem.weight)
+    others = [candidate for candidate in candidates if candidate is not best and candidate.fit.constraints_met]
+    if not problem.swappable and same_columns(problem.f, problem.e):
+        image = problem.to_all_looks(problem.swapped(highest.fit.parameters))
+        others.append(_fit_start(problem, Start("swapped", image), rough))
+    others.sort(key=lambda candidate: candidate.optimum.objective)
+    return _distinct([highest, *others], slack=near * problem.weight)
 
 
-def _compared(problem: PairProblem, part: PairProblem, asked: int, rough: "_Rules") -> list[Climb]:
-    """Climb on a part from every start; where that has many rows, from where the starts lead to on a few of them."""
+def _rough_fits(problem: PairProblem, part: PairProblem, n_starts: int, rough: "_OptimiserOptions") -> list[OptimumFit]:
+    """Optimise roughly on a part from every start; if the part is large, on fewer rows first."""
     few_rows = max(ROWS_OF_FIRST_PART, math.ceil(LABELS_OF_FIRST_PART / problem.labelled_share))
     few = part if part is problem or few_rows > 0.5 * ROWS_OF_PART else problem.part(few_rows)
-    climbs = [_climb(few, start, rough) for start in starts_by_evidence(few, asked)]
-    if few is part or not all(climb.fit.converged for climb in climbs):
-        return climbs if few is part else [_climb(part, start, rough) for start in starts_by_evidence(part, asked)]
-    ends = _distinct(climbs, slack=rough.tol * few.weight)
+    candidates = [_fit_start(few, start, rough) for start in starts_for_extra_information(few, n_starts)]
+    if few is part or not all(candidate.fit.converged for candidate in candidates):
+        if few is part:
+            return candidates
+        return [_fit_start(part, start, rough) for start in starts_for_extra_information(part, n_starts)]
+    ends = _distinct(candidates, slack=rough.tol * few.weight)
     starts = [Start(end.optimum.starts[0], end.fit.parameters, end.fit.solution.curvature) for end in ends]
-    return [_climb(part, start, rough) for start in starts]
+    return [_fit_start(part, start, rough) for start in starts]
 
 
-def _finds_positives(problem: PairProblem, climb: Climb) -> bool:
-    """Whether looks label positives more often than negatives, which is what the two words mean.
+def _positives_are_labelled_more(problem: PairProblem, candidate: OptimumFit) -> bool:
+    """Whether looks label positives more often than negatives.
 
-    With rates to be estimated, models with both classes in each other's place may fit as well.
+    If false positive rates are estimated, models with the two classes exchanged may fit as well.
     """
-    objective, sums = problem.objective, climb.sums
-    own = objective.places[1 + len(objective.models) :]
+    objective, sums = problem.objective, candidate.sums
+    places = objective.places[1 + len(objective.models) :]
     rates = [
-        (kind, expit(climb.fit.parameters[own[rate].start]))
+        (kind, expit(candidate.fit.parameters[places[rate].start]))
         for kind, rate in enumerate(objective.rates)
         if rate is not None
     ]
     return all(float(sums.by_look[kind] / sums.positives) > rate for kind, rate in rates)
 
 
-def climb_all(
+def fit_from_starts(
     problem: PairProblem, starts: list[Start], *, tol: float, max_iter: int, progress: Progress | None = None
-) -> list[Climb]:
-    """Climb from every start; return the distinct summits, best first.
+) -> list[OptimumFit]:
+    """Optimise from every start; return the distinct optima, best first.
 
-    Models that see the same attributes can be swapped, and every summit has a mirror image. Which of the two models
-    is the classifier is then decided by the paper's start alone, and never by height:
+    Models with the same attributes can be swapped, so every optimum has a mirror image. The paper's start alone decides
+    which of the two models is the classifier, never the likelihood:
 
-    - Under one penalty both images are as high. Those that are the other way round than the paper's start leads to are
-      turned round, climbed from there, and left out if they turn back.
-    - Under two penalties the images differ in height, since a penalty prefers the larger model where it is weak, which
-      says nothing of which model is which. Every summit is climbed both ways round and all are returned, so the
-      best of them is that of the problem with both penalties swapped too; those of the other way round are marked.
+    - With equal penalties, both images have the same likelihood. Optima that are swapped relative to that of the
+      paper's start are swapped back and optimised again. They are left out if they end swapped.
+    - With different penalties, the images differ: the model with the weaker penalty has larger coefficients. That does
+      not show which model is the classifier. Both images of every optimum are optimised and returned, and swapped ones
+      are marked.
 
     `progress` is called after each iteration.
     """
-    rules = _Rules(tol, max_iter, progress)
-    engines, climbs = [problem.engine] * len(starts), list[Climb]()
+    options = _OptimiserOptions(tol, max_iter, progress)
+    engines, candidates = [problem.engine] * len(starts), list[OptimumFit]()
     if go_in_lockstep(engines):
-        climbs = in_lockstep(engines, lambda i, engine: _climb(problem._replace(engine=engine), starts[i], rules))
+        candidates = in_lockstep(
+            engines, lambda i, engine: _fit_start(problem._replace(engine=engine), starts[i], options)
+        )
     else:
         for start in starts:
-            climbs.append(_climb(problem, start, rules))
+            candidates.append(_fit_start(problem, start, options))
     if problem.swappable:
-        climbs = _one_way_round(problem, climbs, rules)
-    return sorted(_distinct(climbs), key=lambda climb: climb.optimum.objective)
+        candidates = _orient_by_paper(problem, candidates, options)
+    return sorted(_distinct(candidates), key=lambda candidate: candidate.optimum.objective)
 
 
-def choose(problem: PairProblem, climbs: list[Climb]) -> Selection:
-    r"""Choose the highest summit, unless others are as high within noise; of these the lowest label frequency.
+def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
+    r"""Choose the highest optimum, or of several tied optima the one with the lowest label frequency.
 
-    Of swappable models only summits of the paper's way round are considered. Where looks, audits or facts tell
-    summits apart, the highest is taken.
+    Swapped optima are never chosen. With looks, audits or constraints, the highest optimum is chosen.
 
-    Two summits are two models of the same rows, neither inside the other. With the per-row differences
-    :math:`d_i` of their log-likelihoods, :math:`\sum_i w_i d_i` has the standard error
-    :math:`\sqrt{\sum_i w_i (d_i - \bar d)^2}` (Vuong 1989). Summits whose penalised log-likelihoods differ by no more
-    than that are tied.
+    Two optima are two non-nested models of the same rows. With the per-row differences :math:`d_i` of their
+    log-likelihoods, :math:`\sum_i w_i d_i` has the standard error :math:`\sqrt{\sum_i w_i (d_i - \bar d)^2}`
+    (Vuong 1989). Optima whose penalised log-likelihoods differ by no more than that are tied.
     """
-    optima = [climb.optimum for climb in climbs]
+    optima = [candidate.optimum for candidate in candidates]
     allowed = [i for i, optimum in enumerate(optima) if not optimum.swapped]
-    if len(climbs) == 1:
+    if len(candidates) == 1:
         return _selection(optima, 0, [0], _only_one(optima[0]), [0.0], [0.0])
     best = allowed[0]
     behind = [optimum.objective - optima[best].objective for optimum in optima]
-    errors = _standard_errors(problem, [climb.fit for climb in climbs], best)
+    errors = _standard_errors(problem, [candidate.fit for candidate in candidates], best)
     noise = SAME_OBJECTIVE * (1 + abs(optima[best].objective))
-    if problem.told_by_height:
-        tied = [i for i in allowed if behind[i] <= HARDLY_LOWER]
-        return _selection(optima, best, tied, _told_by_height(optima, tied), behind, errors)
+    if problem.has_extra_information:
+        tied = [i for i in allowed if behind[i] <= MAX_GAP_OF_POSSIBLE_OPTIMUM]
+        return _selection(optima, best, tied, _reason_by_likelihood(optima, tied), behind, errors)
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
     chosen = min(tied, key=lambda i: optima[i].label_frequency)
     reason = _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _only_one(optima[best])
-    return _selection(optima, chosen, tied, reason + _other_way(optima, allowed), behind, errors)
+    return _selection(optima, chosen, tied, reason + _note_on_swapped(optima, allowed), behind, errors)
 
 
 def _selection(
@@ -314,12 +321,14 @@ def _selection(
     return Selection(chosen, (chosen,), tuple(tied), len(tied), spread, reason, tuple(behind), tuple(errors))
 
 
-def _told_by_height(optima: list[Optimum], tied: list[int]) -> str:
+def _reason_by_likelihood(optima: list[Optimum], tied: list[int]) -> str:
     if len(tied) == 1:
-        return f"{len(optima)} optima. The highest is taken: what was observed tells it from the rest."
+        return (
+            f"{len(optima)} optima. The highest was chosen: its likelihood is clearly higher than that of the others."
+        )
     return (
-        f"{len(optima)} optima, of which {len(tied)} are within {HARDLY_LOWER:g} of the highest in penalised "
-        "log-likelihood; the highest is taken."
+        f"{len(optima)} optima, of which {len(tied)} are within {MAX_GAP_OF_POSSIBLE_OPTIMUM:g} of the highest "
+        "penalised log-likelihood. The highest was chosen."
     )
 
 
@@ -330,29 +339,27 @@ def warn_if_swappable(
     *,
     penalties: tuple[float, float] | None = None,
 ) -> None:
-    """Warn that the labels cannot say which of two models is the classifier; `penalties` are those of both models."""
-    if see_the_same(f, e):
-        unchanged = "without changing the fit, and the labels cannot say which is which"
+    """Warn if the labels cannot show which of the two models is the classifier; `penalties` are those of both."""
+    if same_columns(f, e):
+        unchanged = "without changing the fit"
         if penalties is not None and penalties[0] != penalties[1]:
             unchanged = (
-                "without changing the likelihood of any label, and the labels cannot say which is which. Only the "
-                f"penalties differ (C={penalties[0]:g}, propensity_C={penalties[1]:g}); they decide how far each model "
-                "is shrunk, and say nothing of which is the classifier"
+                "without changing the likelihood. The penalties differ "
+                f"(C={penalties[0]:g}, propensity_C={penalties[1]:g}), but do not show which model is the classifier"
             )
         warn_user(
-            f"{name}: classifier and propensity model see the same {f.n_columns} attributes, so the two can be "
-            f"swapped {unchanged}. The way round that the "
-            "paper's start leads to is kept: its classifier begins as labelled against unlabelled. Name in "
-            "propensity_attributes only what drives the labelling, or leave some of it out of "
-            "classification_attributes.",
+            f"{name}: the classifier and the propensity model use the same {f.n_columns} attributes, so the two can be "
+            f"swapped {unchanged}. The paper's start decides which model is the classifier: the first classifier "
+            "separates labelled from unlabelled rows. Name in propensity_attributes only the attributes that really "
+            "drive the labelling, or leave some of them out of classification_attributes.",
             UserWarning,
         )
 
 
-def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
+def _fit_start(problem: PairProblem, start: Start, options: _OptimiserOptions) -> OptimumFit:
     total = problem.weight
-    options = FitOptions(rules.tol, rules.max_iter, progress=rules.reporter(start.name, total))
-    fit = fit_pair(problem, start.parameters, options, curvature=start.curvature)
+    fit_options = FitOptions(options.tol, options.max_iter, progress=options.reporter(start.name, total))
+    fit = fit_pair(problem, start.parameters, fit_options, curvature=start.curvature)
     sums = problem.sums(fit.parameters)
     optimum = Optimum(
         objective=fit.solution.value,
@@ -364,42 +371,51 @@ def _climb(problem: PairProblem, start: Start, rules: _Rules) -> Climb:
         converged=fit.converged,
         parameters=fit.parameters,
     )
-    return Climb(optimum, fit, sums)
+    return OptimumFit(optimum, fit, sums)
 
 
-def _one_way_round(problem: PairProblem, climbs: list[Climb], rules: _Rules) -> list[Climb]:
-    """Return the summits the way round of the paper's, and under two penalties the others too, marked."""
-    by_paper = next((climb for climb in climbs if climb.optimum.starts == ("paper",)), None)
+def _orient_by_paper(
+    problem: PairProblem, candidates: list[OptimumFit], options: _OptimiserOptions
+) -> list[OptimumFit]:
+    """Return the optima that are not swapped relative to that of the paper's start; see `fit_from_starts`.
+
+    With different penalties, swapped optima are returned too, and marked.
+    """
+    by_paper = next((candidate for candidate in candidates if candidate.optimum.starts == ("paper",)), None)
     if by_paper is None:
-        by_paper = _climb(problem, the_papers_start(problem), rules)
+        by_paper = _fit_start(problem, make_paper_start(problem), options)
 
-    def wrong(climb: Climb) -> bool:
-        return _is_swapped(problem, climb.fit, by_paper.fit)
+    def wrong(candidate: OptimumFit) -> bool:
+        return _is_swapped(problem, candidate.fit, by_paper.fit)
 
     if problem.propensity_C == problem.C:
-        right = [climb for climb in climbs if not wrong(climb)]
-        turned = [_turned(problem, climb, rules) for climb in climbs if wrong(climb)]
-        return right + [climb for climb in turned if not wrong(climb)] or [by_paper]
-    climbs = climbs + [_turned(problem, climb, rules) for climb in climbs]
-    marked = [climb._replace(optimum=replace(climb.optimum, swapped=wrong(climb))) for climb in climbs]
-    return marked if any(not climb.optimum.swapped for climb in marked) else [*marked, by_paper]
+        right = [candidate for candidate in candidates if not wrong(candidate)]
+        turned = [_fit_swapped(problem, candidate, options) for candidate in candidates if wrong(candidate)]
+        return right + [candidate for candidate in turned if not wrong(candidate)] or [by_paper]
+    candidates = candidates + [_fit_swapped(problem, candidate, options) for candidate in candidates]
+    marked = [
+        candidate._replace(optimum=replace(candidate.optimum, swapped=wrong(candidate))) for candidate in candidates
+    ]
+    return marked if any(not candidate.optimum.swapped for candidate in marked) else [*marked, by_paper]
 
 
-def _turned(problem: PairProblem, climb: Climb, rules: _Rules) -> Climb:
-    """Climb again from a summit with both models swapped."""
-    (name,) = climb.optimum.starts
-    start = swapped_start(problem, Start(name, climb.fit.solution.parameters))
-    return _climb(problem, start._replace(name=name), rules)
+def _fit_swapped(problem: PairProblem, candidate: OptimumFit, options: _OptimiserOptions) -> OptimumFit:
+    """Optimise again from an optimum with both models swapped."""
+    (name,) = candidate.optimum.starts
+    start = swapped_start(problem, Start(name, candidate.fit.solution.parameters))
+    return _fit_start(problem, start._replace(name=name), options)
 
 
 def _is_swapped(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
-    """Whether a fit is closer to another with its models swapped: by their probabilities for the rows."""
-    as_it_is, turned = problem.engine.total(_block_distances, problem.f, problem.e, (fit.f, fit.e), (other.f, other.e))
-    return bool(turned < as_it_is)
+    """Whether the row probabilities of a fit are closer to those of another fit after its models are swapped."""
+    unchanged, swapped = problem.engine.total(
+        _block_distances, problem.f, problem.e, (fit.f, fit.e), (other.f, other.e)
+    )
+    return bool(swapped < unchanged)
 
 
 def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: Any) -> tuple[Any, Any]:
-    """Return how far two pairs' probabilities are apart, as they are and with those of one swapped."""
+    """Return the squared distance of two pairs' probabilities, unchanged and with one pair swapped."""
     (p_f, p_e), (q_f, q_e) = (
         [sigmoid(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other)
     )
@@ -407,25 +423,24 @@ def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: 
     return w @ ((p_f - q_f) ** 2 + (p_e - q_e) ** 2), w @ ((p_e - q_f) ** 2 + (p_f - q_e) ** 2)
 
 
-def _distinct(climbs: list[Climb], slack: float = 0.0) -> list[Climb]:
-    """Return one climb to each summit, with the names of all starts that led there; heights may differ by `slack`."""
-    found: list[Climb] = []
-    for climb in climbs:
-        known = next((i for i, other in enumerate(found) if climb.optimum.same_as(other.optimum, slack)), None)
+def _distinct(candidates: list[OptimumFit], slack: float = 0.0) -> list[OptimumFit]:
+    """Return each optimum once, with the names of all starts that led to it; objectives may differ by `slack`."""
+    found: list[OptimumFit] = []
+    for candidate in candidates:
+        known = next((i for i, other in enumerate(found) if candidate.optimum.same_as(other.optimum, slack)), None)
         if known is None:
-            found.append(climb)
+            found.append(candidate)
         else:
             optimum = found[known].optimum
-            starts = tuple(dict.fromkeys((*optimum.starts, *climb.optimum.starts)))
+            starts = tuple(dict.fromkeys((*optimum.starts, *candidate.optimum.starts)))
             found[known] = found[known]._replace(optimum=replace(optimum, starts=starts))
     return found
 
 
 def _standard_errors(problem: PairProblem, fits: list[PairFit], best: int) -> list[float]:
-    """Return the standard error of each fit's log-likelihood minus the best one's, paired over rows: sums in two
-    passes, the second around the mean.
-    """
+    """Return the standard error of the log-likelihood difference between each fit and the best, paired over rows."""
     place = (problem.objective, [fit.parameters for fit in fits], best)
+    # Two passes: squares around the mean keep more digits than a difference of two large sums.
     (total,) = problem.engine.total(_block_differences, *place)
     (squares,) = problem.engine.total(_block_squared_differences, *place, total / problem.weight)
     return [float(each) for each in np.sqrt(squares)]
@@ -449,101 +464,105 @@ def _differences(X: Any, rows: Any, objective: PairObjective, points: list[Vecto
 
 def _only_one(optimum: Optimum) -> str:
     if len(optimum.starts) == 1:
-        return f"One start ({optimum.starts[0]}), so nothing to choose from; n_starts=5 looks for other optima."
-    return f"All {len(optimum.starts)} starts led to the same optimum; that there is no other is not shown by that."
+        return f"Only one start ({optimum.starts[0]}) was used. n_starts=5 searches for other optima."
+    return f"All {len(optimum.starts)} starts led to the same optimum. Other optima may still exist."
 
 
-def _other_way(optima: list[Optimum], allowed: list[int]) -> str:
-    """Say that a higher summit was passed over because its models are the other way round."""
+def _note_on_swapped(optima: list[Optimum], allowed: list[int]) -> str:
+    """Return a note if the highest optimum was not chosen because its models are swapped."""
     ahead = optima[allowed[0]].objective - optima[0].objective
     if allowed[0] == 0:
         return ""
     return (
-        f" With classifier and propensity model swapped there is an optimum whose penalised log-likelihood is higher "
-        f"by {ahead:.2f}, by the penalties; the way round that the paper's start leads to is kept."
+        f" An optimum with the two models swapped has a penalised log-likelihood that is higher by {ahead:.2f}, "
+        "because of the penalties. It was not chosen: the paper's start decides which model is the classifier."
     )
 
 
 def _reason(optima: list[Optimum], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:
-    told = f"{sum(not optimum.swapped for optimum in optima)} optima. "
+    number = f"{sum(not optimum.swapped for optimum in optima)} optima. "
     if len(tied) == 1:
-        return told + "The best penalised likelihood is ahead of the rest by more than the difference's standard error."
-    if chosen == tied[0]:
-        return told + (
-            f"{len(tied)} cannot be told apart by the labels; the one with the best penalised likelihood also has the "
-            f"lowest label frequency ({optima[tied[0]].label_frequency:.2f})."
+        return number + (
+            "The highest was chosen: its penalised log-likelihood exceeds that of the others by more than the standard "
+            "error of the difference."
         )
-    return told + (
-        f"This one's penalised log-likelihood is behind the best by {behind[chosen]:.2f}, within its standard error of "
-        f"{errors[chosen]:.2f}: the labels cannot tell them apart. It has the lowest label frequency "
-        f"({optima[chosen].label_frequency:.2f}; the best has {optima[tied[0]].label_frequency:.2f}), which puts as "
-        "many missing labels as possible down to the labelling."
+    if chosen == tied[0]:
+        return number + (
+            f"The labels cannot distinguish {len(tied)} of them. The chosen one has the highest penalised likelihood "
+            f"and the lowest label frequency ({optima[tied[0]].label_frequency:.2f})."
+        )
+    return number + (
+        f"The penalised log-likelihood of the chosen one is {behind[chosen]:.2f} below the highest, within the "
+        f"standard error of {errors[chosen]:.2f}, so the labels cannot distinguish them. It was chosen because it has "
+        f"the lowest label frequency ({optima[chosen].label_frequency:.2f}; the highest optimum has "
+        f"{optima[tied[0]].label_frequency:.2f}) and so attributes most missing labels to the labelling."
     )
 
 
-def seen_higher(problem: PairProblem, found: Optimum, *, thoroughly: bool = False) -> Optimum | None:
-    """Return what another start leads to where that is clearly higher than what was found from the paper's; else None.
+def find_higher_optimum(problem: PairProblem, found: Optimum, *, thoroughly: bool = False) -> Optimum | None:
+    """Return an optimum that is clearly higher than the one that the paper's start led to; None if none was found.
 
-    The look begins where all rows are positive, so that the labelling alone explains the labels: of all starts but
-    scouted ones, only this led to a clearly higher optimum in each of the 15 random problems of 257 that had one. Where
-    there is reason to doubt what was found, look `thoroughly`: from five starts, on more rows.
+    The search starts where all rows are positive, so that the labelling alone explains the labels. Of all starts except
+    trial fits, only this one found a clearly higher optimum in each of the 15 of 257 random problems that had one. With
+    `thoroughly`, it uses five starts and more rows.
 
-    Looks at a part of the rows first; what seems to be another optimum there, and not a worse one, is climbed on from
-    for a few steps on all rows. It is told only if a fit from several starts would have taken it (see `choose`).
-    Models wider than a matrix are not looked at, nor is a climb that did not end.
+    It optimises on a part of the rows first. If this finds another optimum that is not clearly worse, a few iterations
+    on all rows follow. The optimum is returned only if a fit from several starts would have chosen it (see `choose`).
+    There is no search for fits that did not converge, nor for models with more than `MAX_MATRIX_PARAMETERS` parameters.
     """
-    rows = ROWS_IN_DOUBT if thoroughly else ROWS_OF_LOOK_ELSEWHERE
-    part = problem.part(max(rows, int(LABELS_OF_LOOK_ELSEWHERE / problem.labelled_share)))
-    if problem.n_parameters > WIDEST_MATRIX or not found.converged or not 0.0 < part.labelled_share < 1.0:
+    rows = ROWS_IF_FORM_REJECTED if thoroughly else ROWS_OF_OTHER_START
+    part = problem.part(max(rows, int(LABELS_OF_OTHER_START / problem.labelled_share)))
+    if problem.n_parameters > MAX_MATRIX_PARAMETERS or not found.converged or not 0.0 < part.labelled_share < 1.0:
         return None
     paper = Start(PAPER, found.parameters)
-    with BLAS.on_one_thread():  # once for all: setting it takes as long as a pass over so few rows
+    with BLAS.on_one_thread():  # set once for all fits: setting it takes as long as a pass over so few rows
         others = [all_positive_start(part)]
         if thoroughly:
-            others = make_starts(part, STARTS_IN_DOUBT, np.random.default_rng(0))[1:]
-        climbs = climb_all(part, [paper, *others], tol=ROUGH_GAIN, max_iter=STEPS_ON_PART)
+            others = make_starts(part, STARTS_IF_FORM_REJECTED, np.random.default_rng(0))[1:]
+        candidates = fit_from_starts(part, [paper, *others], tol=ROUGH_GAIN, max_iter=STEPS_ON_PART)
     times = problem.engine.n_rows / part.engine.n_rows
     if times > 1.0:
-        rival = _rival(part, climbs, times)
-        if rival is None:
+        other = _start_on_all_rows(part, candidates, times)
+        if other is None:
             return None
-        climbs = climb_all(problem, [paper, rival], tol=ROUGH_GAIN, max_iter=STEPS_ON_ALL_ROWS)
-    taken = climbs[choose(problem, climbs).index].optimum
-    return taken if taken.objective < found.objective - WARN_HIGHER_BY and _are_apart(taken, found) else None
+        candidates = fit_from_starts(problem, [paper, other], tol=ROUGH_GAIN, max_iter=STEPS_ON_ALL_ROWS)
+    best = candidates[choose(problem, candidates).index].optimum
+    is_higher = best.objective < found.objective - WARN_HIGHER_BY
+    return best if is_higher and _differ_in_class_prior(best, found) else None
 
 
-def _rival(part: PairProblem, climbs: list[Climb], times: float) -> Start | None:
-    """Return where to climb on from with all rows: another optimum that may be the better one there.
+def _start_on_all_rows(part: PairProblem, candidates: list[OptimumFit], times: float) -> Start | None:
+    """Return another optimum of the part as a start for all rows, if it may be the higher one there; None otherwise.
 
-    Each row of the part stands for `times` rows, so sums over it are less sure than the standard error of
-    as many single rows.
+    Each row of the part stands for `times` rows, so standard errors of sums over the part grow by the root of `times`.
     """
-    own = next((climb.optimum for climb in climbs if PAPER in climb.optimum.starts), None)
-    selection = choose(part, climbs)
-    for i, climb in enumerate(climbs):
-        other = climb.optimum
-        if other.swapped or other is own or (own is not None and not _are_apart(other, own)):
+    by_paper = next((candidate.optimum for candidate in candidates if PAPER in candidate.optimum.starts), None)
+    selection = choose(part, candidates)
+    for i, candidate in enumerate(candidates):
+        other = candidate.optimum
+        same = other is by_paper or (by_paper is not None and not _differ_in_class_prior(other, by_paper))
+        if other.swapped or same:
             continue
         if selection.behind[i] <= np.sqrt(times) * selection.standard_error[i]:
             return Start(other.starts[0], other.parameters)
     return None
 
 
-def _are_apart(optimum: Optimum, other: Optimum) -> bool:
+def _differ_in_class_prior(optimum: Optimum, other: Optimum) -> bool:
     return abs(optimum.class_prior - other.class_prior) > WARN_CLASS_PRIOR_GAP
 
 
-def message_about_optima(higher: Optimum, own: Optimum) -> str:
-    """Say what was seen, and what to do."""
-    farther = "" if higher.converged else ", and on from there"
+def describe_higher_optimum(higher: Optimum, own: Optimum) -> str:
+    """Return a sentence about the higher optimum and what to do."""
+    at_least = "" if higher.converged else "at least "
     return (
         f"the paper's start led to a local optimum, with a penalised log-likelihood of {-own.objective:.2f} and a "
-        f"class prior of {own.class_prior:.3f}. Another start ({higher.starts[0]}) leads higher: to "
-        f"{-higher.objective:.2f} and {higher.class_prior:.3f}{farther}. Use n_starts=5 (or SAREMClassifierCV) to look "
-        "for the highest."
+        f"class prior of {own.class_prior:.3f}. Another start ({higher.starts[0]}) leads to a higher optimum, with "
+        f"{at_least}{-higher.objective:.2f} and a class prior of {higher.class_prior:.3f}. Use n_starts=5 (or "
+        "SAREMClassifierCV) to search for the highest optimum."
     )
 
 
-def warn_about_higher(higher: Optimum, own: Optimum, name: str) -> None:
-    """Warn that the fit that was asked for is not the best one."""
-    warn_user(f"{name}: {message_about_optima(higher, own)} This fit is still that of the paper's start.", UserWarning)
+def warn_about_higher_optimum(higher: Optimum, own: Optimum, name: str) -> None:
+    """Warn that another start leads to a higher optimum."""
+    warn_user(f"{name}: {describe_higher_optimum(higher, own)} This fit uses the paper's start.", UserWarning)

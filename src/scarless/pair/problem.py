@@ -1,7 +1,6 @@
-"""The problem of two models: rows, what was observed of them, what each model sees, penalties, facts.
+"""The problem of a pair of models: rows, likelihood, columns of each model, penalties and constraints.
 
-The one argument of every fit of a pair. One label of each row is the case of one look and nothing more; which of the
-two it is, only the objective knows.
+Every fit of a pair takes one `PairProblem`. Only the objective knows whether rows have one label or several looks.
 """
 
 import math
@@ -17,49 +16,50 @@ from scarless.numerics.arrays import Columns, Vector
 from scarless.numerics.linear import Design, transposed_product
 from scarless.numerics.objectives import LogisticPair, PairObjective
 from scarless.numerics.uncertainty import PairSums
-from scarless.pair.constraints import Fact
+from scarless.pair.constraints import Constraint
 from scarless.pair.logistic import ridge_of
 from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
-RATE_AT_START = 0.01  # of false positives, where a climb begins
-# Of a negative that is labelled, and of one that is not: keeps an estimated rate off 0, and weighs as good as nothing.
+RATE_AT_START = 0.01  # false positive rate at the start of a fit
+# Weight of a labelled and of an unlabelled negative that are added to the likelihood. They keep an estimated false
+# positive rate away from 0 and hardly change the fit.
 PSEUDO_FALSE_LABEL_WEIGHT = 1e-4
 
 
-class Audits(NamedTuple):
-    """Imaginary positives at the mean of the propensity attributes, half of them labelled.
+class PseudoPositives(NamedTuple):
+    """Pseudo-observations: positives at the mean of the propensity attributes, half of them labelled.
 
-    Where labels hardly tell a label frequency of 1, or of next to nothing, from one between, the likelihood often has
-    its top there; a few audits that nobody made settle it, as Laplace's rule of succession does for a share.
+    If the labels say little about the label frequency, the likelihood is often highest at a label frequency of 0 or 1.
+    A few pseudo-observations prevent that, like Laplace's rule of succession for a share.
     """
 
     weight: float
     point: Vector  # mean of the propensity attributes, then 1
 
     def pull(self, before: int, after: int = 0) -> Pull:
-        """Return the pull on a parameter vector that has others before and after the propensity's."""
+        """Return the penalty for a vector with `before` parameters before the propensity's, and `after` behind them."""
         return Pull(self.weight, np.concatenate([np.zeros(before), self.point, np.zeros(after)]))
 
 
-class Seen(NamedTuple):
-    """What tells the class of rows beside one label each."""
+class ObservationSummary(NamedTuple):
+    """Summary of audits and looks."""
 
-    n_audited: float = 0.0  # audits that tell of a class: without false positives, of rows without a label
-    looks: float = 1.0  # at a row, on average
-    twice: bool = False  # whether any row was looked at more than once
+    n_audited: float = 0.0  # informative audits: without false positives, those of unlabelled rows
+    mean_looks: float = 1.0  # mean number of looks of a row
+    has_second_looks: bool = False  # whether any row had more than one look
 
 
 class PairProblem(NamedTuple):
-    """Rows with what was observed of them and weights ``w``; both models; the penalties; what is known."""
+    """Rows with observations and weights ``w``, the likelihood of both models, penalties and constraints."""
 
     engine: Engine
     totals: RowTotals
     objective: PairObjective  # minus the observed log-likelihood
     C: float = 1.0
     propensity_C: float = 1.0
-    audits: Audits | None = None
-    facts: tuple[Fact, ...] = ()
-    seen: Seen = Seen()
+    pseudo_observations: PseudoPositives | None = None
+    constraints: tuple[Constraint, ...] = ()
+    observations: ObservationSummary = ObservationSummary()
 
     @classmethod
     def of(
@@ -71,122 +71,129 @@ class PairProblem(NamedTuple):
         propensity_C: float = 1.0,
         *,
         totals: RowTotals | None = None,
-        audits: Audits | None = None,
+        pseudo_observations: PseudoPositives | None = None,
     ) -> "PairProblem":
-        """Build the problem of one label for each row of an engine."""
+        """Return the problem with one label for each row."""
         totals = row_totals(engine) if totals is None else totals
-        return cls(engine, totals, LogisticPair(f, e), C, propensity_C, audits)
+        return cls(engine, totals, LogisticPair(f, e), C, propensity_C, pseudo_observations)
 
     @property
     def f(self) -> Design:
-        """What the classifier sees."""
+        """Columns of the classifier."""
         return self.objective.f
 
     @property
     def e(self) -> Design:
-        """What the first propensity model sees at its first look."""
+        """Columns of the first propensity model at its first look."""
         return self.objective.e
 
     @property
     def n_parameters(self) -> int:
-        """Of all models together."""
+        """Number of parameters of all models together."""
         return self.objective.n_parameters
 
     @property
     def weight(self) -> float:
-        """All rows together."""
+        """Sum of the weights of all rows."""
         return float(self.totals.weight)
 
     @property
     def labelled_share(self) -> float:
-        """Share of rows that have a label: without false positives no class prior is below it."""
+        """Share of rows with a label: without false positives, the class prior cannot be lower."""
         return self.totals.labelled_share
 
     @property
-    def free(self) -> bool:
-        """Whether some model has no penalty, so that its optimum may be at infinity."""
+    def is_unpenalised(self) -> bool:
+        """Whether some model has no penalty, so that the optimum may be at infinity."""
         return math.isinf(self.C) or math.isinf(self.propensity_C)
 
     @property
     def ridge(self) -> Vector:
-        """The penalty's weight on the square of each parameter; rates of false positives have none."""
+        """Ridge penalty of each parameter; false positive rates have none."""
         designs, n_models = self.objective.designs, 1 + len(self.objective.models)
         penalties = [self.C, *[self.propensity_C] * (n_models - 1), *[math.inf] * (len(designs) - n_models)]
         return np.concatenate([ridge_of(design, C) for design, C in zip(designs, penalties, strict=True)])
 
     @property
     def pulls(self) -> tuple[Pull, ...]:
-        """What pseudo-observations, and imaginary labels of negatives, add to the penalty."""
+        """Penalties from pseudo-observations, of positives and of false labels."""
         n, n_models = self.n_parameters, 1 + len(self.objective.models)
         rates = tuple(
             Pull(PSEUDO_FALSE_LABEL_WEIGHT, np.eye(n)[place.start]) for place in self.objective.places[n_models:]
         )
-        if self.audits is None:
+        if self.pseudo_observations is None:
             return rates
         places = self.objective.places[1:n_models]
-        return (*(self.audits.pull(place.start, n - place.stop) for place in places), *rates)
+        return (*(self.pseudo_observations.pull(place.start, n - place.stop) for place in places), *rates)
 
-    def penalised(self, facts: tuple[Fact, ...] | None = None) -> PenalisedProblem:
-        """Return what a solver minimises; `facts` are those of the problem, as a climb has them at the moment."""
-        additions: tuple[Addition, ...] = (*self.pulls, *(self.facts if facts is None else facts))
+    def penalised(self, constraints: tuple[Constraint, ...] | None = None) -> PenalisedProblem:
+        """Return the function that a solver minimises; `constraints` replaces those of the problem."""
+        additions: tuple[Addition, ...] = (*self.pulls, *(self.constraints if constraints is None else constraints))
         return PenalisedProblem(self.engine, self.objective, self.ridge, additions)
 
     def sums(self, parameters: Vector) -> PairSums:
-        """Return what fitted models say of all rows together, in one pass."""
+        """Return the sums of the fitted models over all rows, in one pass."""
         return self.engine.total(self.objective.totals, parameters)
 
     @property
     def swappable(self) -> bool:
-        """Whether nothing but the paper's start says which of two models is the classifier.
+        """Whether only the paper's start determines which of the two models is the classifier.
 
-        Both see the same attributes, no row has two looks, and none was checked. What is known of a share holds for
-        either of them.
+        True if both use the same columns, no row has a second look, and none was audited. A known share does not help:
+        either model can satisfy it.
         """
-        return not self.seen.twice and not self.seen.n_audited and see_the_same(self.f, self.e)
+        return (
+            not self.observations.has_second_looks and not self.observations.n_audited and same_columns(self.f, self.e)
+        )
 
     @property
-    def told_by_height(self) -> bool:
-        """Whether the likelihood itself tells optima apart: there is more to go by than one label of each row."""
+    def has_extra_information(self) -> bool:
+        """Whether there is more information than one label for each row, so that the likelihood can choose an optimum.
+
+        For example several looks, audits, constraints, offsets, bounds or false positives.
+        """
         return not isinstance(self.objective, LogisticPair)
 
     @property
     def class_prior_is_identified(self) -> bool:
-        """Whether second looks, audits or facts tell how many rows are positive, and not only the form of models."""
-        return self.told_by_height and (self.seen.twice or self.seen.n_audited > 0 or bool(self.facts))
+        """Whether second looks, audits or constraints identify the class prior, and not only the functional form."""
+        return self.has_extra_information and (
+            self.observations.has_second_looks or self.observations.n_audited > 0 or bool(self.constraints)
+        )
 
     @property
-    def mirrored(self) -> "PairProblem":
-        """The problem with each model's penalty on the other."""
+    def with_swapped_penalties(self) -> "PairProblem":
+        """The problem with the penalties of the two models swapped."""
         return self._replace(C=self.propensity_C, propensity_C=self.C)
 
     def swapped(self, parameters: Vector) -> Vector:
-        """Return parameters of models that see the same columns with each in the other's place."""
+        """Return the parameters of two models with the same columns, swapped."""
         first, second = self.objective.places[:2]
         return swap(parameters[first], parameters[second], self.f, self.e)
 
     @property
     def one_look(self) -> "PairProblem":
-        """The problem as if each row had one look: whether any label was found."""
-        if not self.told_by_height:
+        """The problem as if each row had one look, with the label "any label was found"."""
+        if not self.has_extra_information:
             return self
-        return self._replace(objective=LogisticPair(self.f, self.e), facts=(), seen=Seen())
+        return self._replace(objective=LogisticPair(self.f, self.e), constraints=(), observations=ObservationSummary())
 
-    def spread(self, parameters: Vector, *, rate: float = RATE_AT_START) -> Vector:
-        """Return parameters for all looks from those of `one_look`; false positives begin at a rate."""
-        if not self.told_by_height:
+    def to_all_looks(self, parameters: Vector, *, rate: float = RATE_AT_START) -> Vector:
+        """Return parameters for all looks from those of `one_look`, with a false positive rate."""
+        if not self.has_extra_information:
             return parameters
         objective, (beta_f, beta_e) = self.objective, self.one_look.objective.split(parameters)
         found = float(np.clip(expit(beta_e[-1]), 1e-6, 1.0 - 1e-6))
-        once = -math.expm1(math.log1p(-found) / max(self.seen.looks, 1.0))
+        once = -math.expm1(math.log1p(-found) / max(self.observations.mean_looks, 1.0))
         beta_e = np.append(beta_e[:-1], logit(np.clip(once, 1e-6, 1.0 - 1e-6)))
         return np.concatenate([beta_f, *[beta_e] * len(objective.models), np.full(objective.n_rates, logit(rate))])
 
-    def seeing(self, f: Design) -> "PairProblem":
-        """Return the problem with a classifier that sees these columns."""
+    def with_class_design(self, f: Design) -> "PairProblem":
+        """Return the problem with other columns of the classifier."""
         return self.with_objective(changed(self.objective, f=f))
 
-    def labelled_by(self, before: Columns, now: Columns) -> "PairProblem":
-        """Return the problem whose propensities see other attributes of rows; what belongs to single looks stays."""
+    def with_propensity_columns(self, before: Columns, now: Columns) -> "PairProblem":
+        """Return the problem with other propensity attributes; visit attributes stay."""
         if isinstance(self.objective, LogisticPair):
             return self.with_objective(changed(self.objective, e=Design.of(now)))
         models = tuple(
@@ -197,31 +204,38 @@ class PairProblem(NamedTuple):
 
     def with_objective(self, objective: PairObjective) -> "PairProblem":
         """Return the problem with another likelihood of the same rows."""
-        facts = tuple(replace(fact, objective=objective) for fact in self.facts)
-        return self._replace(objective=objective, facts=facts)
+        constraints = tuple(replace(constraint, objective=objective) for constraint in self.constraints)
+        return self._replace(objective=objective, constraints=constraints)
 
-    def with_audits(self, weight: float) -> "PairProblem":
-        """Return the problem with that many pseudo-observations."""
-        return self._replace(audits=add_pseudo_observations(self.engine, self.e, weight))
+    def with_pseudo_observations(self, weight: float) -> "PairProblem":
+        """Return the problem with pseudo-observations of this weight."""
+        return self._replace(pseudo_observations=add_pseudo_observations(self.engine, self.e, weight))
 
     def on(self, engine: Engine) -> "PairProblem":
-        """Return the problem on other rows, with as many pseudo-observations at their mean."""
+        """Return the problem on other rows, with pseudo-observations of the same weight at their mean."""
         other = self._moved(engine, row_totals(engine))
-        return other if self.audits is None else other.with_audits(self.audits.weight)
+        return (
+            other
+            if self.pseudo_observations is None
+            else other.with_pseudo_observations(self.pseudo_observations.weight)
+        )
 
     def _moved(self, engine: Engine, totals: RowTotals) -> "PairProblem":
-        facts = tuple(replace(fact, engine=engine) for fact in self.facts)
-        return self._replace(engine=engine, totals=totals, facts=facts)
+        constraints = tuple(replace(constraint, engine=engine) for constraint in self.constraints)
+        return self._replace(engine=engine, totals=totals, constraints=constraints)
 
     def thinned(self, n_rows: int) -> "PairProblem":
-        """Return the problem on every so many-th row: about `n_rows` of them, and no fewer."""
+        """Return the problem on every k-th row, or on all rows of a small table.
+
+        The number of rows is at least `n_rows`, if the table has so many, and less than twice as large.
+        """
         engine = self.engine.every(max(1, self.engine.n_rows // n_rows))
         return self._moved(engine, row_totals(engine))
 
     def part(self, n_rows: int, *, first: int = 0) -> "PairProblem":
-        """Return the problem on about `n_rows` rows that weigh as much as all: penalties count as they do there.
+        """Return the problem on about `n_rows` rows, with weights scaled so that penalties count as for all rows.
 
-        Parts with another `first` have other rows, as long as there are enough.
+        Parts with different `first` have different rows, if there are enough.
         """
         step = max(1, self.engine.n_rows // n_rows)
         engine = self.engine.every(step, first % step)
@@ -235,42 +249,44 @@ class PairProblem(NamedTuple):
 
 
 def changed(objective: PairObjective, **fields: Any) -> PairObjective:
-    """Return the likelihood of other models of the same rows."""
+    """Return the likelihood with other fields."""
     made: Any = objective
     return replace(made, **fields)
 
 
-def see_the_same(f: Design, e: Design) -> bool:
-    """Whether two models see the same columns, so that they can be swapped."""
+def same_columns(f: Design, e: Design) -> bool:
+    """Whether two models use the same columns, so that they can be swapped."""
     return f.n_columns > 0 and np.array_equal(np.sort(f.indices), np.sort(e.indices))
 
 
 def swap(beta_f: Vector, beta_e: Vector, f: Design, e: Design) -> Vector:
-    """Return the parameters of two models that see the same columns with each model in the other's place."""
+    """Return the parameters of two models with the same columns, swapped."""
     of_f, of_e = np.argsort(f.indices), np.argsort(e.indices)
     coef_f, coef_e = np.empty(of_f.size), np.empty(of_e.size)
     coef_f[of_f], coef_e[of_e] = beta_e[:-1][of_e], beta_f[:-1][of_f]
     return np.concatenate([coef_f, beta_e[-1:], coef_e, beta_f[-1:]])
 
 
-def add_pseudo_observations(engine: Engine, e: Design, weight: float, *, swappable: bool = False) -> Audits | None:
-    """Return that many pseudo-observations for the rows of an engine; None for none.
+def add_pseudo_observations(
+    engine: Engine, e: Design, weight: float, *, swappable: bool = False
+) -> PseudoPositives | None:
+    """Return pseudo-observations of this weight at the mean of the rows; None for a weight of 0.
 
-    Models that can be swapped get none: where all positives are labelled, audits would have them change places.
+    Swappable models get none: if all positives are labelled, pseudo-observations would swap the models.
     """
     if weight == 0 or swappable:
         return None
     (sums,) = engine.total(_block_sums, e)
-    return Audits(weight, sums / sums[-1])
+    return PseudoPositives(weight, sums / sums[-1])
 
 
-def what_is_seen(engine: Engine, objective: PairObjective) -> Seen:
-    """Return what rows show of their class beside one label each: audits, and second looks.
+def summarise_observations(engine: Engine, objective: PairObjective) -> ObservationSummary:
+    """Return the number of informative audits, the mean number of looks, and whether any row has a second look.
 
-    Without false positives the class of a labelled row is known, and its audit tells nothing. Nor do rows of weight 0.
+    Without false positives, audits of labelled rows are not informative. Rows of weight 0 do not count.
     """
     audits, twice, weight, looks = engine.total(_block_seen, objective.false_positives is None)
-    return Seen(float(audits), float(looks) / float(weight), float(twice) > 0)
+    return ObservationSummary(float(audits), float(looks) / float(weight), float(twice) > 0)
 
 
 def _weighted(X: Any, rows: Rows, times: float) -> dict[str, Any]:
@@ -281,10 +297,10 @@ def _block_sums(X: Any, rows: Any, design: Design) -> tuple[Vector]:
     return (transposed_product(design.take(X), rows["w"]),)
 
 
-def _block_seen(X: Any, rows: Rows, sure: bool) -> tuple[Any, ...]:
+def _block_seen(X: Any, rows: Rows, labelled_are_positive: bool) -> tuple[Any, ...]:
     w, looks = rows["w"], np.sum(rows["looks"], axis=1, dtype=np.float64)
     audited = (w > 0) & (rows["audit"] >= 0)
-    if sure:
+    if labelled_are_positive:
         audited = audited & (np.sum(rows["labels"], axis=1) == 0)
     twice = (w > 0) & (looks > 1)
     counts = (np.count_nonzero(each) * 1.0 for each in (audited, twice))

@@ -1,9 +1,17 @@
-r"""The recalibrated fit: scale and level of a classifier, and the propensities, estimated anew from held-out logits.
+r"""The recalibrated fit: shift and slope of a classifier's logits, estimated together with the propensities.
 
-One label of each row says little about the class prior: a lower class prior with a higher propensity often fits almost
-as well. The likelihood is therefore evaluated on a grid of grid, with all other parameters fitted anew at each. For
-one label of each row the estimate is the mean class prior over the grid, weighted by the likelihood. Several looks and
-audits identify the level: there the estimate is the optimum, and the grid is for intervals alone.
+Regularisation and folds leave the logits of a classifier too flat and at the wrong level. The recalibrated fit takes
+the out-of-fold logit :math:`u` of each row and maximises the likelihood of the labels over
+
+.. math:: \operatorname{logit} f = m + a + b\,(u - m), \qquad \operatorname{logit} e = v^\top z,
+
+with the shift `a`, the slope `b`, the centre `m` of the logits, and the propensity attributes `z`. The classifier is
+not trained again. With one label for each row, the labels say little about the class prior: a lower class prior with a
+higher propensity often fits almost as well. The likelihood is therefore not maximised over `a`. Starting at the
+optimum, `a` moves in small steps in both directions. At each step, slope and propensities are fitted again, and the
+fit gives one point of a grid: a class prior and its log-likelihood. The estimate is the mean class prior over the grid,
+weighted by the likelihood; intervals are quantiles of the same grid. Several looks or audits identify the class prior.
+The estimate is then the optimum, and the grid is used for intervals only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,103 +39,108 @@ from scarless.numerics.recalibrated import (
     moved_to_logits,
 )
 from scarless.numerics.uncertainty import Interval
-from scarless.pair.constraints import ClassPrior, Fact, KnownShare
+from scarless.pair.constraints import ClassPrior, Constraint, KnownShare
 from scarless.pair.fit import GAIN_WITH_CONSTRAINTS, fit_with_constraints
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PSEUDO_FALSE_LABEL_WEIGHT, PairProblem
 from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
-SLOPE_RIDGE = 1.0  # on the logarithm of the slope: a factor of 2.7 costs half a nat
-PROPENSITY_RIDGE = 1.0  # on the propensity's coefficients, its attributes standardised
-HELD_RIDGE, HELD_LEVEL = 4.0, 4.0  # on changes of a propensity that could take the classifier's place, and on the level
-DOUBT = 3.0  # by which log-likelihoods are divided for intervals
-FOLLOW = 0.5  # slope of the propensity's logit in the class logit, where it is assumed to follow the class
-MISSING = 0.1  # share of an interval that is for an attribute that nobody named, where labels do not care
-_MOST_PREFERRED = 9.0  # nats that count for it
+SLOPE_RIDGE = 1.0  # penalty on the logarithm of the slope: a slope of 2.7 costs 0.5 of log-likelihood
+PROPENSITY_RIDGE = 1.0  # penalty on the coefficients of standardised propensity attributes
+# Penalties on changes of the propensity and on the shift, if the propensity uses all columns of the classifier.
+HELD_PROPENSITY_RIDGE, HELD_SHIFT_RIDGE = 4.0, 4.0
+LOG_LIKELIHOOD_DIVISOR = 3.0  # divides log-likelihoods in intervals, because no table follows the models exactly
+ASSUMED_FOLLOW_SLOPE = 0.5  # assumed slope of the propensity's logit in the class logit
+UNNAMED_ATTRIBUTE_SHARE = 0.1  # weight in intervals of a model with a propensity attribute that was not named
+_MAX_GAIN_BY_FOLLOWING = 9.0  # larger log-likelihood gains do not raise this weight further
 _TOL, _MAX_ITER = 1e-10, 100
-_LOWEST = 20.0  # nats below the top, where a walk ends
-_MOST_STEPS = 40
-_FURTHEST = 0.04  # in class prior, in one step
-_LONGEST = 2.0  # in logits, in one step
-_STUCK = 1e-6  # in class prior, where more of a level changes nothing
-_CREEPING = 1e-3  # of the class prior's variance, in a longest step: the same
-_MOVED = 0.1  # of the class prior, by pseudo-observations, that is worth a word
-FAR = 10.0  # logits beyond which all are as good as sure
-_SURE = 30.0  # that of a label frequency of 1, to rounding
-_MANY_ROWS = 3_000  # from which on rows of nearly the same logit are merged
-_GROUP = 0.01  # of the spread of logits, within such a group of up to 10,000 rows
-_CORRECTIONS = 4  # of the level, until its class prior is the one that is known
-_LEAST_AUDITS = 1e-3  # imaginary, that keep a level finite and weigh as good as nothing
+_GRID_DEPTH = 20.0  # log-likelihood below the highest point at which the grid ends
+_MAX_GRID_STEPS = 40  # in each direction
+_MAX_CLASS_PRIOR_STEP = 0.04  # largest change of the class prior from one grid point to the next
+_MAX_SHIFT_STEP = 2.0  # largest change of the shift, in logits
+_MIN_CLASS_PRIOR_CHANGE = 1e-6  # the grid ends if a step changes the class prior by less
+# The grid also ends if a step of `_MAX_SHIFT_STEP` changes the class prior p by less than this times p(1 - p).
+_MIN_CHANGE_PER_VARIANCE = 1e-3
+_REPORTED_PSEUDO_EFFECT = 0.1  # a remark reports a larger change of the class prior by pseudo-observations
+LOGIT_CAP = 10.0  # larger logits count as this one in variances: their probabilities are all nearly 1
+_MAX_FREQUENCY_LOGIT = 30.0  # logit of a label frequency that rounds to 1
+_MIN_ROWS_TO_MERGE = 3_000  # smaller tables are not merged
+_MERGE_WIDTH = 0.01  # largest difference of merged logits, in standard deviations, for up to 10,000 rows
+_N_SHIFT_CORRECTIONS = 4  # Newton steps in the shift towards a known class prior
+_MIN_PSEUDO_WEIGHT = 1e-3  # weight of pseudo-observations that keep parameters finite and hardly change the fit
 
 
 class ClassPriorGrid(NamedTuple):
-    """How likely each class prior is, with everything else as the labels like it best."""
+    """Grid of class priors, with the log-likelihood of the best fit at each."""
 
     class_prior: Vector  # ascending
-    label_frequency: Vector
-    log_density: Vector  # up to a constant
-    pseudo_log_density: Vector  # what pseudo-observations add to it
-    shift: Vector  # of the classifier's logit there
-    slope: Vector
-    swapped: NDArray[np.bool_]  # where a propensity that sees all attributes tells rows further apart than the class
-    known: Vector | float = 0.0  # what is known from elsewhere adds to the density
-    share: float = 1.0  # in intervals, beside other models
-    inflation: float = 1.0  # of variances, where rows belong to groups, and because rows are drawn
+    label_frequency: Vector  # of the fit at each class prior
+    log_density: Vector  # penalised log-likelihood of each fit, up to a constant
+    pseudo_log_density: Vector  # part of `log_density` that comes from pseudo-observations
+    shift: Vector  # shift of the classifier's logits at each class prior
+    slope: Vector  # slope of the classifier's logits at each class prior
+    swapped: NDArray[np.bool_]  # True if the propensity's logit varies more than the class logit
+    known: Vector | float = 0.0  # part of `log_density` that comes from known values
+    share: float = 1.0  # weight of this grid in intervals over several models
+    inflation: float = 1.0  # factor on variances, for grouped rows and for the sampling of rows
 
     @property
     def weight(self) -> Vector:
-        """Share of each level, if the models were of the right form and have not changed places."""
+        """Weight of each class prior in the mean; 0 at points where the models are swapped."""
         weight = self._shares(self.log_density) * ~self.swapped
         return weight / weight.sum() if weight.any() else ~self.swapped / np.sum(~self.swapped)
 
     @property
-    def doubtful_weight(self) -> Vector:
-        """Share of each level, each nat of log-likelihood worth a third: for intervals, which rule nothing else out.
+    def interval_weight(self) -> Vector:
+        """Weight of each class prior in intervals.
 
-        Pseudo-observations do not count: they may say what to believe, not what to rule out.
-        Tables are not of the models' form, and held-out directions have noise of their own. Measured on tables that are
-        not in the paper, a third makes nominal 95% cover 83% after a search (``benchmarks/README.md``).
+        Log-likelihood differences are divided by 3, because no table follows the models exactly and out-of-fold logits
+        are noisy. On tables that are not in the paper, nominal 95% intervals of a search then contain the true
+        class prior in 83% of the tasks (``benchmarks/README.md``). Pseudo-observations move the estimate but do not
+        shorten intervals.
         """
         return self._shares(
-            (self.log_density - self.pseudo_log_density - self.known) / (DOUBT * self.inflation) + self.known
+            (self.log_density - self.pseudo_log_density - self.known) / (LOG_LIKELIHOOD_DIVISOR * self.inflation)
+            + self.known
         )
 
-    def told(self, facts: Sequence[KnownShare]) -> "ClassPriorGrid":
-        """Return the grid with what is known from elsewhere counted, at steps small enough for it.
+    def with_known_values(self, known_values: Sequence[KnownShare]) -> "ClassPriorGrid":
+        """Return the grid with known values counted, and with more points near them.
 
-        A fact beyond the grid that were walked, which the labels rule out, moves them to the end that is nearest.
+        A known value outside the grid contradicts the labels; the nearest end of the grid then gets the weight.
         """
-        if not facts:
+        if not known_values:
             return self
-        around = [np.interp(fact.around(), *self._ascending(fact.share)) for fact in facts]
-        prior = np.unique(np.concatenate([self.class_prior, *around]))
+        nearby = [np.interp(value.nearby_values(), *self._ascending(value.share)) for value in known_values]
+        prior = np.unique(np.concatenate([self.class_prior, *nearby]))
         fields = [np.interp(prior, self.class_prior, np.asarray(field, dtype=np.float64)) for field in self[1:7]]
         fine = self._replace(class_prior=prior, **dict(zip(self._fields[1:7], fields, strict=True)))
         fine = fine._replace(swapped=fine.swapped > 0.5)
-        known = np.sum([fact.log_density(getattr(fine, fact.share)) for fact in facts], axis=0)
+        known = np.sum([value.log_density(getattr(fine, value.share)) for value in known_values], axis=0)
         before = np.interp(prior, self.class_prior, self.known) if np.ndim(self.known) else 0.0
         return fine._replace(log_density=fine.log_density + known, known=before + known)
 
     @property
-    def apart(self) -> float:
-        """How many standard errors labels and what is known are apart: the root of twice what letting go of it gains.
+    def disagreement(self) -> float:
+        """Disagreement between the labels and the known values, in standard errors.
 
-        Each nat of log-likelihood is worth a third, as for intervals.
+        This is the root of twice the log-likelihood gain without the known values. The log-likelihood is divided as in
+        `interval_weight`.
         """
-        labels = (self.log_density - self.pseudo_log_density - self.known) / (DOUBT * self.inflation)
+        labels = (self.log_density - self.pseudo_log_density - self.known) / (LOG_LIKELIHOOD_DIVISOR * self.inflation)
         return float(np.sqrt(2.0 * (labels.max() - (labels + self.known).max())))
 
     def _ascending(self, share: str) -> tuple[Vector, Vector]:
-        """Return a share of the grid in ascending order, and the class priors that go with it."""
+        """Return "class_prior" or "label_frequency" in ascending order, with the class priors in the same order."""
         values = getattr(self, share)
         order = np.argsort(values, kind="stable")
         return values[order], self.class_prior[order]
 
     def _shares(self, log_density: Vector) -> Vector:
-        """Return density times the way to the neighbours, as a factor of the class prior."""
+        """Return the density times the distance between grid points on the log scale, scaled to a sum of 1."""
         density = np.exp(log_density - log_density.max())
-        apart = np.gradient(np.log(self.class_prior)) if density.size > 1 else np.ones(1)
-        share = density * np.maximum(apart, 1e-12)
+        spacing = np.gradient(np.log(self.class_prior)) if density.size > 1 else np.ones(1)
+        share = density * np.maximum(spacing, 1e-12)
         return np.asarray(share / share.sum())
 
     @property
@@ -136,15 +149,15 @@ class ClassPriorGrid(NamedTuple):
         return float(self.weight @ self.class_prior)
 
     def remarks(self) -> list[str]:
-        """Say where the mean comes from pseudo-observations more than from labels."""
+        """Return a remark if pseudo-observations, more than the labels, determine the mean."""
         share = self._shares(self.log_density - self.pseudo_log_density) * ~self.swapped
         alone = float(share @ self.class_prior) / float(share.sum()) if share.any() else self.mean
-        if abs(alone - self.mean) <= _MOVED:
+        if abs(alone - self.mean) <= _REPORTED_PSEUDO_EFFECT:
             return []
         return [
-            f"The labels hardly tell the class prior: it is {self.mean:.3f} with pseudo-observations, which keep the "
-            f"label frequency off 0 and 1, and would be {alone:.3f} without. Its interval does not count them. A few "
-            "rows whose class is looked up would settle it."
+            f"The labels say little about the class prior. It is {self.mean:.3f} with pseudo-observations, which keep "
+            f"the label frequency away from 0 and 1, and {alone:.3f} without. The interval does not use them. Auditing "
+            "a few rows would determine the class prior."
         ]
 
     @property
@@ -155,79 +168,87 @@ class ClassPriorGrid(NamedTuple):
 
 @dataclass(frozen=True)
 class Recalibration:
-    r"""How a classifier's logit `u` is moved and stretched, :math:`m + a + b(u - m)`, and the propensity that goes with
-    it.
+    r"""Recalibration :math:`m + a + b(u - m)` of a classifier's logit `u`, and the propensity fitted with it.
 
-    `e` holds the propensity's coefficients, then its intercept.
+    `m` is the centre, `a` the shift and `b` the slope.
     """
 
     centre: float
     shift: float
     slope: float
-    e: Vector
+    e: Vector  # coefficients of the propensity, then its intercept
     class_prior: float
     label_frequency: float
-    log_likelihood: float  # held-out as for the classifier, all rows together
+    log_likelihood: float  # sum over rows, with out-of-fold logits
     grid: ClassPriorGrid
     converged: bool
-    follow: float = 0.0  # the slope of the propensity's logit in the recalibrated class logit
+    follow: float = 0.0  # slope of the propensity's logit in the recalibrated class logit
 
     def __call__(self, u: Vector) -> Vector:
         """Return the recalibrated logits."""
         return self.centre + self.shift + self.slope * (u - self.centre)
 
-    def undone(self, u: Vector) -> Vector:
-        """Return held-out logits from recalibrated ones."""
+    def invert(self, u: Vector) -> Vector:
+        """Return the logits before recalibration, given recalibrated logits."""
         return self.centre + (u - self.centre - self.shift) / self.slope if self.slope > 0 else u
 
-    def at_levels(self, u: Vector) -> Vector:
-        """Return the logits at every level, one column each."""
+    def logits_on_grid(self, u: Vector) -> Vector:
+        """Return the recalibrated logits at every point of the grid, one column each."""
         return self.centre + self.grid.shift + self.grid.slope * (u[:, None] - self.centre)
 
-    def propensity_at_levels(self, v: Vector) -> Vector:
-        """Return the propensity's logits at every level, one column each: moved as that of the label frequency is."""
-        at = np.clip(logit(np.append(self.grid.label_frequency, self.label_frequency)), -_SURE, _SURE)
-        return v[:, None] + at[:-1] - at[-1]
+    def propensity_logits_on_grid(self, v: Vector) -> Vector:
+        """Return the propensity's logits at every point of the grid, one column each.
+
+        They are shifted by the same amount as the logit of the label frequency.
+        """
+        frequency = self._frequency_logits()
+        return v[:, None] + frequency[:-1] - frequency[-1]
+
+    def _frequency_logits(self) -> Vector:
+        """Return the logit of the label frequency at each point of the grid, then that of the fit."""
+        logits = logit(np.append(self.grid.label_frequency, self.label_frequency))
+        return np.clip(logits, -_MAX_FREQUENCY_LOGIT, _MAX_FREQUENCY_LOGIT)
 
     def posterior_logits(self, u: Vector, v: Vector, priors: Vector) -> Matrix:
-        """Return the logits of the class of rows without a label if the class prior is each of these, one column each.
+        """Return the posterior logits of unlabelled rows at the given class priors, one column each.
 
-        `u` are held-out logits, not recalibrated, and `v` the propensity's. Between two grid lies what lies between them.
+        `u` are logits before recalibration and `v` those of the propensity. Values between grid points are
+        interpolated.
         """
         at = [np.interp(priors, self.grid.class_prior, field) for field in self.grid[4:6]]
-        level = np.clip(logit(np.append(self.grid.label_frequency, self.label_frequency)), -_SURE, _SURE)
-        moved = np.interp(priors, self.grid.class_prior, level[:-1]) - level[-1]
+        frequency = self._frequency_logits()
+        moved = np.interp(priors, self.grid.class_prior, frequency[:-1]) - frequency[-1]
         return np.asarray(self.centre + at[0] + at[1] * (u[:, None] - self.centre) - softplus(v[:, None] + moved))
 
-    def level_errors(self, u: Vector, v: Vector, of: str) -> Vector:
-        """Return how far each row's logit spreads over the grid that the labels leave possible.
+    def grid_errors(self, u: Vector, v: Vector, of: str) -> Vector:
+        """Return the standard deviation of each row's logit over the grid.
 
-        `u` are recalibrated logits, `v` those of the propensity; `of` says whose spread: of the "class", the "propensity",
-        or the "posterior" of no label.
+        `u` are recalibrated logits and `v` those of the propensity. `of` is the logit whose deviation is returned:
+        "class", "propensity", or "posterior" (of an unlabelled row).
         """
-        at = self.at_levels(self.undone(u))
-        moved = self.propensity_at_levels(v)
+        at = self.logits_on_grid(self.invert(u))
+        moved = self.propensity_logits_on_grid(v)
         values = {"class": at, "propensity": moved, "posterior": at - softplus(moved)}[of]
-        weight = self.grid.doubtful_weight
+        weight = self.grid.interval_weight
         centred = values - (values @ weight)[:, None]
         return np.asarray(np.sqrt(np.square(centred) @ weight))
 
     def on_table_of_logits(self, template: PairObjective, *, given: bool = False) -> tuple[PairObjective, Vector]:
-        """Return likelihood and parameters for a table of held-out logits and what the propensities see of another.
+        """Return likelihood and parameters for a table of class logits followed by the columns of the propensities.
 
-        `template` is a likelihood of that other table's own columns. With `given`, the second column is the logit that
-        a learner gave.
+        `template` is a likelihood of the original table. With `given`, the second column of the new table is a
+        propensity logit from a learner.
         """
         columns, follow = columns_of_propensities(template), self.follow
         objective = moved_to_logits(template, columns, 1 + given, [0] * (follow != 0) + [1] * given)
-        level, start = float(self(np.zeros(1))[0]), 0
-        parts = [np.array([self.slope, level])]
+        intercept, start = float(self(np.zeros(1))[0]), 0
+        parts = [np.array([self.slope, intercept])]
         for place in objective.places[1 : 1 + len(objective.models)]:
             first = np.array([follow * self.slope] * (follow != 0) + [1.0] * given)
-            own = self.e[start : start + place.stop - place.start - first.size].copy()
-            own[-1] += follow * level
-            start += own.size
-            parts += [first, own]
+            coefficients = self.e[start : start + place.stop - place.start - first.size].copy()
+            coefficients[-1] += follow * intercept
+            start += coefficients.size
+            parts += [first, coefficients]
         return objective, np.concatenate([*parts, self.e[start:]])
 
     def of_linear(self, beta: Vector) -> Vector:
@@ -238,7 +259,7 @@ class Recalibration:
 def recalibrate(
     problem: PairProblem,
     *,
-    audits: float = 4.0,
+    pseudo_weight: float = 4.0,
     hold: Vector | None = None,
     follow: float = 0.0,
     given: bool = False,
@@ -246,66 +267,80 @@ def recalibrate(
     known: Sequence[KnownShare] = (),
     merge: bool = False,
 ) -> Recalibration:
-    """Estimate scale and level of held-out logits, and the propensities, together. Rows of weight 0 do not count.
+    """Fit shift and slope of out-of-fold logits together with the propensities; see the top of this module.
 
-    The problem's rows have the held-out logit ``u``, and ``v`` where a learner has `given` the propensity's. Its
-    classifier, totals and pseudo-observations are not read. `start` are parameters of the propensities, and rates, to
-    begin with.
-
-    With one label of each row, `audits` imaginary positives, half of them labelled, keep the label frequency off 0 and
-    1: a Beta distribution for it, before the labels are seen.
-
-    `hold` is for a propensity that sees all that the classifier sees, and could take its place: the parameters that it
-    was fitted with, from which it is then held not to go far, and neither is the level. Levels at which the propensity
-    tells rows further apart than the classifier are not believed, since there the two have changed places; intervals
-    have them.
-
-    `follow` is the slope of the propensity's logit in the class logit, for a propensity whose attributes nobody named.
-    `known` is what is known of the class prior and the label frequency of all rows from elsewhere, in addition to the
-    problem's facts. With `merge`, many rows in memory of nearly the same logit are merged, where nothing else tells
-    them apart.
+    Parameters
+    ----------
+    problem : PairProblem
+        Its rows have the out-of-fold logit ``u`` and, if `given`, the propensity logit ``v`` of a learner. Its
+        classifier, totals and pseudo-observations are not used. Rows of weight 0 are ignored.
+    pseudo_weight : float, default=4.0
+        Number of pseudo-observations: a Beta prior on the label frequency. Used only if the class prior is not
+        identified.
+    hold : array, optional
+        Fitted parameters of a propensity that uses all columns of the classifier, so that the two models could be
+        swapped. The penalties then keep the propensity near these parameters and the shift near 0. Grid points at
+        which the models are swapped do not count in the mean, but count in intervals.
+    follow : float, default=0.0
+        Slope of the propensity's logit in the class logit, if no propensity attributes were named.
+    given : bool, default=False
+        Whether the rows hold the propensity logit of a learner.
+    start : array, optional
+        Parameters of the propensities, and rates of false positives, at which the fit starts.
+    known : sequence of KnownShare
+        Known values for all rows, in addition to the constraints of the problem.
+    merge : bool, default=False
+        Whether rows in memory with the same labels and nearly the same logit are merged, for speed. Only done if the
+        propensity has no attributes.
     """
     sees_nothing = not columns_of_propensities(problem.objective).size
-    if merge and sees_nothing and hold is None and not (given or problem.facts) and problem.engine.n_rows > _MANY_ROWS:
+    alike = sees_nothing and hold is None and not (given or problem.constraints)
+    if merge and alike and problem.engine.n_rows > _MIN_ROWS_TO_MERGE:
         problem = _merged(problem)
-    top, fits = _Fits.of(problem, audits, hold, follow, given=given).at_top(start)
-    told = [*known, *(ClassPrior(fact.value, float(np.sqrt(fact.variance))) for fact in problem.facts if _of_all(fact))]
-    # Whatever lies around it, the top is believed. With a fact about all rows it is not the best fit at its level.
-    first = fits.at_level_of(top) if fits.by_height and told else top._replace(swapped=False)
-    points = sorted([first, *fits.walk(first, 1.0), *fits.walk(first, -1.0)], key=lambda point: point.class_prior)
+    optimum, fits = _GridFits.of(problem, pseudo_weight, hold, follow, given=given).fit_optimum(start)
+    of_all_rows = [constraint for constraint in problem.constraints if _of_all(constraint)]
+    known_values = [*known, *(ClassPrior(each.value, float(np.sqrt(each.variance))) for each in of_all_rows)]
+    # The optimum counts as not swapped, whatever its neighbours are. With a constraint on all rows, it is not the best
+    # fit at its own shift, so that point is fitted again.
+    refit = fits.prior_is_identified and bool(known_values)
+    first = fits.refit_at_shift_of(optimum) if refit else optimum._replace(swapped=False)
+    both_sides = (*fits.grid_points(first, 1.0), *fits.grid_points(first, -1.0))
+    points = sorted([first, *both_sides], key=lambda point: point.class_prior)
     grid = _grid_of(points)
-    if fits.by_height and grid.deviation > 0:  # with one label each the doubt is so much larger that it is left out
-        grid = grid._replace(inflation=1.0 + top.row_variance / (DOUBT * grid.deviation**2))
-    grid = grid.told(told)
-    return fits.recalibration(top if fits.by_height else fits.at_mean(points, grid, exactly=bool(known)), grid)
+    # The sampling variance of rows is added only if the class prior is identified: otherwise it is negligible.
+    if fits.prior_is_identified and grid.deviation > 0:
+        grid = grid._replace(inflation=1.0 + optimum.row_variance / (LOG_LIKELIHOOD_DIVISOR * grid.deviation**2))
+    grid = grid.with_known_values(known_values)
+    point = optimum if fits.prior_is_identified else fits.fit_at_mean(points, grid, exactly=bool(known))
+    return fits.recalibration(point, grid)
 
 
 def recalibrate_roughly(
-    problem: PairProblem, *, audits: float = 4.0, hold: Vector | None = None, start: Vector | None = None
+    problem: PairProblem, *, pseudo_weight: float = 4.0, hold: Vector | None = None, start: Vector | None = None
 ) -> Recalibration:
-    """Return the most likely recalibration, without a grid of grid: enough to compare classifiers."""
-    top, fits = _Fits.of(problem, audits, hold).at_top(start)
-    return fits.recalibration(top, _grid_of([top]))
+    """Return the recalibration at the optimum, without a grid of class priors: enough to compare classifiers."""
+    optimum, fits = _GridFits.of(problem, pseudo_weight, hold).fit_optimum(start)
+    return fits.recalibration(optimum, _grid_of([optimum]))
 
 
-def grid_beside(found: Recalibration, other: Recalibration, n_models: int = 1) -> ClassPriorGrid:
-    """Return the grid of a propensity that follows the class too, as where an attribute was not named, for intervals.
+def grid_if_propensity_follows(found: Recalibration, other: Recalibration, n_models: int = 1) -> ClassPriorGrid:
+    """Return, for intervals, the grid of a propensity that follows the class logit, with its weight.
 
-    Their share is one in ten beside `n_models` others, times their likelihood over that of what was found, each nat
-    worth a third.
+    This allows for a propensity attribute that was not named. The weight is 0.1 of that of the `n_models` other models,
+    times the likelihood ratio, with log-likelihood differences divided by 3.
     """
-    gain = min(other.log_likelihood - found.log_likelihood, _MOST_PREFERRED)
-    return other.grid._replace(share=MISSING * float(np.exp(gain / DOUBT)) * n_models)
+    gain = min(other.log_likelihood - found.log_likelihood, _MAX_GAIN_BY_FOLLOWING)
+    return other.grid._replace(share=UNNAMED_ATTRIBUTE_SHARE * float(np.exp(gain / LOG_LIKELIHOOD_DIVISOR)) * n_models)
 
 
 def grid_interval(grid: Sequence[ClassPriorGrid], share: str, level: float) -> Interval:
-    """Return an interval for "class_prior" or "label_frequency" over several models' grid, each with its share."""
-    weights = [each.share * each.doubtful_weight for each in grid]
+    """Return the interval of "class_prior" or "label_frequency" over the grids of several models."""
+    weights = [each.share * each.interval_weight for each in grid]
     return mixed_interval([getattr(each, share) for each in grid], weights, level)
 
 
 def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> Interval:
-    """Return the ends of an interval of a mixture, tails alike.
+    """Return the central interval of a mixture of weighted values.
 
     Examples
     --------
@@ -322,8 +357,8 @@ def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> 
 
 
 def draw_class_priors(grid: Sequence[ClassPriorGrid], n_draws: int, rng: np.random.Generator) -> Vector:
-    """Draw class priors from what intervals leave possible, over several models' grid."""
-    weight = np.concatenate([each.share * each.doubtful_weight for each in grid])
+    """Draw class priors from the grids of several models, with the weights of intervals."""
+    weight = np.concatenate([each.share * each.interval_weight for each in grid])
     weight = weight / weight.sum()
     values = np.concatenate([each.class_prior for each in grid])
     order = np.argsort(values)
@@ -331,140 +366,160 @@ def draw_class_priors(grid: Sequence[ClassPriorGrid], n_draws: int, rng: np.rand
     return np.interp(rng.random(n_draws), below, values[order])
 
 
-class _Point(NamedTuple):
-    theta: Vector
+class _GridPoint(NamedTuple):
+    """The best fit at one shift of the class logits."""
+
+    theta: Vector  # parameters of the standardised problem
     class_prior: float
     label_frequency: float
     log_likelihood: float
-    log_density: float
-    pseudo_log_density: float
-    known: float  # what facts about groups and looks add to the density
-    pace: float  # of the class prior, as the level moves
-    pivot: float  # where a change of slope changes the class prior least
-    row_variance: float  # of the class prior, because rows are drawn from a population
-    curvature: Matrix | None  # at the solution, where the level was held
+    log_density: float  # penalised, with pseudo-observations and constraints
+    pseudo_log_density: float  # part of it from pseudo-observations
+    known: float  # part of it from constraints on groups and looks
+    prior_slope: float  # derivative of the class prior with respect to the shift
+    pivot: float  # logit around which a change of slope changes the class prior least
+    row_variance: float  # sampling variance of the class prior
+    curvature: Matrix | None  # Hessian at the solution, if the shift was fixed
     converged: bool
-    swapped: bool  # whether the propensity tells rows further apart than the classifier
+    swapped: bool  # whether the propensity's logit varies more than the class logit
 
 
 @dataclass(frozen=True)
-class _Fits:
-    """The rows, and the fits at one level or another."""
+class _GridFits:
+    """The rows of a recalibrated fit, and methods that fit the other parameters at a given shift."""
 
-    engine: Engine  # rows: u (centred), v, w, and what was observed
+    engine: Engine  # rows with u (centred), v, w and the observations
     objective: RecalibratedPair
     weight: float
     labelled: float
-    audits: float
-    hold: Vector | None  # in the units of the table
+    pseudo_weight: float
+    hold: Vector | None  # parameters that the propensity is held near, in the units of the table
     ridge: Vector
-    pulls: tuple[Pull, ...]  # imaginary labels of negatives
-    facts: tuple[Fact, ...]
-    by_height: bool  # whether the likelihood itself tells the level
+    pulls: tuple[Pull, ...]  # pseudo-observations of false labels
+    constraints: tuple[Constraint, ...]
+    prior_is_identified: bool  # whether looks, audits or constraints identify the class prior
 
     @classmethod
     def of(
-        cls, problem: PairProblem, audits: float, hold: Vector | None, follow: float = 0.0, *, given: bool = False
-    ) -> "_Fits":
-        template, by_height, totals = problem.objective, problem.class_prior_is_identified, row_totals(problem.engine)
+        cls,
+        problem: PairProblem,
+        pseudo_weight: float,
+        hold: Vector | None,
+        follow: float = 0.0,
+        *,
+        given: bool = False,
+    ) -> "_GridFits":
+        template, prior_is_identified = problem.objective, problem.class_prior_is_identified
+        totals = row_totals(problem.engine)
         centre = problem.engine.total(centre_sums).centre
         scales = standard_scales(problem.engine, template, totals.weight)
         pair = RecalibratedPair.of(template, centre, *scales, follow=follow, given=given)
         if hold is not None:
             pair = replace(pair, hold=pair.standardised(hold))
         rows, n = problem.engine.derive(_centred, centre), pair.n_parameters
-        ridge = np.full(n, PROPENSITY_RIDGE if hold is None else HELD_RIDGE)
-        if by_height:
+        ridge = np.full(n, PROPENSITY_RIDGE if hold is None else HELD_PROPENSITY_RIDGE)
+        if prior_is_identified:
             ridge[2:] = problem.ridge[template.f.n_parameters :] / pair.parameter_units**2
-        ridge[SLOPE], ridge[LEVEL] = SLOPE_RIDGE, 0.0 if hold is None else HELD_LEVEL
+        ridge[SLOPE], ridge[LEVEL] = SLOPE_RIDGE, 0.0 if hold is None else HELD_SHIFT_RIDGE
         ridge[pair.intercepts] = 0.0
         return cls(
             rows,
             pair,
             float(totals.weight),
             float(totals.labelled),
-            0.0 if by_height else audits,
+            0.0 if prior_is_identified else pseudo_weight,
             hold,
             ridge,
             tuple(Pull(PSEUDO_FALSE_LABEL_WEIGHT, np.eye(n)[n - 1 - i]) for i in range(template.n_rates)),
-            tuple(replace(fact, engine=rows, objective=pair) for fact in problem.facts),
-            by_height,
+            tuple(replace(constraint, engine=rows, objective=pair) for constraint in problem.constraints),
+            prior_is_identified,
         )
 
-    def at_top(self, start: Vector | None = None) -> tuple[_Point, "_Fits"]:
-        """Return the most likely level, pseudo-observations included, and the fits with facts as they were kept to there.
+    def fit_optimum(self, start: Vector | None = None) -> tuple[_GridPoint, "_GridFits"]:
+        """Return the optimum over all parameters, and this object with the multipliers of the constraints there.
 
-        `start` are parameters of the propensities, and rates, in the units of the table.
+        `start` are parameters of the propensities, and rates of false positives, in the units of the table.
         """
         n, theta = self.objective.n_parameters, np.zeros(self.objective.n_parameters)
         if start is not None:
             theta[2:] = self.objective.standardised(start)
-        # The class's level is not audited, but must not run away where the labels say nothing of it.
-        of_class = Pull(_LEAST_AUDITS if self.by_height else 0.1, np.eye(n)[LEVEL], self.objective.centre)
-        audits = (Pull(max(self.audits, _LEAST_AUDITS), np.eye(n)[place]) for place in self.objective.intercepts)
-        pulls = (*self.pulls, of_class, *audits)
+        # A weak pull keeps the shift finite if the labels say nothing about it.
+        weight_of_class = _MIN_PSEUDO_WEIGHT if self.prior_is_identified else 0.1
+        of_class = Pull(weight_of_class, np.eye(n)[LEVEL], self.objective.centre)
+        weight = max(self.pseudo_weight, _MIN_PSEUDO_WEIGHT)
+        pulls = (*self.pulls, of_class, *(Pull(weight, np.eye(n)[place]) for place in self.objective.intercepts))
 
-        def climb(facts: tuple[Fact, ...], at: Vector, exactly: bool) -> Solution:
-            return self._solve(self.objective, at, (*pulls, *facts), tol=GAIN_WITH_CONSTRAINTS if exactly else _TOL)
+        def solve(constraints: tuple[Constraint, ...], at: Vector, exactly: bool) -> Solution:
+            tol = GAIN_WITH_CONSTRAINTS if exactly else _TOL
+            return self._solve(self.objective, at, (*pulls, *constraints), tol=tol)
 
-        solution, facts, met = fit_with_constraints(self.facts, self.weight, theta, climb)
-        kept = replace(self, facts=facts)
-        top = kept._point(solution)
-        top = kept.at(0.0, np.zeros(n)) if top.swapped else top
-        return top._replace(converged=top.converged and met), kept
+        solution, constraints, met = fit_with_constraints(self.constraints, self.weight, theta, solve)
+        constrained = replace(self, constraints=constraints)
+        optimum = constrained._point(solution)
+        optimum = constrained.fit_at_shift(0.0, np.zeros(n)) if optimum.swapped else optimum
+        return optimum._replace(converged=optimum.converged and met), constrained
 
-    def at(self, shift: float, theta: Vector, curvature: Matrix | None = None, pivot: float = 0.0) -> _Point:
-        """Return the best fit at one level, from another, whose Hessian is perhaps known.
+    def fit_at_shift(
+        self, shift: float, theta: Vector, curvature: Matrix | None = None, pivot: float = 0.0
+    ) -> _GridPoint:
+        """Return the best fit at one shift, started at `theta`, with the Hessian there if it is known.
 
-        The level is that of the `pivot`. Where that is far from the logits of rows whose class is open, a change of
-        slope changes the class prior, and grid are not class priors any more.
+        The shift is the change of a logit that is equal to `pivot`. If the pivot were far from the logits of rows with
+        an uncertain class, a change of slope would change the class prior even if the shift is fixed.
         """
         theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,), pivot=pivot)
         theta[LEVEL] = shift
-        facts = [replace(fact, objective=pair) for fact in self.facts if not _of_all(fact)]
-        solution = self._solve(pair, theta, (*self.pulls, *facts), curvature)
+        constraints = [
+            replace(constraint, objective=pair) for constraint in self.constraints if not _of_all(constraint)
+        ]
+        solution = self._solve(pair, theta, (*self.pulls, *constraints), curvature)
         return self._point(replace(solution, parameters=pair.turned(solution.parameters, 0.0)), held=True)
 
-    def at_level_of(self, point: _Point) -> _Point:
-        """Return the best fit at the level of another."""
-        return self.at(self.objective.turned(point.theta, point.pivot)[LEVEL], point.theta, None, point.pivot)
+    def refit_at_shift_of(self, point: _GridPoint) -> _GridPoint:
+        """Return the best fit at the shift of another point."""
+        shift = self.objective.turned(point.theta, point.pivot)[LEVEL]
+        return self.fit_at_shift(shift, point.theta, None, point.pivot)
 
-    def walk(self, top: _Point, sign: float) -> Iterator[_Point]:
-        """Yield fits at grid further and further from the top, until they are out of the question."""
-        point, step, pace = top, self._first_step(top), np.zeros_like(top.theta)
-        highest = top.log_density - top.pseudo_log_density
-        for _ in range(_MOST_STEPS):
-            step = min(1.3 * step, _FURTHEST / max(point.pace, 1e-6), _LONGEST)
+    def grid_points(self, optimum: _GridPoint, sign: float) -> Iterator[_GridPoint]:
+        """Yield fits at shifts further and further from the optimum, until their likelihood is negligible."""
+        point, step, velocity = optimum, self._first_step(optimum), np.zeros_like(optimum.theta)
+        highest = optimum.log_density - optimum.pseudo_log_density
+        for _ in range(_MAX_GRID_STEPS):
+            step = min(1.3 * step, _MAX_CLASS_PRIOR_STEP / max(point.prior_slope, 1e-6), _MAX_SHIFT_STEP)
             before = point
-            # Everything else goes on as it went from the last level to this one.
-            level = self.objective.turned(before.theta, before.pivot)[LEVEL]
-            point = self.at(level + sign * step, before.theta + step * pace, before.curvature, before.pivot)
-            point = point._replace(swapped=point.swapped or before.swapped)  # there is no way back
-            pace = (point.theta - before.theta) / step
-            moved, least = abs(point.class_prior - before.class_prior), _STUCK
-            if step == _LONGEST:
-                least = max(least, _CREEPING * point.class_prior * (1.0 - point.class_prior))
+            # The start extrapolates the other parameters from the last two points.
+            shift = self.objective.turned(before.theta, before.pivot)[LEVEL] + sign * step
+            point = self.fit_at_shift(shift, before.theta + step * velocity, before.curvature, before.pivot)
+            # Points beyond a swapped one stay swapped.
+            point = point._replace(swapped=point.swapped or before.swapped)
+            velocity = (point.theta - before.theta) / step
+            moved, least = abs(point.class_prior - before.class_prior), _MIN_CLASS_PRIOR_CHANGE
+            if step == _MAX_SHIFT_STEP:
+                least = max(least, _MIN_CHANGE_PER_VARIANCE * point.class_prior * (1.0 - point.class_prior))
             density = point.log_density - point.pseudo_log_density
             highest = max(highest, density)
             yield point
             if moved < least:
                 break
-            if density < highest - _LOWEST or not 1e-4 < point.class_prior < 1.0 - 1e-4:
+            if density < highest - _GRID_DEPTH or not 1e-4 < point.class_prior < 1.0 - 1e-4:
                 break
 
-    def at_mean(self, points: list[_Point], grid: ClassPriorGrid, *, exactly: bool) -> _Point:
-        """Return the fit whose class prior is the mean over the grid; `exactly` where that is known."""
-        there = min(points, key=lambda point: abs(point.class_prior - grid.mean))
-        shift = float(np.interp(grid.mean, grid.class_prior, grid.shift))
-        found = self.at(shift, there.theta)
-        for _ in range(_CORRECTIONS if exactly else 0):
-            shift += (grid.mean - found.class_prior) / max(found.pace, 1e-6)
-            found = self.at(shift, found.theta)
-        # With many propensity attributes a fit may jump to another optimum, whose class prior is not the mean at all.
-        return there if abs(found.class_prior - grid.mean) > _FURTHEST else found
+    def fit_at_mean(self, points: list[_GridPoint], grid: ClassPriorGrid, *, exactly: bool) -> _GridPoint:
+        """Return the fit whose class prior is the mean over the grid.
 
-    def recalibration(self, point: _Point, grid: ClassPriorGrid) -> Recalibration:
-        """Return a fit in the units of the table."""
+        With `exactly`, Newton steps in the shift remove the error of interpolation.
+        """
+        nearest = min(points, key=lambda point: abs(point.class_prior - grid.mean))
+        shift = float(np.interp(grid.mean, grid.class_prior, grid.shift))
+        found = self.fit_at_shift(shift, nearest.theta)
+        for _ in range(_N_SHIFT_CORRECTIONS if exactly else 0):
+            shift += (grid.mean - found.class_prior) / max(found.prior_slope, 1e-6)
+            found = self.fit_at_shift(shift, found.theta)
+        # With many propensity attributes the fit may jump to another optimum, with a very different class prior.
+        return nearest if abs(found.class_prior - grid.mean) > _MAX_CLASS_PRIOR_STEP else found
+
+    def recalibration(self, point: _GridPoint, grid: ClassPriorGrid) -> Recalibration:
+        """Return the recalibration of a grid point, with the propensity in the units of the table."""
         theta, pair = point.theta, self.objective
         e = pair.in_table_units(theta[2:])
         return Recalibration(
@@ -490,7 +545,7 @@ class _Fits:
     ) -> Solution:
         ridge = self.ridge.copy()
         if LEVEL in objective.held:
-            ridge[LEVEL] = 0.0  # the likelihood holds still along it, so its ridge would move it alone
+            ridge[LEVEL] = 0.0  # a fixed shift has no derivatives, so that its ridge alone would move it
         problem = PenalisedProblem(self.engine, objective, ridge, additions)
         return problem.solve(
             start,
@@ -501,52 +556,55 @@ class _Fits:
             curvature=curvature,
         )
 
-    def _point(self, solution: Solution, *, held: bool = False) -> _Point:
+    def _point(self, solution: Solution, *, held: bool = False) -> _GridPoint:
         theta = solution.parameters
         sums, moments = self.engine.total(_block_answers, self.objective, theta, self.hold is not None)
-        value, positives, labelled, variance, around, squares = map(float, sums)
+        value, positives, labelled, variance, weighted_logit, squares = map(float, sums)
         spread = moments[1] / self.weight - (moments[0] / self.weight) ** 2
         prior, frequency = positives / self.weight, labelled / positives
-        audited = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
-        pseudo_log_density = self.audits * max(audited, -1e6) if self.audits else 0.0
-        facts = [(fact, float(fact.sums(theta, Curvature.NONE).value)) for fact in self.facts if not _of_all(fact)]
-        density = value - 0.5 * float(self.ridge @ theta**2) + pseudo_log_density - sum(lost for _, lost in facts)
-        return _Point(
+        per_pseudo_observation = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
+        pseudo_log_density = self.pseudo_weight * max(per_pseudo_observation, -1e6) if self.pseudo_weight else 0.0
+        others = [constraint for constraint in self.constraints if not _of_all(constraint)]
+        losses = [float(constraint.sums(theta, Curvature.NONE).value) for constraint in others]
+        density = value - 0.5 * float(self.ridge @ theta**2) + pseudo_log_density - sum(losses)
+        # A constraint that holds exactly limits the models, and says nothing about the class prior.
+        known = -sum(loss for constraint, loss in zip(others, losses, strict=True) if not constraint.widened)
+        return _GridPoint(
             theta,
             class_prior=prior,
             label_frequency=frequency,
             log_likelihood=value,
             log_density=density,
             pseudo_log_density=pseudo_log_density,
-            known=-sum(lost for fact, lost in facts if not fact.widened),  # one that is sure only limits the models
-            pace=variance / self.weight,
-            pivot=around / variance if self.by_height and variance > 0 else 0.0,
+            known=known,
+            prior_slope=variance / self.weight,
+            pivot=weighted_logit / variance if self.prior_is_identified and variance > 0 else 0.0,
             row_variance=max(squares / self.weight - prior**2, 0.0) / self.weight,
             curvature=solution.curvature if held else None,
             converged=solution.status is Status.CONVERGED,
             swapped=bool(self.hold is not None and max(spread[0], 0.0) < max(spread[1], 0.0)),
         )
 
-    def _first_step(self, top: _Point) -> float:
-        """Return a step that loses little likelihood: a third of the level's standard error.
+    def _first_step(self, optimum: _GridPoint) -> float:
+        """Return the first change of the shift: 0.3 of its standard error, so that little likelihood is lost.
 
-        With one label of each row it is that of as many audits as there are labels, everything else fixed.
+        If the class prior is not identified, the standard error is that of as many audits as there are labels.
         """
-        if not self.by_height:
-            return 0.3 / np.sqrt(max(self.labelled * max(top.pace, 1e-6), 1.0))
-        pair, one = replace(self.objective, pivot=top.pivot), np.eye(top.theta.size)[LEVEL]
-        theta = self.objective.turned(top.theta, top.pivot)
+        if not self.prior_is_identified:
+            return 0.3 / np.sqrt(max(self.labelled * max(optimum.prior_slope, 1e-6), 1.0))
+        pair, one = replace(self.objective, pivot=optimum.pivot), np.eye(optimum.theta.size)[LEVEL]
+        theta = self.objective.turned(optimum.theta, optimum.pivot)
         problem = PenalisedProblem(self.engine, pair, self.ridge, self.pulls)
         variance = float(one @ solve_positive(problem.evaluate(theta, Curvature.EXPECTED).curvature, one))
-        return 0.3 * float(np.sqrt(min(max(variance, 1e-12), _LONGEST**2)))
+        return 0.3 * float(np.sqrt(min(max(variance, 1e-12), _MAX_SHIFT_STEP**2)))
 
 
-def _of_all(fact: Fact) -> bool:
-    """Whether a fact is about the class prior of all rows, which grid differ in."""
-    return fact.kind is None and fact.group is None
+def _of_all(constraint: Constraint) -> bool:
+    """Whether a constraint is on the class prior of all rows, which varies over the grid."""
+    return constraint.kind is None and constraint.group is None
 
 
-def _grid_of(points: list[_Point]) -> ClassPriorGrid:
+def _grid_of(points: list[_GridPoint]) -> ClassPriorGrid:
     def each(name: str) -> Vector:
         return np.array([getattr(point, name) for point in points])
 
@@ -564,9 +622,10 @@ def _grid_of(points: list[_Point]) -> ClassPriorGrid:
 
 
 def _merged(problem: PairProblem) -> PairProblem:
-    """Merge rows of the same labels and nearly the same logit: without propensity attributes a row has nothing else.
+    """Merge rows with the same labels and nearly the same logit.
 
-    Groups are narrower the more rows there are, so that merging moves the log-likelihood by less than 0.1 in all.
+    Without propensity attributes the likelihood uses nothing else of a row. The more rows there are, the closer merged
+    logits must be, so that merging changes the log-likelihood by less than 0.1 in total.
     """
     names = ("s", *(name for name in problem.objective.observed if name != "s"))
     values = np.transpose(problem.engine.collect(_values, names))
@@ -574,7 +633,7 @@ def _merged(problem: PairProblem) -> PairProblem:
     spread = float(np.std(np.clip(u, *np.quantile(u, [0.01, 0.99]))))
     if not spread:
         return problem
-    width = _GROUP * spread * min(1.0, np.sqrt(10_000 / u.size))
+    width = _MERGE_WIDTH * spread * min(1.0, np.sqrt(10_000 / u.size))
     kinds, group = np.unique(np.vstack([np.floor(u / width), seen]), axis=1, return_inverse=True)
     weight, total = (np.bincount(group.ravel(), w * each).astype(np.float64) for each in (np.ones(u.size), u))
     rows, at = {"u": total / weight, "w": weight}, 1
@@ -593,9 +652,9 @@ def _centred(X: Any, rows: Rows, centre: float) -> dict[str, Any]:
 
 
 def standard_scales(engine: Engine, objective: PairObjective, weight: float) -> tuple[Vector, Vector]:
-    """Return mean and standard deviation of the columns that propensities see; of sparse ones 0 and root mean square.
+    """Return mean and standard deviation of the columns of the propensities; for sparse columns, 0 and the RMS.
 
-    Columns that share a coefficient at different looks have one of each. An offset has the coefficient 1 as it is.
+    Columns of different looks that share a coefficient get the same mean and deviation. Offsets are not scaled.
     """
     columns = columns_of_propensities(objective)
     sums, squares, is_sparse = engine.total(_block_moments, Design.of(columns))
@@ -610,7 +669,7 @@ def standard_scales(engine: Engine, objective: PairObjective, weight: float) -> 
 
 
 def _pooled(values: Vector, objective: PairObjective, columns: Columns) -> Vector:
-    """Return the mean of columns that the same coefficient belongs to at different looks."""
+    """Return values with the mean in place of each, for columns of different looks that share a coefficient."""
     group = np.arange(columns.size)
     for model in objective.models:
         if len(model) > 1:
@@ -625,9 +684,9 @@ def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vec
 
 
 def _block_answers(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
-    """Return sums of log-likelihood, f, f times the chance of a label, f (1 - f), that times the logit, and f^2.
+    """Return the sums of log-likelihood, f, f times the probability of a label, f(1 - f), f(1 - f) u, and f^2.
 
-    And those of the first two logits and of their squares, where `both` models are to be compared.
+    If `both` models are compared, the second result has the sums of both logits and of their squares.
     """
     w, table, inside = rows["w"], pair.table(X, rows, theta), pair.inside(theta)
     value, f, found = pair.inner.row_answers(table, rows, inside)
@@ -636,5 +695,5 @@ def _block_answers(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, bot
     sums = xp.stack([w @ each for each in (value, f, f * found, open_class, open_class * rows["u"], f * f)])
     if not both:
         return sums, np.zeros((2, 2))
-    u, v = (at_most(at_least(each, -FAR), FAR) for each in pair.inner.logit_values(table, inside)[:2])
+    u, v = (at_most(at_least(each, -LOGIT_CAP), LOGIT_CAP) for each in pair.inner.logit_values(table, inside)[:2])
     return sums, xp.stack([xp.stack([w @ u, w @ v]), xp.stack([w @ u**2, w @ v**2])])

@@ -1,8 +1,7 @@
-"""A search among penalties and sets of attributes: fits in folds, held-out likelihoods, the choice among ties.
+"""Cross-validated search over penalties and sets of attributes, and the choice among tied candidates.
 
-What a candidate is judged by is the likelihood of all that was observed of rows that it has not seen. An audit is the
-only place where the class itself has a say in the choice. Penalties are followed from one to the next, each fit from
-its neighbour's optimum.
+A candidate is scored by the likelihood of all observations of held-out rows: labels, and audits if there are any. Each
+fit starts at the optimum of a neighbouring penalty.
 """
 
 from collections.abc import Iterator
@@ -25,18 +24,18 @@ from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored
 from scarless.pair.optima import Selection, best_fit
 from scarless.pair.problem import PairProblem
-from scarless.pair.recalibrated import FAR, Recalibration, recalibrate, recalibrate_roughly
-from scarless.pair.starts import Start, the_papers_start
+from scarless.pair.recalibrated import LOGIT_CAP, Recalibration, recalibrate, recalibrate_roughly
+from scarless.pair.starts import Start, make_paper_start
 
-MIN_ROWS_FOR_CURVATURE = 10_000  # from so many on, a neighbour's Hessian is worth knowing
-#: Least variance of the class logits over that of the propensity's. Below it, of two models that see the same columns,
-#: the two are taken to have changed places. By judgement.
+MIN_ROWS_FOR_CURVATURE = 10_000  # for larger tables, fits reuse the Hessian of a neighbouring penalty
+#: Least ratio of the variance of the class logits to that of the propensity logits. If both models use the same columns
+#: and the ratio is smaller, the models are taken to be swapped. By judgement.
 MIN_CLASS_TO_PROPENSITY_VARIANCE = 0.1
-ROWS_TIMES_CANDIDATES_AT_ONCE = 1 << 25  # that a device judges in one go
+ROWS_TIMES_CANDIDATES_AT_ONCE = 1 << 25  # largest number of logits that a device computes at once
 
 
-Penalties = tuple[float, float]  # inverse, of both models
-_Task = tuple[int, Penalties, Penalties | None]  # the number of a problem, penalties, and those to begin at
+Penalties = tuple[float, float]  # inverse penalties C and propensity_C
+_Task = tuple[int, Penalties, Penalties | None]  # index of a problem, penalties, and penalties of the start
 
 
 class Grid(NamedTuple):
@@ -51,69 +50,73 @@ class Grid(NamedTuple):
 
     @property
     def middle(self) -> tuple[float, float]:
-        """The pair closest to 1, where walks begin."""
+        """The pair closest to 1, which is fitted first."""
         return _closest_to_one(self.Cs), _closest_to_one(self.propensity_Cs)
 
 
-class Path(NamedTuple):
-    """A set of attributes, to be followed through all penalties."""
+class PenaltyPath(NamedTuple):
+    """A set of attributes, which is fitted with all penalties of a grid."""
 
-    attributes: int
-    problem: PairProblem  # all rows; the penalties are the grid's
+    attributes: int  # index of the set
+    problem: PairProblem  # on all rows; its penalties are replaced by those of the grid
 
 
-class HeldOut(NamedTuple):
-    """Sums over held-out rows; of log-likelihoods, what each candidate has more than the first one."""
+class HeldOutSums(NamedTuple):
+    """Sums over the held-out rows of a fold, for all candidates."""
 
     weight: Vector
-    first: Vector  # the first candidate's log-likelihood
-    more: Vector
-    products: Matrix  # of these surpluses, for the variance of their differences
-    positives: Vector  # each candidate's sum of f
-    labelled_positives: Vector  # and of f e
+    first: Vector  # log-likelihood of the first candidate
+    more: Vector  # log-likelihood of each candidate minus that of the first
+    products: Matrix  # cross products of these differences over rows
+    positives: Vector  # sum of f for each candidate
+    labelled_positives: Vector  # sum of f e for each candidate
 
 
 class Candidate(NamedTuple):
-    """Models, and their parameters."""
+    """A likelihood and its parameters."""
 
     objective: PairObjective
     parameters: Vector
 
     def linear(self, n_columns: int) -> Vector:
-        """Return the classifier's coefficients for all columns, 0 for those that it does not see, and the intercept."""
-        return spread_over(self.objective.f, self.objective.split(self.parameters)[0], n_columns)
+        """Return the classifier's coefficients for all columns, 0 for unused ones, then the intercept."""
+        return expand_to_all_columns(self.objective.f, self.objective.split(self.parameters)[0], n_columns)
 
 
-def spread_over(design: Design, beta: Vector, n_columns: int) -> Vector:
-    """Return a model's coefficients for all columns, 0 for those that it does not see, and the intercept."""
+def expand_to_all_columns(design: Design, beta: Vector, n_columns: int) -> Vector:
+    """Return a model's coefficients for all columns, 0 for unused ones, then the intercept."""
     full = np.zeros(n_columns + 1)
     full[np.append(design.indices, n_columns)] = beta
     return full
 
 
 class FoldFits(NamedTuple):
-    """Every candidate, fitted without the rows of one fold."""
+    """All candidates, fitted without the rows of one fold."""
 
     models: list[Candidate]
     converged: NDArray[np.bool_]
 
 
-def walk(problems: list[PairProblem], grid: Grid, *, tol: float, max_iter: int) -> Iterator[tuple[int, int, PairFit]]:
-    """Fit every pair of penalties: first the one closest to 1 from the paper's start, then outwards from neighbours.
+def fit_grid(
+    problems: list[PairProblem], grid: Grid, *, tol: float, max_iter: int
+) -> Iterator[tuple[int, int, PairFit]]:
+    """Fit every pair of penalties: the pair closest to 1 from the paper's start, the others from a neighbour's optimum.
 
-    Those that are as far from the first are fitted together, of all problems: on a device in lockstep. Yields each fit
-    with the number of its problem and its place among ``grid.pairs()``.
+    Pairs at the same distance from the first one are fitted together for all problems, in lockstep on a device. Yields
+    each fit with the index of its problem and its index in ``grid.pairs()``.
     """
     place = {pair: number for number, pair in enumerate(grid.pairs())}
     options, fits = FitOptions(tol, max_iter, damp_indefinite=True), dict[tuple[int, Penalties], PairFit]()
 
     def fit(tasks: list[_Task], i: int, engine: Engine) -> PairFit:
-        number, pair, beside = tasks[i]
+        number, pair, neighbour = tasks[i]
         problem = problems[number]._replace(engine=engine, C=pair[0], propensity_C=pair[1])
-        return _first(problem, options) if beside is None else _fit_near(problem, fits[number, beside], options)
+        if neighbour is None:
+            return _fit_first(problem, options)
+        return _fit_from_neighbour(problem, fits[number, neighbour], options)
 
-    for generation in generations(grid):
-        tasks = [(number, pair, beside) for number in range(len(problems)) for pair, beside in generation]
+    for pairs in pairs_by_distance(grid):
+        tasks = [(number, pair, neighbour) for number in range(len(problems)) for pair, neighbour in pairs]
         engines = [problems[number].engine for number, *_ in tasks]
         found = in_lockstep(engines, partial(fit, tasks))
         for (number, pair, _), each in zip(tasks, found, strict=True):
@@ -121,22 +124,22 @@ def walk(problems: list[PairProblem], grid: Grid, *, tol: float, max_iter: int) 
             yield number, place[pair], each
 
 
-def generations(grid: Grid) -> Iterator[list[tuple[Penalties, Penalties | None]]]:
-    """Yield pairs of penalties, each with the neighbour that it begins at, by their distance from the middle.
+def pairs_by_distance(grid: Grid) -> Iterator[list[tuple[Penalties, Penalties | None]]]:
+    """Yield lists of pairs of penalties by their distance from the middle, each pair with the neighbour it starts at.
 
     Examples
     --------
-    >>> [len(each) for each in generations(Grid(np.array([0.1, 1.0, 10.0]), np.array([1.0, 10.0])))]
+    >>> [len(each) for each in pairs_by_distance(Grid(np.array([0.1, 1.0, 10.0]), np.array([1.0, 10.0])))]
     [1, 3, 2]
     """
     middle, middle_e = grid.middle
-    beside = dict(outwards(grid.Cs)), dict(outwards(grid.propensity_Cs))
+    neighbours = dict(order_from_middle(grid.Cs)), dict(order_from_middle(grid.propensity_Cs))
 
     def before(pair: Penalties) -> Penalties | None:
         C, propensity_C = pair
-        if (neighbour := beside[0][C]) is not None:
+        if (neighbour := neighbours[0][C]) is not None:
             return neighbour, propensity_C
-        return None if (neighbour := beside[1][propensity_C]) is None else (C, neighbour)
+        return None if (neighbour := neighbours[1][propensity_C]) is None else (C, neighbour)
 
     waiting, done = [(middle, middle_e)], set[Penalties]()
     while waiting:
@@ -145,54 +148,56 @@ def generations(grid: Grid) -> Iterator[list[tuple[Penalties, Penalties | None]]
         waiting = [pair for pair in grid.pairs() if pair not in done and before(pair) in done]
 
 
-def walk_to(path: Path, grid: Grid, C: float, propensity_C: float, *, tol: float, max_iter: int) -> PairFit:
-    """Fit one pair of penalties, by the way that a walk through the grid would take; only its end is exact."""
-    Cs = way_to(grid.Cs, C)
-    propensity_Cs = way_to(grid.propensity_Cs, propensity_C)
+def fit_at_penalties(
+    path: PenaltyPath, grid: Grid, C: float, propensity_C: float, *, tol: float, max_iter: int
+) -> PairFit:
+    """Fit one pair of penalties through the same neighbours as `fit_grid`; only the last fit is exact."""
+    Cs = path_to(grid.Cs, C)
+    propensity_Cs = path_to(grid.propensity_Cs, propensity_C)
     steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
     fit: PairFit | None = None
-    for number, (here, here_e) in enumerate(steps, start=1):
+    for number, (C_now, propensity_C_now) in enumerate(steps, start=1):
         exact = tol if number == len(steps) else max(tol, 1e-8)
         options = FitOptions(exact, max_iter, damp_indefinite=True)
-        problem = path.problem._replace(C=here, propensity_C=here_e)
-        fit = _first(problem, options) if fit is None else _fit_near(problem, fit, options)
+        problem = path.problem._replace(C=C_now, propensity_C=propensity_C_now)
+        fit = _fit_first(problem, options) if fit is None else _fit_from_neighbour(problem, fit, options)
     assert fit is not None
     return fit
 
 
-def _first(problem: PairProblem, options: FitOptions) -> PairFit:
-    """Fit from nothing: from the paper's start, or the highest of some where height tells."""
-    return (
-        best_fit(problem, options) if problem.told_by_height else _fit_from(problem, the_papers_start(problem), options)
-    )
+def _fit_first(problem: PairProblem, options: FitOptions) -> PairFit:
+    """Fit from the paper's start; with extra information, return the highest optimum of several starts."""
+    if problem.has_extra_information:
+        return best_fit(problem, options)
+    return _fit_from(problem, make_paper_start(problem), options)
 
 
-def _fit_near(problem: PairProblem, beside: PairFit, options: FitOptions) -> PairFit:
-    """Fit from another penalty's optimum; of many rows with its Hessian, as one more penalty changes little.
+def _fit_from_neighbour(problem: PairProblem, neighbour: PairFit, options: FitOptions) -> PairFit:
+    """Fit from the optimum of another penalty, and for large tables with its Hessian.
 
-    Of few rows the penalty is much of the Hessian, and there is no time to be saved.
+    For small tables the penalty is a large part of the Hessian, so that the neighbour's would not help.
     """
-    at, known = beside.parameters, beside.information
+    at, known = neighbour.parameters, neighbour.information
     if known is None or problem.engine.n_rows < MIN_ROWS_FOR_CURVATURE:
         return _fit_from(problem, Start("neighbour", at), options)
-    return _fit_from(problem, Start("neighbour", at, known + problem.penalised().bend(at)), options)
+    return _fit_from(problem, Start("neighbour", at, known + problem.penalised().penalty_curvature(at)), options)
 
 
 def _fit_from(problem: PairProblem, start: Start, options: FitOptions) -> PairFit:
-    """Fit from a start; once more from the other way round where models that can be swapped seem to have been.
+    """Fit from a start; fit again with the models swapped if the class logit hardly varies between rows.
 
-    Where both models see the same columns, the weaker penalty draws the direction of the labels. With that in the
-    propensity, the class would be the same for all rows.
+    If both models use the same columns, the model with the weaker penalty tends to explain the labels. If that is the
+    propensity model, the class probability is nearly the same for all rows.
     """
     fit = fit_pair(problem, start.parameters, options, curvature=start.curvature)
-    if not problem.swappable or _class_tells_rows_apart(problem, fit):
+    if not problem.swappable or _class_logit_varies(problem, fit):
         return fit
-    turned = fit_pair(problem, problem.spread(problem.swapped(fit.parameters)), options)
-    return turned if _class_tells_rows_apart(problem, turned) else fit
+    swapped = fit_pair(problem, problem.to_all_looks(problem.swapped(fit.parameters)), options)
+    return swapped if _class_logit_varies(problem, swapped) else fit
 
 
-def _class_tells_rows_apart(problem: PairProblem, fit: PairFit) -> bool:
-    """Whether the class logit differs between rows, not the propensity's alone."""
+def _class_logit_varies(problem: PairProblem, fit: PairFit) -> bool:
+    """Whether the class logit varies between rows, compared with the propensity logit."""
     sums, squares = problem.engine.total(_block_moments, problem.objective, fit.parameters)
     of_class, of_propensity = squares / problem.weight - (sums / problem.weight) ** 2
     return bool(of_class >= MIN_CLASS_TO_PROPENSITY_VARIANCE * of_propensity)
@@ -200,57 +205,64 @@ def _class_tells_rows_apart(problem: PairProblem, fit: PairFit) -> bool:
 
 def _block_moments(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Any, Any]:
     xp, w = namespace_of(rows["w"]), rows["w"]
-    each = [at_most(at_least(logits(at.design.take(X), beta[at.place]), -FAR), FAR) for at in objective.logits[:2]]
+    each = [
+        at_most(at_least(logits(at.design.take(X), beta[at.place]), -LOGIT_CAP), LOGIT_CAP)
+        for at in objective.logits[:2]
+    ]
     return xp.stack([w @ z for z in each]), xp.stack([w @ z**2 for z in each])
 
 
-def fits_without(paths: list[Path], grid: Grid, engines: list[Engine], *, tol: float, max_iter: int) -> list[FoldFits]:
-    """Walk every path on the rows of each fold, from nothing: nothing of the other rows is known. Facts hold there."""
+def fit_folds(
+    paths: list[PenaltyPath], grid: Grid, engines: list[Engine], *, tol: float, max_iter: int
+) -> list[FoldFits]:
+    """Fit all candidates on the training rows of each fold, starting anew in each. Constraints apply in every fold."""
     size = len(grid.pairs())
     empty = [Candidate(path.problem.objective, np.zeros(0)) for path in paths for _ in range(size)]
     found = [FoldFits(list(empty), np.zeros(len(empty), dtype=bool)) for _ in engines]
-    # Path after path: products of columns that one path's models need are then forgotten.
+    # One path after another, so that cached products of columns of one path can be dropped before the next.
     for number, path in enumerate(paths):
         problems = [path.problem.on(engine) for engine in engines]
-        for fold, place, fit in walk(problems, grid, tol=tol, max_iter=max_iter):
+        for fold, place, fit in fit_grid(problems, grid, tol=tol, max_iter=max_iter):
             column = number * size + place
             found[fold].models[column] = Candidate(path.problem.objective, fit.parameters)
             found[fold].converged[column] = fit.converged
     return found
 
 
-def held_out_sums(fits: list[FoldFits], folded: FoldedRows) -> list[HeldOut]:
-    """Sum up the log-likelihoods of rows that the fits have not seen, fold by fold, in one pass."""
+def held_out_sums(fits: list[FoldFits], folded: FoldedRows) -> list[HeldOutSums]:
+    """Return the sums over the held-out rows of each fold, in one pass."""
     fields = folded.engine.total(_block_held_out, [fit.models for fit in fits])
-    n_fields = len(HeldOut._fields)
-    return [HeldOut(*fields[n_fields * i : n_fields * (i + 1)]) for i in range(len(fits))]
+    n_fields = len(HeldOutSums._fields)
+    return [HeldOutSums(*fields[n_fields * i : n_fields * (i + 1)]) for i in range(len(fits))]
 
 
 def _block_held_out(X: Any, rows: Rows, fits: list[list[Candidate]]) -> tuple[Vector, ...]:
-    """Return the fields of all folds, one after the other."""
+    """Return the fields of `HeldOutSums` for all folds, one after the other."""
     found: list[Vector] = []
     for fold, models in enumerate(fits):
         times = times_scored(rows, fold)
         if (xp := namespace_of(X)) is np:
-            mine = np.flatnonzero(times)
-            seen = {name: rows[name][mine] for name in models[0].objective.observed}
-            found += _scored_rows(X[mine], seen, (rows["w"] * times)[mine], models)
+            test_rows = np.flatnonzero(times)
+            seen = {name: rows[name][test_rows] for name in models[0].objective.observed}
+            found += _scored_rows(X[test_rows], seen, (rows["w"] * times)[test_rows], models)
         else:
-            (mine,) = xp.nonzero(times > 0)
-            s, w = (xp.take(each, mine, axis=0) for each in (rows["s"], rows["w"] * times))
-            found += _scored_at_once(xp.take(X, mine, axis=0), s, w, *_matrices(models, X.shape[1]))
+            (test_rows,) = xp.nonzero(times > 0)
+            s, w = (xp.take(each, test_rows, axis=0) for each in (rows["s"], rows["w"] * times))
+            found += _score_on_device(xp.take(X, test_rows, axis=0), s, w, *_matrices(models, X.shape[1]))
     return tuple(found)
 
 
 def _matrices(models: list[Candidate], n_columns: int) -> tuple[Matrix, Matrix]:
-    """Return the coefficients of all candidates' classifiers, and of their propensity models, a column each."""
+    """Return the coefficients of all classifiers, and of all propensity models, one column for each candidate."""
     f = [each.linear(n_columns) for each in models]
-    e = [spread_over(each.objective.e, each.objective.split(each.parameters)[1], n_columns) for each in models]
+    e = [
+        expand_to_all_columns(each.objective.e, each.objective.split(each.parameters)[1], n_columns) for each in models
+    ]
     return np.stack(f, axis=1), np.stack(e, axis=1)
 
 
-def _scored_at_once(X: Any, s: Any, w: Any, f: Matrix, e: Matrix) -> HeldOut:
-    """Return the sums of all candidates, several in one go: for devices."""
+def _score_on_device(X: Any, s: Any, w: Any, f: Matrix, e: Matrix) -> HeldOutSums:
+    """Return the sums of all candidates, computed for many candidates at once."""
     xp, size = namespace_of(X), max(1, ROWS_TIMES_CANDIDATES_AT_ONCE // max(1, X.shape[0]))
     parts = []
     for start in range(0, f.shape[1], size):
@@ -264,22 +276,22 @@ def _scored_at_once(X: Any, s: Any, w: Any, f: Matrix, e: Matrix) -> HeldOut:
     more = values - values[:, :1]
     first = xp.reshape(w @ values[:, 0], (1,))
     weight = xp.reshape(xp.sum(w), (1,))
-    return HeldOut(weight, first, w @ more, (more.T * w) @ more, positives, labelled)
+    return HeldOutSums(weight, first, w @ more, (more.T * w) @ more, positives, labelled)
 
 
-def _scored_rows(X: Any, rows: Any, w: Vector, models: list[Candidate]) -> HeldOut:
+def _scored_rows(X: Any, rows: Any, w: Vector, models: list[Candidate]) -> HeldOutSums:
     values, positives, labelled = np.empty((w.size, len(models))), np.empty(len(models)), np.empty(len(models))
-    for i, (value, f, d) in enumerate(_answers(X, rows, models)):
+    for i, (value, f, d) in enumerate(_row_terms(X, rows, models)):
         values[:, i], positives[i], labelled[i] = value, w @ f, w @ (f * d)
     more = values - values[:, :1]
     first = np.atleast_1d(w @ values[:, 0])
-    return HeldOut(np.atleast_1d(w.sum()), first, w @ more, (more.T * w) @ more, positives, labelled)
+    return HeldOutSums(np.atleast_1d(w.sum()), first, w @ more, (more.T * w) @ more, positives, labelled)
 
 
-def _answers(X: Any, rows: Any, models: list[Candidate]) -> Iterator[tuple[Vector, Vector, Vector]]:
-    """Yield log-likelihood, class and chance of a label of each row, candidate by candidate.
+def _row_terms(X: Any, rows: Any, models: list[Candidate]) -> Iterator[tuple[Vector, Vector, Vector]]:
+    """Yield log-likelihood, class probability, and label probability of a positive, for each row and candidate.
 
-    Of one label of each row the logits of all candidates are one product.
+    With one label for each row, the logits of all candidates are one matrix product.
     """
     if not all(isinstance(each.objective, LogisticPair) for each in models):
         yield from (each.objective.row_answers(X, rows, each.parameters) for each in models)
@@ -291,12 +303,14 @@ def _answers(X: Any, rows: Any, models: list[Candidate]) -> Iterator[tuple[Vecto
         yield likelihood.log_likelihood(*at, rows["s"], terms), terms.f, terms.e
 
 
-def outwards(values: Vector) -> Iterator[tuple[float, float | None]]:
-    """Yield the value closest to 1, then those above it upwards, then those below downwards, each with its neighbour.
+def order_from_middle(values: Vector) -> Iterator[tuple[float, float | None]]:
+    """Yield the value closest to 1, then the larger values in ascending and the smaller in descending order.
+
+    Each value comes with the neighbour before it; None for the first.
 
     Examples
     --------
-    >>> list(outwards(np.array([0.1, 1.0, 10.0])))
+    >>> list(order_from_middle(np.array([0.1, 1.0, 10.0])))
     [(1.0, None), (10.0, 1.0), (0.1, 1.0)]
     """
     ordered = [float(value) for value in np.sort(values)]
@@ -308,23 +322,23 @@ def outwards(values: Vector) -> Iterator[tuple[float, float | None]]:
         yield ordered[i], ordered[i + 1]
 
 
-def way_to(values: Vector, end: float) -> list[float]:
-    """Return the values from the one closest to 1 to the end, neighbour by neighbour."""
-    before = dict(outwards(values))
-    way = [end]
-    while (neighbour := before[way[-1]]) is not None:
-        way.append(neighbour)
-    return way[::-1]
+def path_to(values: Vector, end: float) -> list[float]:
+    """Return the values from the one closest to 1 to `end`, neighbour by neighbour."""
+    before = dict(order_from_middle(values))
+    path = [end]
+    while (neighbour := before[path[-1]]) is not None:
+        path.append(neighbour)
+    return path[::-1]
 
 
 def _closest_to_one(values: Vector) -> float:
     return float(values[np.argmin(np.abs(np.log(values)))])
 
 
-def results_of(
-    paths: list[Path],
+def results_table(
+    paths: list[PenaltyPath],
     grid: Grid,
-    sums: list[HeldOut],
+    sums: list[HeldOutSums],
     sets: list[str],
     *,
     tested: float,
@@ -332,13 +346,13 @@ def results_of(
 ) -> dict[str, Any]:
     """Return the table of candidates, with keys as in scikit-learn's searches.
 
-    `tested` is the weight of the rows that some fold held out: a row that several held out still is one row.
+    `tested` is the weight of all held-out rows. A row that several folds held out counts once.
     """
     per_fold = np.array([(fold.first + fold.more) / fold.weight for fold in sums])
     weight, more = sum(fold.weight[0] for fold in sums), sum(fold.more for fold in sums)
     positives, labelled = sum(fold.positives for fold in sums), sum(fold.labelled_positives for fold in sums)
     mean = (sum(fold.first for fold in sums) + more) / weight
-    surplus = Surplus(more / weight, sum(fold.products for fold in sums) / weight, tested)
+    gains = HeldOutGain(more / weight, sum(fold.products for fold in sums) / weight, tested)
     best = int(np.argmax(mean))
     number_of_path = np.repeat(np.arange(len(paths)), len(grid.pairs()))
     params = [
@@ -353,58 +367,58 @@ def results_of(
         "mean_test_score": mean,
         "std_test_score": per_fold.std(axis=0),
         "rank_test_score": 1 + np.array([(mean > value).sum() for value in mean]),
-        "behind_best": surplus.behind(best),
-        "standard_error": surplus.error(best),
-        "tied": tied_with_best(surplus, number_of_path, n_standard_errors),
+        "behind_best": gains.behind(best),
+        "standard_error": gains.error(best),
+        "tied": tied_with_best(gains, number_of_path, n_standard_errors),
         "path": number_of_path,
-        "possible": tied_with_best(surplus, number_of_path, 2.0 * n_standard_errors),
+        "possible": tied_with_best(gains, number_of_path, 2.0 * n_standard_errors),
         "class_prior": positives / weight,
         "label_frequency": labelled / positives,
     }
 
 
-class Surplus(NamedTuple):
-    """What each candidate's held-out log-likelihood has more than the first one's, per row."""
+class HeldOutGain(NamedTuple):
+    """Held-out log-likelihood of each candidate minus that of the first, per row."""
 
     mean: Vector
-    products: Matrix  # means over rows
-    tested: float
+    products: Matrix  # mean cross products over rows
+    tested: float  # weight of the held-out rows
 
     def behind(self, other: int) -> Vector:
-        """Return how far each candidate is behind another."""
+        """Return the gap between each candidate and another one."""
         return np.asarray(self.mean[other] - self.mean)
 
     def error(self, other: int) -> Vector:
-        """Return the standard error of that, paired over rows."""
+        """Return the standard error of each gap, paired over rows."""
         squares = self.products[other, other] + np.diagonal(self.products) - 2.0 * self.products[other]
         return np.sqrt(np.maximum(squares - self.behind(other) ** 2, 0.0) / self.tested)
 
 
-def tied_with_best(surplus: Surplus, paths: NDArray[np.intp], n_standard_errors: float) -> NDArray[np.bool_]:
-    """Return which candidates the labels cannot tell from the best.
+def tied_with_best(gains: HeldOutGain, paths: NDArray[np.intp], n_standard_errors: float) -> NDArray[np.bool_]:
+    """Return a mask of the candidates that differ from the best by no more than noise.
 
-    A path is a set of attributes, followed through all penalties. Paths are tied if their best candidates are, by
-    `n_standard_errors`. Along a tied path, penalties are tied with its best by half as many: attributes are a question
-    of what labels can tell at all, penalties one of noise.
+    A path is a set of attributes with all penalties. A path is tied if the gap between its best candidate and the best
+    of all is at most `n_standard_errors` standard errors. Within a tied path, candidates are tied if their gap to the
+    best of the path is at most half as many standard errors: the labels say more about the penalty than about which
+    attributes matter.
     """
     tied = np.zeros(paths.size, dtype=bool)
-    best = int(np.argmax(surplus.mean))
+    best = int(np.argmax(gains.mean))
     for path in np.unique(paths):
         members = np.flatnonzero(paths == path)
-        own_best = int(members[np.argmax(surplus.mean[members])])
-        if surplus.behind(best)[own_best] <= n_standard_errors * surplus.error(best)[own_best]:
-            near = surplus.behind(own_best) <= 0.5 * n_standard_errors * surplus.error(own_best)
+        best_of_path = int(members[np.argmax(gains.mean[members])])
+        if gains.behind(best)[best_of_path] <= n_standard_errors * gains.error(best)[best_of_path]:
+            near = gains.behind(best_of_path) <= 0.5 * n_standard_errors * gains.error(best_of_path)
             tied[members] = near[members]
     return tied
 
 
 def select(results: dict[str, Any], *, combine: bool, by_score: bool = False) -> Selection:
-    """Choose along each tied path the penalties nearest to 1; of the paths all, to be combined, or one.
+    """Choose the penalties nearest to 1 of each tied path; then combine all tied paths, or choose one of them.
 
-    Labels that cannot tell penalties apart should not be asked which has the extreme answer; a C of 1 on attributes of
-    size 1 is where a user would begin. Paths that labels cannot tell apart are averaged (`combine`) or, where one is
-    wanted, the lowest label frequency decides: the paper's principle. Several looks and audits tell the label frequency
-    themselves: there the best score decides (`by_score`).
+    If the labels cannot distinguish penalties, an extreme one should not win by chance; C = 1 is the default. With
+    `combine`, tied paths are averaged. Otherwise the path with the lowest label frequency is chosen, as in the paper.
+    Several looks or audits identify the label frequency; with `by_score`, the path with the best score is then chosen.
     """
     tied = np.flatnonzero(results["tied"])
     members = _nearest_to_one(results, tied)
@@ -424,7 +438,7 @@ def select(results: dict[str, Any], *, combine: bool, by_score: bool = False) ->
 
 
 def _nearest_to_one(results: dict[str, Any], rows: NDArray[np.intp]) -> list[int]:
-    """Return, of each path among some rows, the one with penalties nearest to 1."""
+    """Return, for each path among some rows of the table, the row with penalties nearest to 1."""
     far = np.abs(np.log(results["param_C"])) + 1e-3 * np.abs(np.log(results["param_propensity_C"]))
     of_path = [rows[results["path"][rows] == path] for path in np.unique(results["path"][rows])]
     return [int(each[np.argmin(far[each])]) for each in of_path]
@@ -436,45 +450,47 @@ def _reason(
     total = len(results["params"])
     if n_tied == 1:
         return f"The best of {total} candidates by held-out log-likelihood."
-    told = f"{n_tied} of {total} candidates cannot be told apart by held-out log-likelihood. "
+    reason = f"The held-out log-likelihood cannot distinguish {n_tied} of {total} candidates. "
     chosen = [results["params"][i] for i in members]
-    named = listed([f"C = {row['C']:.3g} (classifier sees {row['attributes']})" for row in chosen])
-    told += f"Of each set of attributes the penalty nearest to 1 is taken: {named}. "
+    named = listed([f"C = {row['C']:.3g} (classifier uses {row['attributes']})" for row in chosen])
+    reason += f"Of each set of attributes, the penalty nearest to 1 was chosen: {named}. "
     if len(members) > 1:
-        return told + f"Their mean is the answer; their class priors go from {spread[0]:.3f} to {spread[1]:.3f}."
+        return reason + f"These were averaged; their class priors range from {spread[0]:.3f} to {spread[1]:.3f}."
     if n_paths > 1:
         frequency = results["label_frequency"][members[0]]
-        merit = "best score of these" if by_score else f"lowest label frequency, {frequency:.2f}"
-        return told + (f"It has the {merit}; class priors of those tied go from {spread[0]:.3f} to {spread[1]:.3f}.")
-    return told
+        merit = "best score" if by_score else f"lowest label frequency, {frequency:.2f}"
+        return reason + (
+            f"It has the {merit}; the class priors of tied candidates range from {spread[0]:.3f} to {spread[1]:.3f}."
+        )
+    return reason
 
 
 class RecalibratedPairFit(NamedTuple):
-    """Two logistic models, recalibrated, and how that came about."""
+    """A recalibrated pair of logistic models."""
 
-    problem: PairProblem  # with the columns of all members, and the penalty that the recalibrated coefficients bear
+    problem: PairProblem  # with the columns of all members, and the penalty rescaled to the recalibrated coefficients
     f: Vector
     e: Vector
     recalibration: Recalibration
-    possible: list[Recalibration]  # of every set of attributes that the labels leave possible
+    possible: list[Recalibration]  # one for each set of attributes that the labels do not rule out
 
 
 def held_out_rows(fits: list[FoldFits], folded: FoldedRows, candidate: int) -> Engine:
-    """Return the rows with one candidate's logit ``u`` of the class, by fits that have not seen them."""
-    return folded.judged_by([fit.models[candidate].linear(folded.engine.n_columns) for fit in fits])
+    """Return the rows with the out-of-fold class logit ``u`` of one candidate."""
+    return folded.with_out_of_fold_logits([fit.models[candidate].linear(folded.engine.n_columns) for fit in fits])
 
 
 def recalibrate_candidates(
-    fits: list[FoldFits], folded: FoldedRows, problem: PairProblem, audits: float
+    fits: list[FoldFits], folded: FoldedRows, problem: PairProblem, pseudo_weight: float
 ) -> list[FoldFits]:
-    """Return the folds' fits with scale, level and propensity of each candidate as its held-out labels like them."""
+    """Return the fits of the folds with every candidate recalibrated on held-out rows."""
     recalibrated = [FoldFits(list(fit.models), fit.converged) for fit in fits]
     sees_all = problem.e.indices.size == problem.engine.n_columns
     for candidate in range(len(fits[0].models)):
         of_folds = [fit.models[candidate] for fit in fits]
         hold = np.mean([each.objective.split(each.parameters)[1] for each in of_folds], axis=0) if sees_all else None
-        judged = problem._replace(engine=held_out_rows(fits, folded, candidate))
-        found = recalibrate_roughly(judged, audits=audits, hold=hold)
+        out_of_fold = problem._replace(engine=held_out_rows(fits, folded, candidate))
+        found = recalibrate_roughly(out_of_fold, pseudo_weight=pseudo_weight, hold=hold)
         for fit, each in zip(recalibrated, of_folds, strict=True):
             f = found.of_linear(each.objective.split(each.parameters)[0])
             fit.models[candidate] = each._replace(parameters=np.concatenate([f, found.e]))
@@ -485,55 +501,57 @@ def combine(
     members: list[tuple[PairProblem, PairFit, int]],
     fits: list[FoldFits],
     folded: FoldedRows,
-    audits: float,
+    pseudo_weight: float,
     possible: tuple[int, ...],
 ) -> RecalibratedPairFit:
-    """Recalibrate each member, take the mean of their logits, and recalibrate that once more; one member alone is recalibrated once.
+    """Recalibrate each member, average their logits, and recalibrate the mean; a single member is recalibrated once.
 
-    Each member comes with its fit to all rows and its number among the candidates. `possible` are candidates that are
-    recalibrated for the sake of intervals, the members among them.
+    Each member is given with its fit to all rows and its index among the candidates. The `possible` candidates, which
+    include the members, are recalibrated for intervals.
     """
     problem, n_columns = members[0][0], folded.engine.n_columns
     hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e.indices.size == n_columns else None
 
     def recalibrated(rows: Engine) -> Recalibration:
-        return recalibrate(problem._replace(engine=rows), audits=audits, hold=hold)
+        return recalibrate(problem._replace(engine=rows), pseudo_weight=pseudo_weight, hold=hold)
 
     beta = np.zeros(n_columns + 1)
     found: list[Recalibration] = []
-    for own, fit, candidate in members:
+    for of_member, fit, candidate in members:
         found.append(recalibrated(held_out_rows(fits, folded, candidate)))
-        beta[np.append(own.f.indices, n_columns)] += found[-1].of_linear(fit.f) / len(members)
+        beta[np.append(of_member.f.indices, n_columns)] += found[-1].of_linear(fit.f) / len(members)
     last = found[0]
     if len(members) > 1:
-        judges = [[fit.models[candidate].linear(n_columns) for fit in fits] for *_, candidate in members]
-        last = recalibrated(folded.engine.derive(_mean_logits, judges, found, keep=True))
+        fold_models = [[fit.models[candidate].linear(n_columns) for fit in fits] for *_, candidate in members]
+        last = recalibrated(folded.engine.derive(_mean_logits, fold_models, found, keep=True))
         beta = last.of_linear(beta)
-    columns = np.unique(np.concatenate([own.f.indices for own, *_ in members]))
-    bears = float(np.mean([own.C * each.slope**2 for (own, *_), each in zip(members, found, strict=True)]))
-    whole = problem.seeing(Design.of(columns))._replace(C=bears * (last.slope**2 if len(members) > 1 else 1.0))
+    columns = np.unique(np.concatenate([of_member.f.indices for of_member, *_ in members]))
+    # Coefficients that were multiplied by a slope have the penalty of a C multiplied by its square.
+    rescaled = [of_member.C * each.slope**2 for (of_member, *_), each in zip(members, found, strict=True)]
+    C = float(np.mean(rescaled)) * (last.slope**2 if len(members) > 1 else 1.0)
+    whole = problem.with_class_design(Design.of(columns))._replace(C=C)
     chosen = {candidate for *_, candidate in members}
     others = [recalibrated(held_out_rows(fits, folded, other)) for other in possible if other not in chosen]
     return RecalibratedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, [*found, *others])
 
 
-def _mean_logits(X: Any, rows: Rows, judges: list[list[Vector]], found: list[Recalibration]) -> dict[str, Any]:
-    """Return the mean of some candidates' held-out logits, each recalibrated."""
-    judged = [held_out_logits(X, rows, models) for models in judges]
-    recalibrated = [recalibration(each["u"]) for each, recalibration in zip(judged, found, strict=True)]
-    return {"u": sum(recalibrated) / len(recalibrated), "w": judged[0]["w"]}
+def _mean_logits(X: Any, rows: Rows, fold_models: list[list[Vector]], found: list[Recalibration]) -> dict[str, Any]:
+    """Return the mean of the recalibrated out-of-fold logits of some candidates."""
+    out_of_fold = [held_out_logits(X, rows, models) for models in fold_models]
+    recalibrated = [recalibration(each["u"]) for each, recalibration in zip(out_of_fold, found, strict=True)]
+    return {"u": sum(recalibrated) / len(recalibrated), "w": out_of_fold[0]["w"]}
 
 
 def recalibrate_choice(
     problem: PairProblem, fit: PairFit, models: list[Candidate], folded: FoldedRows
 ) -> tuple[PairProblem, PairFit]:
-    """Estimate scale and level of a choice anew from logits of rows that its folds' models have not seen.
+    """Recalibrate the chosen fit on the out-of-fold logits of its models.
 
-    Returns the fit moved and stretched, and the problem with the penalty that its coefficients bear then; both as they
-    were where that does not converge.
+    Returns the problem with the penalty rescaled to the recalibrated coefficients, and the recalibrated fit. Both are
+    returned unchanged if the recalibration does not converge.
     """
-    judged = folded.judged_by([each.linear(folded.engine.n_columns) for each in models])
-    recalibrated = recalibrate_roughly(problem._replace(engine=judged), start=fit.e)
+    out_of_fold = folded.with_out_of_fold_logits([each.linear(folded.engine.n_columns) for each in models])
+    recalibrated = recalibrate_roughly(problem._replace(engine=out_of_fold), start=fit.e)
     if not recalibrated.converged:
         return problem, fit
     moved = np.concatenate([recalibrated.of_linear(fit.f), recalibrated.e])

@@ -1,7 +1,7 @@
-"""An objective over all rows of an engine, with its ridge penalty: what a solver minimises.
+"""Penalised objectives over all rows of an engine, as a solver minimises them.
 
-Columns out of proportion (`scarless.engines.blocks`) are centred and scaled for the solver: the problem, its start and
-its solution are turned forth and back (`ChangeOfUnits`).
+Badly scaled columns (see `scarless.engines.blocks`) are centred and scaled for the solver. `ChangeOfUnits` converts the
+problem, its start and its solution.
 """
 
 from collections.abc import Callable
@@ -17,34 +17,42 @@ from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Units
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.linear import Design
-from scarless.numerics.newton import WIDEST_MATRIX, NewtonOptions, Solution, Status, Trace, downhill_of_saddle, minimise
+from scarless.numerics.newton import (
+    MAX_MATRIX_PARAMETERS,
+    NewtonOptions,
+    Solution,
+    Status,
+    Trace,
+    minimise,
+    negative_curvature_direction,
+)
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
-# Columns up to which one pass for a matrix of products saves many for the length of a step.
+# For models up to this width, one pass computes a matrix that saves a pass for every step length that is tried.
 MAX_COLUMNS_OF_GRAM = 300
 
 
-def narrow_alone(n_parameters: int) -> AbstractContextManager[None]:
-    """Hold BLAS down to one thread for models that are too narrow for several.
+def one_thread_if_narrow(n_parameters: int) -> AbstractContextManager[None]:
+    """Limit BLAS to one thread for models that are too narrow to gain from several.
 
-    To set it takes as long as a pass over few rows, so that whoever makes many should hold it over all of them.
+    Setting the limit takes as long as a pass over few rows, so callers set it once around many passes.
     """
     return BLAS.on_one_thread() if n_parameters <= MAX_COLUMNS_OF_GRAM else nullcontext()
 
 
 class ChangeOfUnits(NamedTuple):
-    r"""Parameters for columns :math:`(x - m) c` in place of :math:`x`: one linear map, its inverse, and the penalty.
+    r"""Conversion between parameters of columns :math:`x` and of scaled columns :math:`(x - m) c`.
 
-    A coefficient becomes :math:`\beta/c`, the intercept :math:`\beta_0 + m'\beta`, and the ridge on the user's own
-    coefficient :math:`\lambda c^2` on the new one: the optimum is the same.
+    A coefficient becomes :math:`\beta/c`, the intercept :math:`\beta_0 + m'\beta`, and the ridge penalty
+    :math:`\lambda` becomes :math:`\lambda c^2`, so that the optimum is the same.
     """
 
     scale: Vector  # of each parameter; 1 for intercepts
-    shift: list[tuple[slice, int, Vector]]  # of each model: its coefficients, its intercept, its columns' shifts
+    shift: list[tuple[slice, int, Vector]]  # for each model: place of its coefficients, of its intercept, and shifts
 
     @classmethod
     def of(cls, units: Units | None, designs: tuple[Design, ...], ridge: Vector) -> "ChangeOfUnits | None":
-        """Return the change for some models, or None where no column needs one, or none is seen as it is."""
+        """Return the conversion for some models; None if no column needs one or the models use no columns directly."""
         if units is None or not designs:
             return None
         scale, shift, start = np.ones(ridge.size), [], 0
@@ -56,7 +64,7 @@ class ChangeOfUnits(NamedTuple):
         return cls(scale, shift)
 
     def ridge(self, ridge: Vector) -> Vector:
-        """Return the penalty on the new parameters; one beyond all numbers keeps a coefficient at 0, as it should."""
+        """Return the penalty on the new parameters, capped at 1e300, which keeps a coefficient at 0."""
         with np.errstate(over="ignore"):
             return np.minimum(np.where(ridge > 0, ridge * self.scale * self.scale, 0.0), 1e300)
 
@@ -68,19 +76,19 @@ class ChangeOfUnits(NamedTuple):
         return new
 
     def point(self, point: Vector) -> Vector:
-        """Return what a linear function of the parameters has for coefficients of the new ones."""
+        """Return the coefficients of a linear function of the parameters, converted to the new parameters."""
         new = point * self.scale
         for coefficients, intercept, shift in self.shift:
             new[coefficients] -= point[intercept] * shift * self.scale[coefficients]
         return new
 
     def curvature(self, curvature: Matrix) -> Matrix:
-        """Return what a quadratic form of the parameters has for a matrix of the new ones."""
+        """Return the matrix of a quadratic form of the parameters, converted to the new parameters."""
         half = np.array([self.point(row) for row in curvature])
         return np.array([self.point(row) for row in half.T])
 
     def back(self, solution: Solution) -> Solution:
-        """Return a solution in the user's units."""
+        """Return a solution converted to the units of the table."""
         history = [at._replace(parameters=self._old(at.parameters)) for at in solution.history]
         curvature = None if solution.curvature is None else self._old_curvature(solution.curvature)
         return replace(solution, parameters=self._old(solution.parameters), history=history, curvature=curvature)
@@ -99,10 +107,10 @@ class ChangeOfUnits(NamedTuple):
 
 
 class Addition(Protocol):
-    """What is added to minus a log-likelihood beside a ridge."""
+    """A term that is added to minus the log-likelihood, in addition to the ridge penalty."""
 
     def sums(self, beta: Vector, curvature: Curvature = Curvature.OBSERVED) -> Sums:
-        """Return value, gradient and curvature, as a matrix whatever is asked for."""
+        """Return value, gradient and curvature; the curvature is always a matrix."""
         ...
 
     def product(self, beta: Vector, direction: Vector) -> Vector:
@@ -110,19 +118,19 @@ class Addition(Protocol):
         ...
 
     def in_units(self, change: ChangeOfUnits) -> "Addition":
-        """Return the same for parameters in other units."""
+        """Return the term for parameters in other units."""
         ...
 
 
 @dataclass(frozen=True)
 class Pull:
-    r"""Imaginary rows, half of each kind: :math:`k\,(\mathrm{softplus}(z) - z/2)` with :math:`z = z_0 + p'\beta`.
+    r"""Penalty :math:`k\,(\mathrm{softplus}(z) - z/2)`, :math:`z = z_0 + p'\beta`, pulling a probability to 1/2.
 
-    Holds a probability at some point off 0 and 1 where the labels hardly care.
+    It equals minus the log-likelihood of `k` pseudo-observations at the point `p`, half of them labelled.
     """
 
     weight: float
-    point: Vector  # a coefficient for each parameter
+    point: Vector  # one value for each parameter
     offset: float = 0.0
 
     def sums(self, beta: Vector, curvature: Curvature = Curvature.OBSERVED) -> Sums:
@@ -141,13 +149,13 @@ class Pull:
         return self.weight * p * (1.0 - p) * float(self.point @ direction) * self.point
 
     def in_units(self, change: ChangeOfUnits) -> "Pull":
-        """Return the same for parameters in other units."""
+        """Return the penalty for parameters in other units."""
         return replace(self, point=change.point(self.point))
 
 
 @dataclass(frozen=True)
 class PenalisedProblem:
-    r"""Minus the log-likelihood plus :math:`\tfrac12\sum_j \lambda_j \beta_j^2`, and pulls where there are any."""
+    r"""Minus the log-likelihood plus :math:`\tfrac12\sum_j \lambda_j \beta_j^2` and further terms."""
 
     engine: Engine
     objective: Objective
@@ -172,9 +180,9 @@ class PenalisedProblem:
         return Sums(value, gradient, matrix)
 
     def products(self, beta: Vector, curvature: Curvature) -> Callable[[Vector], Vector]:
-        """Return the function that multiplies the information at `beta`, penalty included, with a direction.
+        """Return a function that multiplies the penalised information at `beta` by a direction.
 
-        What each row adds to the information is computed once, for all directions.
+        The contribution of each row is computed once for all directions.
         """
         engine = self.engine.derive(_row_curvature, self.objective, beta, curvature, keep=True)
 
@@ -186,12 +194,12 @@ class PenalisedProblem:
         return product
 
     def penalty(self, beta: Vector) -> float:
-        """Return what is added to minus the log-likelihood."""
+        """Return the value of all penalties."""
         ridge = 0.5 * float((self.ridge * beta) @ beta)
         return ridge + sum(float(pull.sums(beta).value) for pull in self.pulls)
 
-    def bend(self, beta: Vector) -> Matrix:
-        """Return what is added to the likelihood's curvature."""
+    def penalty_curvature(self, beta: Vector) -> Matrix:
+        """Return the curvature of all penalties."""
         return np.diag(self.ridge) + sum(pull.sums(beta).curvature for pull in self.pulls)
 
     def reach(self, direction: Vector) -> Vector:
@@ -200,22 +208,22 @@ class PenalisedProblem:
         return sums
 
     def grams(self) -> tuple[Matrix, ...] | None:
-        """Return, for each model, the matrix whose quadratic form `reach` is; None for wide models: it is dear."""
+        """Return, for each model, the matrix of the quadratic form `reach`; None for wide models."""
         return None if self.objective.n_parameters > MAX_COLUMNS_OF_GRAM else self.engine.total(self.objective.grams)
 
-    def beside_saddle(self, solution: Solution) -> Vector | None:
-        """Return a lower point beside a saddle that a solver took for an optimum; None where it is none.
+    def point_beside_saddle(self, solution: Solution) -> Vector | None:
+        """Return a lower point near a saddle point that the solver took for an optimum; None if it is no saddle.
 
-        Two models that see the same columns and begin equal stay equal, and end where the likelihood is highest among
-        equal models. Looks at the exact Hessian, and not at models too wide for one.
+        Two models that use the same columns and start equal stay equal, so that the solver ends at the best pair of
+        equal models. The check needs the exact Hessian and is skipped for models that are too wide for it.
         """
         beta = solution.parameters
-        if solution.status is not Status.CONVERGED or self.objective.convex or beta.size > WIDEST_MATRIX:
+        if solution.status is not Status.CONVERGED or self.objective.convex or beta.size > MAX_MATRIX_PARAMETERS:
             return None
         curvature = solution.curvature
         if curvature is None:
             curvature = self.evaluate(beta, Curvature.OBSERVED).curvature
-        direction = downhill_of_saddle(curvature, noise=100.0 * self._rounding)
+        direction = negative_curvature_direction(curvature, noise=100.0 * self._rounding)
         if direction is None:
             return None
         change = np.sqrt(float(self.reach(direction).max()) / self.engine.n_rows)
@@ -231,7 +239,7 @@ class PenalisedProblem:
 
     @property
     def _rounding(self) -> float:
-        """Relative noise of the objective."""
+        """Relative rounding error of the objective."""
         return 1e-7 if self.engine.dtype == np.float32 else 1e-14
 
     def solve(
@@ -246,29 +254,28 @@ class PenalisedProblem:
         curvature: Matrix | None = None,
         progress: Callable[[Trace], None] | None = None,
     ) -> Solution:
-        """Minimise from `start`; `tol` is the predicted gain per unit of row weight.
+        """Minimise from `start` until the predicted gain per unit of row weight is below `tol`.
 
-        `may_diverge` says that some model has no penalty, so that its optimum may be at infinity. `damp_indefinite`
-        saves iterations where the penalty is weak, and may end at a nearer optimum than Fisher scoring would.
-        `curvature` is what the Hessian near the start is like, penalty included, where that is known. `progress` is
-        told of every iteration.
+        Set `may_diverge` if some model has no penalty, so that the optimum may be at infinity. `damp_indefinite` saves
+        iterations if the penalty is weak, but may end at another optimum than Fisher scoring. `curvature` is an
+        approximate Hessian at the start, penalty included. `progress` is called after every iteration.
         """
         options = NewtonOptions(
             scale=total_weight,
             tol=tol,
             max_iter=max_iter,
             rounding=self._rounding,
-            # A convex objective has one optimum, and with a penalty no plateau: nothing to be careful of.
+            # A convex objective with a penalty has one optimum and no plateau, so that long steps are safe.
             longest=np.inf if self.objective.convex and not may_diverge else 1.0,
-            matrix_free=self.objective.n_parameters > WIDEST_MATRIX,
+            matrix_free=self.objective.n_parameters > MAX_MATRIX_PARAMETERS,
             may_diverge=may_diverge,
             damp_indefinite=damp_indefinite,
             curvature=curvature,
             progress=progress,
         )
-        # Between the passes of a wide model there are sums over its parameters only: too little for BLAS's threads,
-        # which would wait for the next one at full speed, and take the cores from those that walk the rows.
-        # Of narrow ones too; setting it once, and not at every pass, is felt where rows are few.
+        # Between passes, the solver only adds up parameters, which is too little work for several BLAS threads. They
+        # would spin and take cores from the threads that read the rows. Setting the limit here once, and not in every
+        # pass, saves time for small tables.
         one_thread = options.matrix_free or self.objective.n_parameters <= MAX_COLUMNS_OF_GRAM
         with BLAS.on_one_thread() if one_thread else nullcontext():
             change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
@@ -277,7 +284,7 @@ class PenalisedProblem:
             return self._minimise_in_units(change, start, options)
 
     def _minimise_in_units(self, change: ChangeOfUnits, start: Vector, options: NewtonOptions) -> Solution:
-        """Minimise in the units that the columns need."""
+        """Minimise with scaled columns and convert the solution back."""
         pulls = tuple(pull.in_units(change) for pull in self.pulls)
         problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
         if options.curvature is not None:

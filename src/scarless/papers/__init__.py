@@ -1,4 +1,4 @@
-"""Experiments of papers: each has one place for what belongs to it alone, above all that serves any experiment."""
+"""The experiments of papers: for each paper, its specification, methods, questions and texts."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ PLAIN = Story(method_names={**names.METHOD_NAMES, **bekker2019.METHOD_NAMES})
 
 
 def story_of(digest: str) -> Story:
-    """Return the story of the paper whose experiment this is the digest of; a plain one for any other experiment.
+    """Return the story of the paper whose experiment has this digest, or a plain story for any other experiment.
 
-    A digest leaves out which datasets are run, so that a part of a paper's experiment is still the paper's; whatever
-    else is changed makes it another experiment, of which a page claims nothing.
+    The digest does not depend on the datasets, so a run on some of a paper's datasets still has the paper's story. Any
+    other change of the specification gives another digest.
 
     Examples
     --------
@@ -31,9 +31,9 @@ def story_of(digest: str) -> Story:
 
 
 def render_results(folder: str | Path) -> Path:
-    """Write the page of an experiment's results, with the story of the paper if it is a paper's; return its path.
+    """Write the page of an experiment's results, and return its path.
 
-    Any other experiment's page has the questions of its specification.
+    The page of a paper's experiment has the story of the paper; other pages have the questions of the specification.
     """
     manifest = Store(folder).manifest()
     return render_report(folder, story=story_of_spec(manifest["spec"], story_of(manifest["digest"])))

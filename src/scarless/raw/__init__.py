@@ -1,4 +1,4 @@
-"""Raw tables: preparation and model in one, columns named as in the table; rows from one line per unit and look."""
+"""Raw tables: a classifier that prepares their columns, and conversion of long tables with one line for each look."""
 
 from scarless.raw.long import Looks, from_long
 from scarless.raw.table_classifier import TableClassifier

@@ -1,4 +1,4 @@
-"""Long tables, with one line for each unit and look, as field data come, made into what a fit wants."""
+"""Conversion of long tables, with one line for each unit and look, into the table and labels that `fit` takes."""
 
 import sys
 from collections import Counter
@@ -16,33 +16,33 @@ from scarless.checks.tables import refuse_unread
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 from scarless.outside.extras import need
 
-MAX_NAMED_LOOKS = 20  # different looks, beyond which `align="auto"` counts them rather than names them
+MAX_NAMED_LOOKS = 20  # if a look column has more different values, `align="auto"` aligns by order
 
 
 @dataclass(frozen=True)
 class LongColumn:
-    """The different values of a column, and the place of each line's value among them, -1 where it is missing."""
+    """The different values of a column, and the code of each line's value."""
 
     values: list[Any]
-    codes: Integers
+    codes: Integers  # position among `values`; -1 if missing
 
     @property
     def missing(self) -> Mask:
-        """Which lines have no value."""
+        """Whether the value of each line is missing."""
         return self.codes < 0
 
-    def said(self, line: int) -> str:
-        """Return a line's value, in words."""
+    def shown(self, line: int) -> str:
+        """Return the value of a line for an error message."""
         return "missing" if self.codes[line] < 0 else shown(self.values[self.codes[line]])
 
     def replaced(self, numbers: Any) -> Vector:
-        """Return a number for each line, given one for each different value; NaN where there is none."""
+        """Return a number for each line, given one for each different value; NaN if the value is missing."""
         return np.append(np.asarray(numbers, dtype=np.float64), np.nan)[self.codes]
 
 
 @dataclass(frozen=True)
 class LongFrame:
-    """A data frame in memory; what depends on its library is here, and nowhere else."""
+    """Common interface to data frames of pandas and polars."""
 
     table: Any
     names: list[Any]
@@ -52,26 +52,25 @@ class LongFrame:
         return int(self.table.shape[0])
 
     def column(self, name: Any) -> LongColumn:
-        """Return a column, its values as Python's own."""
+        """Return a column as Python objects."""
         column = self.table[name]
         try:
             codes, values = _pandas_codes(column) if self.is_pandas else _polars_codes(column)
         except TypeError:
             raise ValueError(
-                f"Column {name!r} holds lists or other values that cannot be compared; give each part a column of its "
-                "own."
+                f"Column {name!r} holds lists or other values that cannot be compared. Split it into several columns."
             ) from None
         return LongColumn(values, codes)
 
     def order_of(self, name: Any) -> list[Any] | None:
-        """Return the categories of a column that says their order, None of any other."""
+        """Return the categories of a column of ordered categories; None for other columns."""
         dtype = self.table[name].dtype
         if self.is_pandas:
             return list(dtype.categories) if getattr(dtype, "ordered", False) else None
         return dtype.categories.to_list() if str(dtype).startswith("Enum") else None
 
     def index(self, name: Any, lines: Integers) -> Any:
-        """Return some lines of a column, as what the library calls rows by: an Index, or a Series."""
+        """Return some lines of a column as an index (pandas) or a Series (polars)."""
         if not self.is_pandas:
             return self.table[name][lines]
         return need("pandas", "from_long", "frames").Index(self.table[name].iloc[lines].array, name=name)
@@ -88,25 +87,25 @@ class LongFrame:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Looks:
-    """What `from_long` makes of a long table: one row per unit, one column of labels per look.
+    """Result of `from_long`: one row for each unit, one column of labels for each look.
 
     Parameters
     ----------
     X : DataFrame
-        Of the library of the long table: the attributes, then a column for each visit attribute and look. With
-        pandas, its index is `units`.
+        The attributes, then one column for each visit attribute and look. It is a data frame of pandas or polars, like
+        the long table. With pandas, its index is `units`.
     S : array of shape (n_units, n_looks)
-        1 for labelled, 0 for looked at and not labelled, NaN where a look did not take place.
+        1 for labelled, 0 for not labelled, NaN if the look did not take place.
     audit : array of shape (n_units,) or None
-        1 or 0 where the true class is known, NaN elsewhere; None where no column was named.
+        True class of audited units, 1 or 0, and NaN for other units; None if no audit column was given.
     visit_attributes : dict of str to list of str, or None
-        For each visit attribute its columns of `X`, one per look; None where none was named.
+        Columns of `X` for each visit attribute, one for each look; None if there are no visit attributes.
     units : Index or Series
-        The units, in the order of the rows: sorted, whatever the order of the lines.
+        The sorted units, one for each row of `X`.
     looks : tuple
-        What each look is called: values of the look column, or 1, 2, ... where looks are aligned by their order.
+        Names of the looks: values of the look column, or 1, 2, ... if looks are aligned by order.
     align : {"value", "order"}
-        What the columns of `S` stand for: see `from_long`.
+        Meaning of the columns of `S`; see `from_long`.
 
     Examples
     --------
@@ -114,7 +113,7 @@ class Looks:
     >>> from scarless import from_long
     >>> table = pd.DataFrame({"site": [1, 1, 2], "visit": [1, 2, 1], "seen": [0, 1, 0], "forest": [1.0, 1.0, 0.0]})
     >>> from_long(table, unit="site", look="visit", label="seen")
-    Looks(2 units x 2 looks by value, 25% not looked, 1 unit labelled, no audit)
+    Looks(2 units x 2 looks by value, 25% of looks missing, 1 unit labelled, no audit)
     """
 
     X: Any
@@ -131,27 +130,27 @@ class Looks:
         known = "no audit" if self.audit is None else f"{int(np.isfinite(self.audit).sum()):,} audited"
         return (
             f"{type(self).__name__}({n_units:,} unit{'s' * (n_units != 1)} x {n_looks} look{'s' * (n_looks != 1)} by "
-            f"{self.align}, {np.isnan(self.S).mean():.0%} not looked, {labelled:,} unit{'s' * (labelled != 1)} "
+            f"{self.align}, {np.isnan(self.S).mean():.0%} of looks missing, {labelled:,} unit{'s' * (labelled != 1)} "
             f"labelled, {known})"
         )
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Where each line of the table goes: its row, its column, and a line of each row."""
+    """For each line of the long table: its row and its column in the matrix of labels."""
 
     row: Integers
     look: Integers
     units: list[Any]
     looks: list[Any]
     align: str
-    first: Integers  # a line of each unit
+    first: Integers  # one line of each unit
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.units), len(self.looks)
 
-    def said(self, line: int) -> str:
+    def unit_of(self, line: int) -> str:
         return f"unit {self.units[self.row[line]]!r}"
 
 
@@ -167,49 +166,48 @@ def from_long(
     pos_label: Any = None,
     align: str = "auto",
 ) -> Looks:
-    """Turn a long table, one line for each unit and look, into the rows and label columns that `fit` wants.
+    """Convert a long table, with one line for each unit and look, into the table and labels that `fit` takes.
 
     Parameters
     ----------
     table : DataFrame
-        Of pandas or polars. The order of its lines does not matter.
+        Data frame of pandas or polars. The order of its lines does not matter.
     unit : str
-        The column that says what was looked at: a site, a patient, a document. Each unit becomes a row.
+        Column that identifies the unit: a site, a patient, a document. Each unit becomes a row.
     look : str
-        The column that tells looks at one unit apart: a date, a number of the visit, an annotator.
+        Column that identifies the look at a unit: a date, the number of the visit, an annotator.
     label : str
-        The column of labels: 0/1, booleans, yes/no, or two values of which `pos_label` is the positive one. A missing
-        label means that the look did not take place, like a line that is not there.
+        Column of labels: 0/1, booleans, yes/no, or two values and `pos_label`. A missing label means that the look did
+        not take place, like an absent line.
     audit : str or None
-        A column with the true class of units where somebody found it out, coded as the labels, 0/1 or yes/no, and
-        missing elsewhere. One line of a unit that says it is enough.
+        Column with the true class of audited units: 0/1, yes/no or the values of the labels. It is missing for other
+        units. For an audited unit, a value in one of its lines is enough.
     attributes : list of str or None
-        The columns that describe units, and must not differ between the lines of a unit. None: all columns that are
-        named nowhere else.
+        Columns that describe units. They must be constant within a unit. None: all columns without another role.
     visit_attributes : list of str, str or None
         Columns of numbers that describe looks, such as effort or weather. ``"effort"`` becomes ``effort_1``,
-        ``effort_2``, ..., one column of `X` for each look. Where a look did not take place they are 0.0: that has no
-        influence on a fit, which leaves such looks out, and `X` may not have gaps.
+        ``effort_2``, ..., one column of `X` for each look. They are 0.0 if the look did not take place, because `X`
+        must not have missing values. A fit ignores these values.
     pos_label : value or None
-        The label of a positive, where labels are not 0/1, booleans or yes/no.
+        Value that marks a labelled unit. Not needed for 0/1, booleans or yes/no.
     align : {"auto", "value", "order"}
-        What a column of labels stands for. ``"value"``: one value of the look column, such as an annotator or a named
-        visit. ``"order"``: the first look at each unit, the second one, ..., as dates need it that differ between
-        units. ``"auto"``: by value if there are at most 20 different values that are text, or that fill at least half
-        of all pairs of unit and value; else by order. The result says which it was.
+        Meaning of a column of labels. ``"value"``: one value of the look column, such as an annotator or a named visit.
+        ``"order"``: the first look at each unit, the second look, and so on; use it for dates that differ between
+        units. ``"auto"``: by value if the look column has at most 20 different values, and these are text or occur, on
+        average, in at least half of the units. Otherwise by order. `Looks.align` holds the choice.
 
     Returns
     -------
     looks : Looks
-        With ``X``, ``S``, ``audit`` and ``visit_attributes``, as a model takes them: ``fit(looks.X, looks.S,
-        audit=looks.audit)``.
+        Arguments for a model: ``fit(looks.X, looks.S, audit=looks.audit)``, and ``looks.visit_attributes`` for
+        `Labelling`.
 
     Notes
     -----
-    Looks are sorted by the values of their column (dates, numbers, texts; categories with an order by that), units as
-    well. Where looks are aligned by order and the look column is text, the order is the alphabet's and means nothing:
-    let all looks share their coefficients then. Where there are neither attributes nor visit attributes, ``X`` has no
-    columns; join your own by ``units``.
+    Units and looks are sorted by their values; ordered categories keep their order. If looks are aligned by order and
+    the look column is text, the order is alphabetical and has no meaning. All looks should then share their
+    coefficients. Without attributes and visit attributes, ``X`` has no columns; join your own columns by
+    ``units``.
 
     Examples
     --------
@@ -259,7 +257,7 @@ def from_long(
     )
 
 
-# --- which columns
+# --- roles of columns
 
 
 def _check_names(frame: LongFrame, names: Any, parameter: str) -> list[Any]:
@@ -268,11 +266,11 @@ def _check_names(frame: LongFrame, names: Any, parameter: str) -> list[Any]:
     if isinstance(names, str):
         names = [names]
     if not isinstance(names, list | tuple):
-        raise ValueError(f"{parameter} must be a list of names of columns; got {shown(names)}.")
+        raise ValueError(f"{parameter} must be a list of column names; got {shown(names)}.")
     checked = [check_name(frame, name, parameter) for name in names]
     twice = [name for name in checked if checked.count(name) > 1]
     if twice:
-        raise ValueError(f"{parameter} names {twice[0]!r} twice; name each column once.")
+        raise ValueError(f"{parameter} names {twice[0]!r} twice. Name each column once.")
     return checked
 
 
@@ -287,13 +285,11 @@ def _refuse_two_roles(keys: dict[str, Any], attributes: list[Any], visits: list[
     seen: dict[Any, str] = {}
     for role, name in roles:
         if name in seen:
-            raise ValueError(
-                f"Column {name!r} is named as {seen[name]} and as {role}; a column can be one of them only."
-            )
+            raise ValueError(f"Column {name!r} is named as {seen[name]} and as {role}. Give each column one role.")
         seen[name] = role
 
 
-# --- where a line goes
+# --- positions of lines
 
 
 def _lines_of(frame: LongFrame, unit: Any, look: Any, align: str) -> _Lines:
@@ -304,9 +300,9 @@ def _lines_of(frame: LongFrame, unit: Any, look: Any, align: str) -> _Lines:
     if same.size:
         line = order[same[0]]
         raise ValueError(
-            f"{_lines_too_many(row, place, line)} lines are about unit {units[row[line]]!r} and look "
-            f"{looks[place[line]]!r} (lines that repeat an earlier pair: {same.size}); each look at a unit needs one "
-            "line. If they are different looks, tell them apart: number them, or add the time to the date."
+            f"{_lines_like(row, place, line)} lines have unit {units[row[line]]!r} and look {looks[place[line]]!r} "
+            f"(lines that repeat an earlier pair: {same.size}). Each look at a unit must have one line. If they are "
+            "different looks, number them, or add the time to the date."
         )
     starts = np.flatnonzero(np.diff(row[order], prepend=-1))
     chosen = _alignment(units, looks, len(frame)) if align == "auto" else align
@@ -317,12 +313,12 @@ def _lines_of(frame: LongFrame, unit: Any, look: Any, align: str) -> _Lines:
     return _Lines(row, place, units, looks, chosen, order[starts])
 
 
-def _lines_too_many(row: Integers, place: Integers, line: int) -> int:
+def _lines_like(row: Integers, place: Integers, line: int) -> int:
     return int(((row == row[line]) & (place == place[line])).sum())
 
 
 def _alignment(units: list[Any], looks: list[Any], n_lines: int) -> str:
-    """Return what looks are aligned by: names, and values that units share, mean the same for all units."""
+    """Return how to align looks: by value if the values are names, or if units share them; otherwise by order."""
     if len(looks) > MAX_NAMED_LOOKS:
         return "order"
     named = all(isinstance(value, str) for value in looks)
@@ -343,19 +339,19 @@ def _refuse_varying(frame: LongFrame, lines: _Lines, name: Any) -> None:
     other = np.flatnonzero(column.codes != column.codes[lines.first][lines.row])
     if other.size:
         line = int(other[0])
-        one, two = column.said(int(lines.first[lines.row[line]])), column.said(line)
+        one, two = column.shown(int(lines.first[lines.row[line]])), column.shown(line)
         units = np.unique(lines.row[other]).size
         raise ValueError(
-            f"Attribute {name!r} differs within {lines.said(line)}: {one} and {two} (units like that: {units}). If it "
-            "belongs to looks, name it in visit_attributes; if to nothing, leave it out: attributes=[...] says what "
-            "to keep."
+            f"Attribute {name!r} differs within {lines.unit_of(line)}: {one} and {two} (number of such units: "
+            f"{units}). If it describes looks, name it in visit_attributes. Otherwise leave it out: name the columns "
+            "to keep in attributes=[...]."
         )
 
 
 def _spread(
     frame: LongFrame, lines: _Lines, visits: list[Any], s: Vector, taken: set[Any]
 ) -> tuple[dict[str, Vector], dict[str, list[str]]]:
-    """Return a column for each visit attribute and look, and which belong to each visit attribute."""
+    """Return a column for each visit attribute and look, and the names of the columns of each visit attribute."""
     added: dict[str, Vector] = {}
     columns: dict[str, list[str]] = {}
     for name in visits:
@@ -365,85 +361,82 @@ def _spread(
         for called, values in zip(columns[str(name)], wide.T, strict=True):
             if called in taken or called in added:
                 raise ValueError(
-                    f"Visit attribute {name!r} needs a column {called!r}, and there is another one of that name; "
-                    "rename one of them."
+                    f"Visit attribute {name!r} would add a column {called!r}, but another column has that name. Rename "
+                    "one of them."
                 )
             added[called] = np.ascontiguousarray(values)
     return added, columns
 
 
 def _numbers_of(frame: LongFrame, lines: _Lines, name: Any, looked: Mask) -> Vector:
-    """Return a visit attribute as floats, NaN where it is missing and no look took place."""
+    """Return a visit attribute as floats; NaN if it is missing and the look did not take place."""
     column = frame.column(name)
-    gone = np.flatnonzero(column.missing & looked)
-    if gone.size:
+    absent = np.flatnonzero(column.missing & looked)
+    if absent.size:
         raise ValueError(
-            f"Visit attribute {name!r} is missing in {gone.size} of {int(looked.sum())} looks that took place "
-            f"(first: line {gone[0]}, {lines.said(int(gone[0]))}). Fill it in; if there was no look, leave its "
-            "label missing."
+            f"Visit attribute {name!r} is missing in {absent.size} of {int(looked.sum())} looks that took place "
+            f"(first: line {absent[0]}, {lines.unit_of(int(absent[0]))}). Fill in the values. If the look did not take "
+            "place, leave its label missing too."
         )
-    if {*map(type, column.values)} <= {float} and np.isfinite(column.values).all():  # there may be many
+    if {*map(type, column.values)} <= {float} and np.isfinite(column.values).all():  # fast path for many values
         return column.replaced(column.values)
     return column.replaced([_number(value, name) for value in column.values])
 
 
 def _number(value: Any, name: Any) -> float:
-    """Return a number as a float; a text is none, even where it reads like one."""
+    """Return a number as a float; raise for texts, even if they look like numbers."""
     number = float(value) if isinstance(value, bool | np.bool_ | Decimal) else real_number(value)
     if np.isfinite(number):
         return number
     raise ValueError(
-        f"Visit attribute {name!r} must hold finite numbers, and holds {shown(value)}. Encode it first, e.g. a column "
-        "of 0 and 1 for each category but one, or days since some day."
+        f"Visit attribute {name!r} must hold finite numbers; it holds {shown(value)}. Encode it first, for example as "
+        "a column of 0 and 1 for each category but one, or as the number of days since a date."
     )
 
 
-# --- columns of a data frame of pandas or polars, as plain values, and frames of the same library made of them
+# --- columns of data frames of pandas and polars
 
 
 def open_frame(table: Any) -> LongFrame:
-    """Return a table that can be read column by column, or say what it is instead."""
+    """Return the table as a `LongFrame`; raise if it is not a data frame in memory."""
     refuse_unread(table, "table")
-    pandas, polars = (
-        sys.modules.get("pandas"),
-        sys.modules.get("polars"),
-    )  # whoever has a frame has imported its library
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")  # imported already if `table` is theirs
     is_pandas = pandas is not None and isinstance(table, pandas.DataFrame)
     if not is_pandas and not (polars is not None and isinstance(table, polars.DataFrame)):
         raise TypeError(
             f"table must be a data frame of pandas or polars, with one line for each unit and look; got "
-            f"{shown(table)} of type {type(table).__name__}. Read files first, e.g. with pandas.read_csv."
+            f"{shown(table)} of type {type(table).__name__}. Read files first, for example with pandas.read_csv."
         )
     names = list(table.columns)
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise ValueError(
-            f"{names.count(twice[0])} columns of table are called {twice[0]!r}; rename all but one of them."
+            f"{names.count(twice[0])} columns of table are called {twice[0]!r}. Rename all but one of them."
         )
     if not len(table):
-        raise ValueError("table has no lines; it must have one for each unit and look.")
+        raise ValueError("table must have one line for each unit and look; it has no lines.")
     return LongFrame(table, names, is_pandas)
 
 
 def check_name(frame: LongFrame, name: Any, parameter: str) -> Any:
-    """Return the name of a column, or say which one may be meant."""
+    """Return the name of a column; raise, with the most similar name, if there is no such column."""
     if isinstance(name, str | int | tuple) and name in frame.names:
         return name
     if not isinstance(name, str | int):
         raise ValueError(f"{parameter} must be the name of a column of table; got {shown(name)}.")
     if frame.is_pandas and name in frame.table.index.names:
-        raise ValueError(f"{parameter}={name!r} is the index of table and no column of it; pass table.reset_index().")
+        raise ValueError(f"{parameter}={name!r} is the index of table, not a column. Pass table.reset_index().")
     raise ValueError(f"table has no column {name!r} ({parameter}). {nearest_name(name, frame.names)}")
 
 
 def _pandas_codes(column: Any) -> tuple[Integers, list[Any]]:
-    """Return the place of each value among the different ones, -1 for none, and these."""
+    """Return the code of each value, -1 if missing, and the different values."""
     codes, values = column.factorize()
     return np.asarray(codes, dtype=np.intp), values.tolist()
 
 
 def _polars_codes(column: Any) -> tuple[Integers, list[Any]]:
-    """Return the same of a Series of polars."""
+    """Return the code of each value, -1 if missing, and the different values of a polars Series."""
     dtype = column.dtype
     missing = column.is_null().to_numpy()
     if dtype.is_float():
@@ -462,16 +455,16 @@ def _polars_codes(column: Any) -> tuple[Integers, list[Any]]:
 
 
 def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers, list[Any]]:
-    """Return the place of each line's value among all that there are, and these, sorted; none may be missing.
+    """Return the code of each line's value and the sorted values; raise if one is missing.
 
-    An ordered category keeps its order; all else is sorted as Python does.
+    Ordered categories keep their order.
     """
     column = frame.column(name)
     if column.missing.any():
         raise ValueError(
             f"Column {name!r} ({parameter}) is missing in {int(column.missing.sum())} of {len(frame)} lines (first: "
-            f"line {int(np.flatnonzero(column.missing)[0])}); every line must say its {parameter}. Fill it in, or drop "
-            "such lines."
+            f"line {int(np.flatnonzero(column.missing)[0])}). Every line must have a {parameter}. Fill it in, or drop "
+            "these lines."
         )
     values = column.values
     categories = frame.order_of(name)
@@ -481,34 +474,34 @@ def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers
     except TypeError:
         kinds = ", ".join(sorted({type(value).__name__ for value in values}))
         raise ValueError(
-            f"Column {name!r} ({parameter}) holds values that have no order, of the kinds {kinds}; make them all of "
-            "one kind, e.g. text."
+            f"Column {name!r} ({parameter}) holds values that cannot be sorted, of types {kinds}. Convert them to one "
+            "type, such as text."
         ) from None
     place = np.empty(len(values), dtype=np.intp)
     place[order] = np.arange(len(values))
     return place[column.codes], [values[j] for j in order]
 
 
-# --- labels and answers of audits -> 1, 0 or missing
+# --- labels and audits, coded as 1, 0 or missing
 
 
 def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, list[Any]]:
-    """Return 1, 0 or NaN for each line, and the values that there are."""
+    """Return 1, 0 or NaN for each line, and the different values."""
     values = column.values
     if not values:
-        raise ValueError(f"Column {name!r} (label) is missing in every line; at least one look must have taken place.")
-    said = yes_or_no(values) if pos_label is None else None
-    if said is not None:
-        return column.replaced(said), values
+        raise ValueError(f"Column {name!r} (label) has no value in any line. At least one look must have taken place.")
+    coded = yes_or_no(values) if pos_label is None else None
+    if coded is not None:
+        return column.replaced(coded), values
     if len(values) > 2:
         raise ValueError(
-            f"Column {name!r} (label) must hold two values, labelled and not; it has {len(values)}: {_listed(values)}. "
-            "Where a look did not take place the label must be missing."
+            f"Column {name!r} (label) must hold two values, for labelled and not labelled; it has {len(values)}: "
+            f"{_listed(values)}. If a look did not take place, its label must be missing."
         )
     if pos_label is None:
         raise ValueError(
-            f"Column {name!r} (label) holds {_listed(values)}, and which means labelled is not said; pass pos_label=, "
-            "or code labels as 1 and 0, or yes and no."
+            f"Column {name!r} (label) holds {_listed(values)}, and it is not known which means labelled. Pass "
+            "pos_label=, or code labels as 1 and 0, or yes and no."
         )
     if len(values) == 2 and not _among(pos_label, values):
         raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}.")
@@ -518,22 +511,22 @@ def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, li
 def audit_of(
     column: LongColumn, name: Any, *, row: Integers, units: list[Any], labels: list[Any], pos_label: Any
 ) -> Vector:
-    """Return the true class of units where one of their lines says it, NaN elsewhere; `row` is each line's unit."""
+    """Return the true class of audited units, NaN for other units; `row` is the position of each line's unit."""
     values = column.values
     as_labels = pos_label is not None and all(_among(value, [*labels, pos_label]) for value in values)
-    said = None if as_labels else yes_or_no(values)
-    if not as_labels and said is None:
+    coded = None if as_labels else yes_or_no(values)
+    if not as_labels and coded is None:
         raise ValueError(
-            f"Column {name!r} (audit) must hold 1, 0 or nothing, yes or no, or the values of the labels; it holds "
-            f"{_listed(values)}."
+            f"Column {name!r} (audit) must hold 1 and 0, yes and no, or the values of the labels, and be missing for "
+            f"units that were not audited; it holds {_listed(values)}."
         )
-    found = _coded_by(column, pos_label) if said is None else column.replaced(said)
+    found = _coded_by(column, pos_label) if coded is None else column.replaced(coded)
     count = [np.bincount(row[found == y], minlength=len(units)) for y in (0.0, 1.0)]
     both = np.flatnonzero((count[0] > 0) & (count[1] > 0))
     if both.size:
         raise ValueError(
-            f"Column {name!r} (audit) contradicts itself: lines of unit {units[both[0]]!r} say both classes "
-            f"(units like that: {both.size}). A unit has one true class; settle it, or leave it missing."
+            f"Column {name!r} (audit) has both classes for unit {units[both[0]]!r} (number of such units: "
+            f"{both.size}). A unit has one true class. Correct it, or leave it missing."
         )
     return np.where(count[1] > 0, 1.0, np.where(count[0] > 0, 0.0, np.nan))
 

@@ -1,7 +1,8 @@
-"""Which column of the user's table each column came from that a preparation made, and in which unit it is.
+"""Origins of prepared columns: the raw column that each was derived from, and its unit.
 
-Encoders put levels beside each other, imputers add indicators, scalers divide: a coefficient belongs to what came out.
-Followed back, step by step, it is one of a raw column again, per unit of that.
+Encoders make one column for each category, imputers add missing indicators, and scalers change the unit. A coefficient
+belongs to a prepared column. This module traces each prepared column back to its raw column, so that a coefficient can
+be reported per unit of the raw column.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,26 +25,20 @@ from sklearn.preprocessing import (
 from scarless.models.summary import Block, Summary
 from scarless.raw.preparation import described
 from scarless.scale.preparing import FilePreparation
-from scarless.scale.raw_columns import LOG, MISSING, WORDS, Column
+from scarless.scale.raw_columns import LOG, MISSING, WORDS, RawColumn
 
 
 class Origin(NamedTuple):
-    """Where a column comes from.
+    """Raw column and unit of a prepared column."""
 
-    `column` is the raw column's name, None where that is not known; `piece` what of it is meant: a level, a part of a
-    date, whether it is missing; empty for the column itself. `unit` is how much of that one unit of the column is: of a
-    standardised column its standard deviation; NaN where the two are not proportional, or nobody knows. `words` says
-    that the column is one of several made of free text, and `piece` the words that go with it.
-    """
-
-    column: str | None
-    piece: str = ""
-    unit: float = 1.0
-    words: bool = False
+    column: str | None  # name of the raw column; None if unknown
+    piece: str = ""  # category, part of a date, "missing", "log" or words; empty for the column itself
+    unit: float = 1.0  # size of one unit in raw units: the standard deviation if standardised; NaN if unknown
+    words: bool = False  # whether the column is one of several derived from free text, described by `piece`
 
     @property
     def label(self) -> str:
-        """Raw column and piece in words."""
+        """Raw column and piece, as shown to users."""
         if self.words:
             return f"{self.column}: {self.piece}"
         if self.piece == LOG:
@@ -51,25 +46,26 @@ class Origin(NamedTuple):
         return str(self.column) if not self.piece else f"{self.column} = {self.piece}"
 
     def scaled(self, factor: float) -> "Origin":
-        """Return the origin of a column that was divided by a factor."""
+        """Return the origin of this column after division by a factor."""
         return self._replace(unit=self.unit * factor)
 
 
 def trace_origins(preparation: Any, names: Any, n_out: int | None = None) -> list[Origin] | None:
-    """Return the origin of each column that a fitted preparation makes of columns of these names.
+    """Return the origin of each output column of a fitted preparation.
 
     Parameters
     ----------
     preparation : fitted transformer, pipeline, "passthrough" or None
+        Preparation to trace.
     names : sequence of str
-        Columns that go in.
+        Names of its input columns.
     n_out : int, optional
-        How many columns come out, for a check.
+        Number of its output columns, as a check.
 
     Returns
     -------
     list of Origin or None
-        None where a step is of a kind whose columns cannot be followed.
+        None if the columns of a step cannot be traced.
 
     Examples
     --------
@@ -84,7 +80,7 @@ def trace_origins(preparation: Any, names: Any, n_out: int | None = None) -> lis
 
 
 def _follow(step: Any, before: list[Origin]) -> list[Origin] | None:
-    """Return the origins behind a step, None where it cannot be followed."""
+    """Return the origins after a step; None if they cannot be traced."""
     if step is None or step == "passthrough" or (isinstance(step, FunctionTransformer) and step.func is None):
         return before
     if getattr(step, "keeps_columns", False):
@@ -120,11 +116,11 @@ def _of_columns(transformer: Any, before: list[Origin]) -> list[Origin] | None:
 
 
 def _positions(columns: Any, names: list[Any]) -> list[int]:
-    """Return the positions of columns that a fitted ColumnTransformer names in any of its ways."""
+    """Return the positions of the columns that a fitted ColumnTransformer selects."""
     if isinstance(columns, slice):
         ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
         if isinstance(columns.stop, str):
-            ends[1] += 1  # a slice of names has its last one in it
+            ends[1] += 1  # a slice of names includes its last one
         return list(range(len(names)))[slice(*ends)]
     given = [columns] if isinstance(columns, str | int) else list(columns)
     if given and all(isinstance(each, bool | np.bool_) for each in given):
@@ -140,14 +136,14 @@ def _of_union(union: Any, before: list[Origin]) -> list[Origin] | None:
 def _of_one_hot(encoder: Any, before: list[Origin]) -> list[Origin] | None:
     after = []
     rare = getattr(encoder, "infrequent_categories_", None)
-    for j, (origin, levels) in enumerate(zip(before, encoder.categories_, strict=True)):
-        seldom = set() if rare is None or rare[j] is None else set(rare[j])
-        shown = [str(level) for level in levels if level not in seldom] + (["others"] if seldom else [])
+    for j, (origin, categories) in enumerate(zip(before, encoder.categories_, strict=True)):
+        infrequent = set() if rare is None or rare[j] is None else set(rare[j])
+        shown = [str(each) for each in categories if each not in infrequent] + (["others"] if infrequent else [])
         dropped = None if encoder.drop_idx_ is None else encoder.drop_idx_[j]
         if dropped is not None:
-            gone = levels[dropped]
-            shown = [level for level in shown if level != ("others" if gone in seldom else str(gone))]
-        after += [Origin(origin.column, level) for level in shown]
+            reference = categories[dropped]
+            shown = [each for each in shown if each != ("others" if reference in infrequent else str(reference))]
+        after += [Origin(origin.column, category) for category in shown]
     return after
 
 
@@ -166,8 +162,8 @@ def _of_scaler(scaler: Any, before: list[Origin]) -> list[Origin] | None:
     return [each.scaled(float(factor)) for each, factor in zip(before, factors, strict=True)]
 
 
-def _of_described(step: Any, columns: list[Column], before: list[Origin]) -> list[Origin] | None:
-    """Follow a preparation that says what it has learned of each column."""
+def _of_described(step: Any, columns: list[RawColumn], before: list[Origin]) -> list[Origin] | None:
+    """Return the origins after a step that describes its columns."""
     by_name = {each.column: each for each in before}
     found: dict[str, Origin] = {}
     for column in columns:
@@ -180,12 +176,12 @@ def _of_described(step: Any, columns: list[Column], before: list[Origin]) -> lis
 
 
 def _of_words(encoder: Any, origin: Origin) -> list[Origin]:
-    """Return the origins of columns of free text, which have no unit: each is a direction between words."""
+    """Return the origins of columns derived from free text, which have no unit."""
     return [Origin(origin.column, piece, np.nan, words=True) for piece in encoder.words_]
 
 
 def _of_unknown(step: Any, before: list[Origin]) -> list[Origin] | None:
-    """Follow a step that keeps its columns; what it does to them is not known."""
+    """Return the origins after an unknown step that keeps the columns; their units are unknown."""
     n_in, names = getattr(step, "n_features_in_", None), getattr(step, "get_feature_names_out", None)
     if n_in != len(before) or names is None:
         return None
@@ -212,20 +208,21 @@ _STEPS: tuple[tuple[Any, Any], ...] = (
 def in_raw_units(
     found: Summary, names: Iterable[Any], origins: Sequence[Origin], visit_units: Mapping[str, float]
 ) -> Summary:
-    """Return a summary whose parameters are those of raw columns, where their units are known.
+    """Return a summary with names and units of the raw columns, if the units are known.
 
-    The first block is the classifier's; all others are propensity models, which have the visit attributes behind their
-    own columns, and before the intercept.
+    The first block is the class model. All other blocks are propensity models: their own columns, the visit attributes,
+    then the intercept.
 
     Parameters
     ----------
     found : Summary
+        Summary with prepared columns.
     names : sequence of str
-        Prepared columns.
+        Names of the prepared columns.
     origins : sequence of Origin
-        That of each prepared column.
+        Origin of each prepared column.
     visit_units : dict of str to float
-        How much of each visit attribute one unit of its prepared columns is.
+        Size of one unit of the prepared columns of each visit attribute, in its raw unit.
     """
     place = dict(zip((str(name) for name in names), origins, strict=True))
     own = {name: Origin(name, unit=unit) for name, unit in visit_units.items()}
@@ -235,15 +232,15 @@ def in_raw_units(
 
 
 def _in_raw_units(block: Block, place: dict[str, Origin], visits: dict[str, Origin]) -> Block:
-    """Return a model's parameters as those of raw columns."""
+    """Return the parameters of one model with names and units of the raw columns."""
     *names, intercept = block.names
     n_own = len(names) - len(visits)
     of_columns, of_visits = [place[str(name)] for name in names[:n_own]], [visits[name] for name in names[n_own:]]
     origins = [*of_columns, *of_visits, Origin("intercept")]
     known = [origin.column is not None and np.isfinite(origin.unit) for origin in origins]
     shown = [
-        origin.label if sure else f"{origin.label if origin.words else name} (prepared)"
-        for name, origin, sure in zip([*names, intercept], origins, known, strict=True)
+        origin.label if has_unit else f"{origin.label if origin.words else name} (prepared)"
+        for name, origin, has_unit in zip([*names, intercept], origins, known, strict=True)
     ]
-    units = np.array([origin.unit if sure else 1.0 for origin, sure in zip(origins, known, strict=True)])
+    units = np.array([origin.unit if has_unit else 1.0 for origin, has_unit in zip(origins, known, strict=True)])
     return block.renamed(shown, units)

@@ -1,4 +1,4 @@
-"""A classifier for tables as people have them: preparation and model in one, columns named as in the table."""
+"""Classifier for raw tables: it prepares the columns, fits a model, and reports results by raw column."""
 
 from copy import copy
 from typing import Any, Self
@@ -28,15 +28,23 @@ from scarless.outside.notices import warn_user
 from scarless.pair.constraints import labelling_of
 from scarless.raw.origins import Origin, in_raw_units, trace_origins
 from scarless.raw.preparation import table_preparation
-from scarless.raw.tables import arranged, as_frame, numbers_again, read_numbers, refuse_huge, refuse_twins, scales_of
-from scarless.raw.visits import VisitColumns, columns_in_files, refuse_groups
+from scarless.raw.tables import (
+    arranged,
+    as_frame,
+    numbers_again,
+    read_numbers,
+    refuse_duplicate_names,
+    refuse_huge,
+    scales_of,
+)
+from scarless.raw.visits import VisitColumns, columns_in_files, refuse_raw_columns
 from scarless.scale.preparing import FilePreparation
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
 
 def _has(method: str) -> Any:
-    """Return the check whether the inner estimator has a method; before the fit, whether one of its class would."""
+    """Return a decorator: the method exists only if the inner estimator, fitted or not, has a method of this name."""
 
     def check(model: "TableClassifier") -> bool:
         inner = getattr(model, "estimator_", model.estimator)
@@ -46,29 +54,28 @@ def _has(method: str) -> Any:
 
 
 class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """A preparation and a classifier of this package in one, fitted to and asked about raw tables.
+    """Classifier for raw tables: a preparation of the columns and a classifier of this package.
 
-    Columns are named as in the table: ``propensity_attributes=["insurance"]`` means all columns that the preparation
-    makes of `insurance`. Posterior, propensity, intervals and `summary` take raw tables too.
+    Columns are named as in the table: ``propensity_attributes=["insurance"]`` selects all columns that the preparation
+    derives from `insurance`. All methods take raw tables.
 
     Parameters
     ----------
     estimator : classifier of this package, optional
-        Default: ``SAREMClassifierCV()``. The columns that its parameters name are those of the raw table. Columns of
-        `visit_attributes` are not prepared: all columns of an attribute are shifted and scaled by the same two numbers,
-        since they share a coefficient.
+        Default: ``SAREMClassifierCV()``. Its parameters name columns of the raw table. Columns of `visit_attributes`
+        bypass the preparation: the columns of one attribute share a coefficient, so they share one shift and scale.
     preparation : transformer or "passthrough", optional
-        What makes numbers of the table, without labels. Default: `table_preparation`, by skrub; for a table in files,
-        `scarless.scale.FilePreparation`.
+        Transformer that turns the table into numbers, without using labels. Default: `table_preparation`, which uses
+        skrub; for a table in files, `scarless.scale.FilePreparation`.
 
     Attributes
     ----------
     estimator_ : classifier
-        The fitted classifier; it sees prepared tables.
+        The fitted classifier. Its methods take prepared tables.
     preparation_ : transformer
         The fitted preparation.
     origins_ : list of Origin, or None
-        Which raw column each prepared one comes from, and in which unit it is; None where that cannot be followed.
+        Raw column and unit of each prepared column; None if they cannot be traced through the preparation.
     feature_names_in_ : array of str
         Columns of the raw table.
 
@@ -88,10 +95,11 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ['age', 'insurance = full']
     """
 
-    _visits: VisitColumns | None = None  # of models of other days, too
-    _mean: Vector | None = None  # of the prepared columns, in the fit
-    _scales: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed) columns that were numbers in the fit
-    _known: tuple[Any, Any] | None = None  # a raw table and what was made of it, see `with_prepared`
+    # Class attributes, so that models from files of earlier versions have them.
+    _visits: VisitColumns | None = None
+    _mean: Vector | None = None  # means of the prepared columns in the fit
+    _scales: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed) ranges of the columns of numbers in the fit
+    _known: tuple[Any, Any] | None = None  # a raw table and its prepared table, see `with_prepared`
 
     def __init__(self, estimator: Any = None, *, preparation: Any = None) -> None:
         self.estimator = estimator
@@ -101,18 +109,18 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def from_pipeline(cls, pipeline: Pipeline) -> Self:
         """Wrap a fitted scikit-learn pipeline that ends in a classifier of this package.
 
-        A `Pipeline` passes on `predict` and `predict_proba` only. Wrapped, it also answers `predict_posterior`,
+        A `Pipeline` has only `predict` and `predict_proba`. The returned model also has `predict_posterior`,
         `predict_propensity`, `summary` and intervals for raw tables.
 
         Parameters
         ----------
         pipeline : Pipeline
-            Fitted; its steps are shared, not copied.
+            Fitted pipeline. Its steps are shared, not copied.
 
         Returns
         -------
         TableClassifier
-            Fitted.
+            Fitted model.
 
         Examples
         --------
@@ -130,7 +138,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         (1000,)
         """
         if not isinstance(pipeline, Pipeline):
-            raise TypeError(f"from_pipeline takes a scikit-learn Pipeline, got {type(pipeline).__name__}.")
+            raise TypeError(f"pipeline must be a scikit-learn Pipeline; got {type(pipeline).__name__}.")
         check_is_fitted(pipeline)
         model = cls(pipeline[-1], preparation=pipeline[:-1])
         model.estimator_, model.preparation_ = pipeline[-1], pipeline[:-1] if len(pipeline.steps) > 1 else "passthrough"
@@ -140,17 +148,19 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return model
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
-        """Fit the preparation to the table, and the classifier to what it makes of it.
+        """Fit the preparation to the table, and the classifier to the prepared table.
 
         Parameters
         ----------
         X : data frame, array of shape (n_rows, n_columns), or ParquetRows
+            Attributes of the rows, one row each. Columns may hold numbers, text, categories or dates.
         y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels; with ParquetRows the name of their column, or names of those of several looks, as for
-            `sample_weight` and `audit`.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows. With ParquetRows, `y`, `sample_weight` and
+            `audit` are names of columns; `y` is a list of names if there are several looks.
         sample_weight : array of shape (n_rows,), optional
+            Weight of each row; 1 by default.
         **fit_params
-            Passed to the classifier's `fit`, as `propensity` for `PropensityWeightedClassifier`, or `audit`.
+            Passed to the classifier's `fit`, for example `audit`, or `propensity` for `PropensityWeightedClassifier`.
 
         Returns
         -------
@@ -160,20 +170,20 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_prepared(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
-        """Fit as `fit` does; return the table as the classifier saw it."""
+        """Fit as `fit` does, and return the prepared table."""
         estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
-        refuse_groups(estimator)
-        self._visits, self._scales, labelled = None, {}, X
+        refuse_raw_columns(estimator)
+        self._visits, self._scales, as_passed = None, {}, X
         if in_files(X):
             names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator, fit_params.get("audit"))
         else:
             if self.preparation is None:
                 X = as_frame(X)
-                refuse_twins(list(X.columns))
+                refuse_duplicate_names(list(X.columns))
                 X = self._read_numbers(X)
             names, prepared, n_out = self._prepare_table(X, y, estimator)
         self._note_columns(names, n_out, X)
-        self._translate(estimator, X, names, labelled)
+        self._translate(estimator, X, names, as_passed)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
         self.estimator_ = estimator.fit(prepared, y, **fit_params)
@@ -182,31 +192,31 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return prepared
 
     def _read_numbers(self, X: Any) -> Any:
-        """Return a table whose columns of text that are numbers but for a few cells hold numbers; remember which."""
-        X, notes, questions = read_numbers(X)
+        """Return a table whose columns of numbers written as text hold numbers; store the range of each."""
+        X, messages, questions = read_numbers(X)
         if questions:
             raise ValueError(questions[0])
-        for note in notes:
-            warn_user(note, UserWarning)
+        for message in messages:
+            warn_user(message, UserWarning)
         refuse_huge(X)
         self._scales = scales_of(X)
         return X
 
     def _prepare_table(self, X: Any, y: Any, estimator: Any) -> tuple[Any, Any, int]:
-        """Fit the preparation to a table in memory; return its names, what was made of it, and of how many columns.
+        """Fit the preparation to a table in memory; return its column names, the prepared table and its width.
 
-        Columns of single looks go past it.
+        Columns of visit attributes bypass the preparation.
         """
         names = names_of(X)
         if names is not None:
-            refuse_twins(names)
+            refuse_duplicate_names(names)
         given = table_preparation() if self.preparation is None else self.preparation
-        as_it_is = isinstance(given, str) and given == "passthrough"
-        self.preparation_: Any = given if as_it_is else clone(given)
-        given_visits = None if as_it_is else labelling_of(estimator).visit_attributes
+        unprepared = isinstance(given, str) and given == "passthrough"
+        self.preparation_: Any = given if unprepared else clone(given)
+        given_visits = None if unprepared else labelling_of(estimator).visit_attributes
         visits = VisitColumns.of(given_visits, X, names, y, getattr(estimator, "pos_label", None))
-        seen = X if visits is None else X[visits.left(names)]
-        prepared = seen if as_it_is else self.preparation_.fit_transform(seen)
+        others = X if visits is None else X[visits.others(names)]
+        prepared = others if unprepared else self.preparation_.fit_transform(others)
         if visits is not None:
             self._visits = visits.placed(int(prepared.shape[1]))
             prepared = self._visits.appended(prepared, X)
@@ -226,25 +236,28 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return names, X, len(names)
         if not isinstance(given, FilePreparation):
             raise TypeError(
-                f"A table in files is prepared by scarless.scale.FilePreparation(), and not by {type(given).__name__}, "
-                "which needs all rows in memory. Leave preparation out, or say preparation='passthrough'."
+                "preparation of a table in files must be scarless.scale.FilePreparation() or 'passthrough'; "
+                f"{type(given).__name__} needs all rows in memory. Leave preparation out, or pass one of these."
             )
         self.preparation_ = clone(given).fit(X, labels, sample_weight)
         return self.preparation_.raw_names, self.preparation_.transform(X), len(self.preparation_.names)
 
     def prepare(self, X: Any) -> Any:
-        """Return a table as the classifier sees it.
+        """Return the prepared table, which is the input of the classifier.
 
-        Columns of the fit that are not there are taken for missing throughout, with a warning; others are ignored.
+        If a column of the fit is absent, all its values are treated as missing, with a warning. Columns that were not
+        in the fit are ignored.
 
         Parameters
         ----------
         X : data frame or array of shape (n_rows, n_columns)
+            Raw rows.
 
         Returns
         -------
         data frame or array
-            Column `j` is described by ``origins_[j]``; ``columns_of(name)`` are those made of a raw column.
+            ``origins_[j]`` describes column `j`. ``columns_of(name)`` returns the positions of the columns that were
+            derived from the raw column `name`.
 
         Examples
         --------
@@ -269,8 +282,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if in_files(X):
             if not isinstance(self.preparation_, FilePreparation):
                 raise TypeError(
-                    f"This model prepares tables in memory, and X is {type(X).__name__}. predict_to(X, folder) asks it "
-                    "about one part of the rows after the other; fitted to rows in files, it takes these."
+                    f"X must be a table in memory, as in the fit; got {type(X).__name__}. Use predict_to(X, folder), "
+                    "which reads some rows at a time, or fit the model to rows in files."
                 )
             return self.preparation_.transform(X)
         if self.preparation is None:
@@ -278,7 +291,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X, visits = self._with_all_columns(X), self._visits
         if visits is None:
             return self.preparation_.transform(X)
-        return visits.appended(self.preparation_.transform(X[visits.left(X.columns)]), X)
+        return visits.appended(self.preparation_.transform(X[visits.others(X.columns)]), X)
 
     predict_to = predict_to
 
@@ -291,39 +304,40 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def label_coding_(self) -> LabelCoding:
-        """The two values of labels in the fit, and which of them is the positive one."""
+        """The two values of labels in the fit, and which of them marks a labelled row."""
         coding: LabelCoding = self.estimator_.label_coding_
         return coding
 
     @property
-    def _propensity_is_fact(self) -> bool:
+    def _propensity_is_known(self) -> bool:
         return propensity_is_known(self.estimator_)
 
     def columns_of(self, column: str) -> NDArray[np.intp]:
-        """Return the positions of the prepared columns that come from a raw one."""
+        """Return the positions of the prepared columns that were derived from a raw column."""
         check_is_fitted(self)
         return np.array([j for j, each in enumerate(self.origins_ or ()) if each.column == column], dtype=np.intp)
 
-    # --- what a fitted model is asked: the table is prepared, and the inner classifier answers
+    # --- methods of the inner classifier, on prepared rows
 
     def predict_proba(self, X: Any) -> Vector:
-        """Return the probability of each class, by attributes alone, for each row of a raw table."""
+        """Return the probability of each class for each row of a raw table, given its attributes only."""
         return np.asarray(self.estimator_fitted.predict_proba(self.prepare(X)))
 
     def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
-        """Return the class of each row of a raw table; `decision` says which cut, as in `SAREMClassifier.predict`."""
-        given = {} if decision == "accuracy" else {"decision": decision}  # a pipeline's last step may be a stranger's
+        """Return the class of each row of a raw table; see `SAREMClassifier.predict` for `decision`."""
+        # The last step of a pipeline may be a classifier without `decision`.
+        given = {} if decision == "accuracy" else {"decision": decision}
         return np.asarray(self.estimator_fitted.predict(self.prepare(X), **given))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the mean log-likelihood of observed labels; audits are not taken."""
+        """Return the mean log-likelihood of the observed labels; audits are not used."""
         return float(self.estimator_fitted.score(self.prepare(X), y, sample_weight=sample_weight))
 
     @_has("predict_propensity")
     def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
-        """Return the labelling propensity of each row of a raw table; of a look, where there are several.
+        """Return the propensity of each row of a raw table, of one look if there are several.
 
-        Where an attribute of a look is missing, it is that of the attribute's mean.
+        A missing visit attribute is replaced by its mean.
         """
         given = {} if look is None else {"look": look}
         return np.asarray(self.estimator_fitted.predict_propensity(self.prepare(X), **given))
@@ -332,26 +346,28 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_posterior(
         self, X: Any, s: ArrayLike, propensity: ArrayLike | None = None, audit: ArrayLike | None = None
     ) -> Vector:
-        """Return the probability that each row is positive, given that it was, or was not, labelled.
+        """Return the probability that each row is positive, given its attributes and its label.
 
-        `propensity` is for a classifier that does not learn it; `audit` for one that was fitted with audits, or several
+        Pass `propensity` if the classifier does not learn it, and `audit` if it was fitted with audits or several
         looks.
         """
         known = {} if propensity is None else {"propensity": propensity}
         if known and not isinstance(self.estimator_fitted, PropensityWeightedClassifier):
-            raise ValueError(f"propensity is given, but {type(self.estimator_).__name__} has one of its own.")
+            raise ValueError(
+                f"propensity was passed, but {type(self.estimator_).__name__} has learned it. Leave propensity out."
+            )
         given = known | ({} if audit is None else {"audit": audit})
         self._refuse_gaps(X, s)
         return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s, **given))
 
     @_has("predict_proba_interval")
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
-        """Return an interval for each row's probability."""
+        """Return a confidence interval for the class probability of each row."""
         return np.asarray(self.estimator_fitted.predict_proba_interval(self.prepare(X), level=level))
 
     @_has("predict_propensity_interval")
     def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
-        """Return an interval for each row's propensity; of a look, where there are several."""
+        """Return a confidence interval for the propensity of each row, of one look if there are several."""
         given = {} if look is None else {"look": look}
         return np.asarray(self.estimator_fitted.predict_propensity_interval(self.prepare(X), level=level, **given))
 
@@ -359,7 +375,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_posterior_interval(
         self, X: Any, s: ArrayLike, *, audit: ArrayLike | None = None, level: float = 0.95
     ) -> Vector:
-        """Return an interval for each row's posterior."""
+        """Return a confidence interval for the posterior of each row."""
         given = {} if audit is None else {"audit": audit}
         self._refuse_gaps(X, s)
         return np.asarray(self.estimator_fitted.predict_posterior_interval(self.prepare(X), s, level=level, **given))
@@ -374,7 +390,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         n_draws: int = 200,
         random_state: Any = 0,
     ) -> Matrix:
-        """Draw each row's posterior from what the labels leave possible, all rows of a draw together."""
+        """Return draws of the posteriors that reflect the uncertainty of the parameters; one draw covers all rows."""
         given = ({} if audit is None else {"audit": audit}) | {"n_draws": n_draws, "random_state": random_state}
         self._refuse_gaps(X, s)
         return np.asarray(self.estimator_fitted.draw_posteriors(self.prepare(X), s, **given))
@@ -383,30 +399,30 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def out_of_fold_logits(
         self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> tuple[Vector, Vector]:
-        """Return the logits of class and propensity of the rows of the fit, as models without each row have them."""
+        """Return the out-of-fold logits of class and propensity of the rows of the fit."""
         u, v = self.estimator_fitted.out_of_fold_logits(self.prepare(X), s, sample_weight=sample_weight)
         return u, v
 
     @_has("detection_curve")
     def detection_curve(self, X: Any, n_looks: int | None = None) -> Vector:
-        """Return the share of positives that have a label after one look, after two, and so on."""
+        """Return the share of positives that have been labelled after one look, after two looks, and so on."""
         return np.asarray(self.estimator_fitted.detection_curve(self.prepare(X), n_looks))
 
     @_has("class_prior_interval")
     def class_prior_interval(self, *, level: float = 0.95) -> Interval:
-        """Return an interval for the share of positives."""
+        """Return a confidence interval for the class prior."""
         return Interval(*self.estimator_fitted.class_prior_interval(level=level))
 
     @_has("label_frequency_interval")
     def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
-        """Return an interval for the share of positives that are labelled."""
+        """Return a confidence interval for the label frequency."""
         return Interval(*self.estimator_fitted.label_frequency_interval(level=level))
 
     @_has("summary")
     def summary(self, *, level: float = 0.95) -> Any:
-        """Return the classifier's summary, with columns named as in the raw table, and coefficients per raw unit.
+        """Return the classifier's summary, with names and units of the raw columns.
 
-        Of columns whose unit cannot be followed, and of intercepts, they are those of the prepared table.
+        Intercepts, and coefficients of columns whose unit cannot be traced, are those of the prepared table.
         """
         found = self.estimator_fitted.summary(level=level)
         if self.origins_ is None or not isinstance(found, Summary):
@@ -414,26 +430,25 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return in_raw_units(found, attribute_names(self.estimator_), self.origins_, self.visit_units)
 
     def explain(self, X: Any, background: Any = None, *, n_reasons: int | None = 3) -> Any:
-        r"""Return the raw columns that move each row's log-odds of the class most, compared with an average row.
+        r"""Return the raw columns that contribute most to each row's log-odds of the class, relative to an average row.
 
-        These are the reasons that a report gives for ranked rows. A raw column counts with all columns that the
-        preparation made of it. Of a linear model its contribution is :math:`\sum_j \beta_j (x_j - \bar x_j)`; of any
-        other, how far the log-odds fall if these columns are put to their means. Contributions say what the model leans
-        on. They are not causes.
+        The report shows them as the main reasons for ranked rows. The contribution of a raw column includes all columns
+        derived from it. For a linear model it is :math:`\sum_j \beta_j (x_j - \bar x_j)`. For any other model it is the
+        drop of the log-odds when these columns are set to their means. Contributions describe the model, not causes.
 
         Parameters
         ----------
         X : data frame or array of shape (n_rows, n_columns)
             Raw rows.
         background : data frame or array, optional
-            Raw rows whose average is the row compared with. Default: those of the fit.
+            Raw rows whose average is the reference. Default: the rows of the fit.
         n_reasons : int or None, default=3
-            How many columns of each row, the largest contributions first, positive or negative; None for all.
+            Number of columns for each row, by absolute contribution; None for all.
 
         Returns
         -------
         pandas DataFrame
-            A line for each row and reason: ``row`` (its index, or its number from 0), ``column``, ``value`` and
+            One line for each row and column: ``row`` (index, or position from 0), ``column``, ``value`` and
             ``contribution``.
 
         Examples
@@ -456,11 +471,11 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         mean = self._mean if background is None else average_row(self.prepare(background))
         if mean is None:
             raise ValueError(
-                "explain compares rows with the average row of the fit, and this model does not know it: it was made "
-                "of a pipeline or fitted to rows in files, or its table is not one of numbers after the preparation. "
-                "Give the rows of the fit as background=."
+                "explain compares rows with the average row of the fit, which this model does not have: it was made "
+                "from a pipeline, was fitted to rows in files, or its prepared columns are not numbers. Pass the rows "
+                "of the fit as background=."
                 if background is None
-                else "explain needs columns of numbers after the preparation; use the default preparation."
+                else "explain needs numeric columns after the preparation. Use the default preparation."
             )
         names = column_names(prepared)
         origins = [None] * len(names) if self.origins_ is None else [each.column for each in self.origins_]
@@ -469,7 +484,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return explanation(X, groups, parts, n_reasons)
 
     def _refuse_gaps(self, X: Any, s: Any) -> None:
-        """Raise where a look took place, and what the propensity of that look needs is missing."""
+        """Raise if a visit attribute is missing at a look that took place."""
         check_is_fitted(self)
         if self._visits is None or s is None:
             return
@@ -478,29 +493,29 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def visit_units(self) -> dict[str, float]:
-        """How much of each visit attribute one unit of its prepared columns is."""
+        """Size of one unit of the prepared columns of each visit attribute, in its raw unit."""
         return {} if self._visits is None else dict(self._visits.scale)
 
     @property
     def estimator_fitted(self) -> Any:
-        """The classifier, once there is one."""
+        """The fitted classifier."""
         check_is_fitted(self)
         return self.estimator_
 
     @property
     def class_prior_(self) -> float:
-        """Share of positives."""
+        """Class prior: the share of positives."""
         return float(self.estimator_.class_prior_)
 
     @property
     def label_frequency_(self) -> float:
-        """Share of positives that are labelled."""
+        """Label frequency: the share of positives that are labelled."""
         return float(self.estimator_.label_frequency_)
 
     # --- columns
 
     def _note_columns(self, names: Any, n_out: int | None, X: Any = None) -> None:
-        """Store where columns come from."""
+        """Store the names of the raw columns and the origins of the prepared columns."""
         if names is None:
             n_in = X.shape[1] if X is not None else getattr(self.preparation_, "n_features_in_", n_out)
             self.n_features_in_ = int(n_in or 0)
@@ -512,21 +527,21 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if visits is None:
             self.origins_: list[Origin] | None = trace_origins(self.preparation_, names, n_out)
             return
-        left = None if n_out is None else n_out - len(visits.names)
-        known = trace_origins(self.preparation_, visits.left(names), left)
+        n_others = None if n_out is None else n_out - len(visits.names)
+        known = trace_origins(self.preparation_, visits.others(names), n_others)
         self.origins_ = None if known is None else [*known, *visits.origins()]
 
-    def _translate(self, estimator: Any, X: Any, names: Any, labelled: Any) -> None:
-        """Have an estimator's selections of raw columns mean what was made of them.
+    def _translate(self, estimator: Any, X: Any, names: Any, as_passed: Any) -> None:
+        """Replace the estimator's selections of raw columns by selections of prepared columns.
 
-        `labelled` is the table as it was given, where columns may be named by numbers that are not their positions.
+        `as_passed` is the table as the user passed it. Its column names may be numbers that are not positions.
         """
         if isinstance(self.preparation_, str):
             return
         for parameter in _SELECTIONS:
             given = getattr(estimator, parameter, None)
             if given is not None and not (isinstance(given, str) and given == "all"):
-                table = X if callable(given) else labelled
+                table = X if callable(given) else as_passed
                 estimator.set_params(**{parameter: self._prepared_columns(given, table, names, parameter)})
         sets = getattr(estimator, "attribute_sets", None)
         if sets is not None and not isinstance(sets, str):
@@ -537,23 +552,23 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _prepared_columns(self, given: Any, X: Any, names: Any, parameter: str) -> list[int]:
         if self.origins_ is None:
             raise ValueError(
-                f"{parameter} names columns of the raw table, and which columns this preparation makes of them cannot "
-                "be followed. Use scikit-learn's or skrub's transformers, or an ordinary Pipeline and the names of the "
-                "prepared columns."
+                f"{parameter} names columns of the raw table, but the columns that this preparation derives from them "
+                "cannot be traced. Use transformers of scikit-learn or skrub, or use a Pipeline and name the prepared "
+                "columns."
             )
         raw = check_attributes(given, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
         known = [str(name) for name in (names if names is not None else (f"x{j}" for j in range(self.n_features_in_)))]
         wanted = [known[j] for j in raw]
-        gone = [name for name in wanted if not any(each.column == name for each in self.origins_)]
-        if gone:
+        dropped = [name for name in wanted if not any(each.column == name for each in self.origins_)]
+        if dropped:
             raise ValueError(
-                f"{parameter}: nothing is left of {', '.join(map(repr, gone))} after the preparation: the column is "
-                "constant or empty, and can drive nothing. Leave it out."
+                f"{parameter}: the preparation dropped {', '.join(map(repr, dropped))}, because a constant or empty "
+                "column has no effect. Leave it out."
             )
         return [j for j, each in enumerate(self.origins_) if each.column in wanted]
 
     def _with_all_columns(self, X: Any) -> Any:
-        """Return a table with the columns of the fit, in their order; what was a number there is one here."""
+        """Return a table with the columns of the fit, in their order; columns of numbers are read as numbers again."""
         X = self._arranged(X)
         if not self._scales or not hasattr(X, "columns"):
             return X
@@ -568,15 +583,15 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return X
         missing = [name for name in known if name not in given]
         if len(missing) == len(known):
-            here = ", ".join(map(str, given[:6])) or "no column of it"
+            here = ", ".join(map(str, given[:6])) or "no columns"
             raise ValueError(
-                f"None of the {len(known)} columns of the fit is there. It had {', '.join(map(str, known[:6]))}"
-                f"{', ...' if len(known) > 6 else ''}; this table has {here}."
+                f"X has none of the {len(known)} columns of the fit. The fit had {', '.join(map(str, known[:6]))}"
+                f"{', ...' if len(known) > 6 else ''}; X has {here}."
             )
         if missing:
             warn_user(
                 f"Column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))} of the fit "
-                f"{'are' if len(missing) > 1 else 'is'} not in this table: taken for missing in every row.",
+                f"{'are' if len(missing) > 1 else 'is'} not in this table. All values are treated as missing.",
                 UserWarning,
             )
         return arranged(X, list(known), missing)
@@ -593,7 +608,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def check_own(estimator: Any) -> Any:
-    """Return a classifier of this package, or say that it is none."""
+    """Return the estimator; raise if it is not a classifier of this package."""
     if not isinstance(estimator, PUClassifier):
         raise TypeError(
             "estimator must be a classifier of this package, such as SAREMClassifierCV(propensity_attributes=[...]); "
@@ -603,12 +618,12 @@ def check_own(estimator: Any) -> Any:
 
 
 def fit_and_prepare(model: TableClassifier, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
-    """Fit a classifier of raw tables, and return the table as its inner classifier saw it."""
+    """Fit a classifier of raw tables, and return the prepared table."""
     return model._fit_prepared(X, y, sample_weight, **fit_params)
 
 
 def with_prepared(model: TableClassifier, X: Any, prepared: Any) -> TableClassifier:
-    """Return a copy of a fitted classifier that does not prepare this very table again; it must not be changed."""
+    """Return a copy of a fitted classifier that reuses the prepared form of this table, which must not change."""
     model = copy(model)
     model._known = (X, prepared)
     return model

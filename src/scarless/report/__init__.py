@@ -1,6 +1,7 @@
-"""Reports: a fit, or the records of any experiment -> data -> one HTML page.
+"""HTML reports of a fit or of an experiment.
 
-An experiment's has tables, figures, and what its story asks and tells; a fit's has its answer, and how far to trust it.
+The report of a fit has its estimates and diagnostics. The report of an experiment has tables, figures, and the
+questions and chapters of its `Story`.
 """
 
 from scarless.report.fit import FitReport, model_report

@@ -1,7 +1,7 @@
-"""Figures as lists of shapes with coordinates: where everything goes, and nothing of colours and fonts.
+"""Figures as shapes with coordinates; style sheets set colours and fonts.
 
-A figure is a set of panels, each as wide as a telephone, so that a page can put one or several next to each other.
-Coordinates are pixels of a panel.
+A figure is a set of panels, each as wide as a phone screen, so that a page can place them side by side. Coordinates are
+pixels of a panel.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ WIDTH = 358.0
 ROW, TOP, BOTTOM = 18.0, 42.0, 26.0
 PLOT_LEFT, PLOT_RIGHT = 132.0, 258.0
 VALUE_WIDTH = 48.0
-SHORTEST_AXIS = 0.02  # so that three decimals tell ticks apart
-LIFT = 3.5  # between the dots of one row
+MIN_AXIS_LENGTH = 0.02  # Three decimals then distinguish the ticks.
+DOT_OFFSET = 3.5  # vertical distance in pixels between the dots of one row
 
 RANKS_LEFT, RANKS_RIGHT = 104.0, 254.0
 RANKS_CD, RANKS_AXIS, ELBOW, BAR = 48.0, 76.0, 20.0, 8.0
@@ -27,7 +27,7 @@ RANKS_CD, RANKS_AXIS, ELBOW, BAR = 48.0, 76.0, 20.0, 8.0
 
 @dataclass(frozen=True)
 class Text:
-    """A text at a place: `anchor` is start, middle or end, `kind` says what it is."""
+    """A text at a position; `anchor` is start, middle or end, `kind` is its CSS class."""
 
     x: float
     y: float
@@ -63,7 +63,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing; `description` says what it shows to a reader who cannot see it."""
+    """One drawing; `description` is its text alternative."""
 
     title: str
     height: float
@@ -77,18 +77,18 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels under one title; `name` is that of its file."""
+    """Panels under one title; `name` is the name of its file."""
 
     name: str
     title: str
     caption: str
-    legend: tuple[tuple[str, str], ...]  # kind of dot, what it stands for
+    legend: tuple[tuple[str, str], ...]  # kind of dot, meaning
     panels: tuple[Panel, ...]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A scale from values to pixels, and where its ticks are."""
+    """A linear axis that converts values to pixels, with its ticks."""
 
     low: float
     high: float
@@ -96,13 +96,13 @@ class Axis:
     decimals: int
 
     def x(self, value: float) -> float:
-        """Return the pixel of a value; one beyond the ends lies at the end."""
+        """Return the pixel of a value; values beyond the axis lie at its end."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return PLOT_LEFT + share * (PLOT_RIGHT - PLOT_LEFT)
 
 
 def score_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[Figure]:
-    """Return a figure for each score and setting: a panel per dataset, a row per method."""
+    """Return a figure for each score and setting, with a panel for each dataset and a row for each method."""
     there = results.scores(scores)
     return [_score_figure(results, score, setting) for score in there for setting in results.counts]
 
@@ -115,7 +115,7 @@ def _score_figure(results: Results, score: str, setting: str) -> Figure:
     for row in rows:
         if (found := results.interval(row, score)).n:
             intervals.setdefault(row.dataset, []).append(found)
-    panels = [  # each on an axis of its own: a hard dataset would press the others against 0
+    panels = [  # Each panel has its own axis: on a common axis, a hard dataset would compress the others.
         _score_panel(results, score, dataset, setting, methods, _axis(of_dataset))
         for dataset, of_dataset in intervals.items()
     ]
@@ -125,8 +125,8 @@ def _score_figure(results: Results, score: str, setting: str) -> Figure:
         f"{score}-{setting}",
         f"{name.label}, {setting_title(setting)}",
         f"{name.explanation[0].upper()}{name.explanation[1:]}; {better} is better; {setting_name(setting)}. Dots are "
-        "means over runs, lines their 95% intervals; bold: the best of the methods that do not know the truth. Each "
-        "dataset has an axis of its own.",
+        "means over runs, lines are 95% intervals. Bold: the best of the methods that use labels only. Each dataset "
+        "has its own axis.",
         tuple((_colour(i), f"k = {k}") for i, k in enumerate(counts) if k),
         tuple(panels),
     )
@@ -141,7 +141,7 @@ def _colour(i: int) -> str:
 
 
 def _axis(intervals: Sequence[MeanInterval]) -> Axis:
-    """Return an axis for all intervals, within 0 and 1: from 0, unless all values are far from it."""
+    """Return an axis for all intervals, within 0 and 1; it starts at 0 unless all values are far from 0."""
     ends = [
         min(max(value, 0.0), 1.0)
         for item in intervals
@@ -150,20 +150,20 @@ def _axis(intervals: Sequence[MeanInterval]) -> Axis:
     ]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     pad = 0.03 * (high - low)
-    high = 1.0 if high > 0.9 else max(high + pad, SHORTEST_AXIS)
-    low = 0.0 if low < 0.4 * high else min(max(low - pad, 0.0), high - SHORTEST_AXIS)
+    high = 1.0 if high > 0.9 else max(high + pad, MIN_AXIS_LENGTH)
+    low = 0.0 if low < 0.4 * high else min(max(low - pad, 0.0), high - MIN_AXIS_LENGTH)
     step, ticks = nice_step((high - low) / 4), tuple(ticks_between(low, high))
     return Axis(low, high, ticks, len(f"{step:.9f}".rstrip("0").partition(".")[2]))
 
 
 def nice_step(step: float) -> float:
-    """Return the smallest of 1, 2, 2.5, 5 times a power of ten that is not below a step: at least two ticks fit in."""
+    """Return the smallest of 1, 2, 2.5 and 5 times a power of ten that is not below a step."""
     power = 10.0 ** floor(log10(step))
     return next(float(factor * power) for factor in (1, 2, 2.5, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
 def ticks_between(low: float, high: float) -> list[float]:
-    """Return some five places for ticks of an axis."""
+    """Return about five ticks of an axis."""
     if high <= low:
         return [low]
     step = nice_step((high - low) / 4)
@@ -194,7 +194,7 @@ def _score_panel(results: Results, score: str, dataset: str, setting: str, metho
             shown = plain(found.mean, SCORES[score].decimals)
             texts.append(Text(_value_x(i, len(counts)), y + 4.0, shown, "end", kind))
             if isfinite(found.mean):
-                at = y + LIFT * (2 * i - len(counts) + 1)
+                at = y + DOT_OFFSET * (2 * i - len(counts) + 1)
                 ends = (axis.x(found.mean - _half(found)), at), (axis.x(found.mean + _half(found)), at)
                 lines.append(Line(ends, f"interval {_colour(i)}"))
                 dots.append(Dot(axis.x(found.mean), at, _colour(i)))
@@ -206,7 +206,7 @@ def _value_x(i: int, n: int) -> float:
 
 
 def rank_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[Figure]:
-    """Return critical-difference diagrams: for each score and setting, a panel per contest and number of attributes."""
+    """Return critical-difference diagrams for each score and setting, with a panel for each contest and `k`."""
     figures = []
     for score in results.scores(scores):
         for setting, counts in results.counts.items():
@@ -225,11 +225,11 @@ def rank_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[
             scored = {method for comparison in found for method in comparison.methods}
             without = dict.fromkeys(each for _, methods, _ in asked for each in methods if results.has(each))
             names = [results.method_names[each].label for each in without if each not in scored]
-            left_out = f" Not ranked, having no such score: {', '.join(names)}." if names else ""
+            left_out = f" Not ranked, because they do not have this score: {', '.join(names)}." if names else ""
             title = f"Average ranks by {SCORES[score].label}, {setting_title(setting)}"
             caption = (
-                "Rank 1 is best. A thick bar joins methods that the Nemenyi test cannot tell apart at 5%; CD, the "
-                f"critical difference, is how far apart average ranks must be.{left_out}"
+                "Rank 1 is best. A thick bar joins methods whose average ranks do not differ significantly (Nemenyi "
+                f"test at 5%). CD, the critical difference, is the smallest significant difference.{left_out}"
             )
             if panels:
                 figures.append(Figure(f"ranks-{score}-{setting}", title, caption, (), tuple(panels)))
@@ -237,7 +237,7 @@ def rank_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[
 
 
 def _rank_panel(results: Results, comparison: Comparison, title: str) -> Panel:
-    """Draw ranks on a line, the better half of the methods named to the left, the others to the right."""
+    """Draw ranks on a line; the better half of the methods is named on the left, the other half on the right."""
     order = sorted((method for method in comparison.methods if isfinite(comparison.rank(method))), key=comparison.rank)
     m = len(comparison.methods)
 

@@ -1,68 +1,69 @@
-"""What methods, datasets, scores and settings are called in front of people, and what role a method plays."""
+"""Display names of methods, datasets, scores and settings, and the roles of methods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-TRUTH, LABELS = "knows some of the truth", "sees labels only"  # the usual roles, in the order of tables
+TRUTH, LABELS = "uses true classes or propensities", "uses labels only"  # the usual roles, in the order of tables
 
 
 @dataclass(frozen=True)
 class MethodName:
-    """A method in front of people. Its role is what it may see, or whom it copies."""
+    """The display name of a method, with its role and a description.
+
+    The role is the information that the method uses, or the implementation that it reproduces.
+    """
 
     label: str
     role: str
     explanation: str
-    knows_truth: bool = False  # those of any role can
-    short: str = ""  # where the place says the rest
+    knows_truth: bool = False  # whether it uses true classes, propensities or label frequencies
+    short: str = ""  # name for rank diagrams; empty: the label
 
     @property
     def in_contest(self) -> bool:
-        """Whether the method could be used in earnest, and so be called best."""
+        """Whether the method uses labels only, so that it can be marked as the best."""
         return not self.knows_truth
 
 
 METHOD_NAMES: Mapping[str, MethodName] = {
-    "supervised": MethodName(
-        "supervised", TRUTH, "Logistic regression on the true classes: what could be reached.", True
-    ),
+    "supervised": MethodName("supervised", TRUTH, "Logistic regression on the true classes: an upper limit.", True),
     "known-e": MethodName(
-        "known propensity", TRUTH, "The propensity-weighted risk with the true propensity of every row.", True
+        "known propensity", TRUTH, "Propensity-weighted risk with the true propensity of each row.", True
     ),
     "known-c": MethodName(
         "known label frequency",
         TRUTH,
-        "One label frequency for all rows (SCAR), the true one: what SCAR can reach without a bad estimate.",
+        "The true label frequency for all rows (SCAR): what SCAR reaches without estimation error.",
         True,
     ),
-    "naive": MethodName("naive", LABELS, "Unlabelled rows are taken as negative."),
+    "naive": MethodName("naive", LABELS, "Treats unlabelled rows as negative."),
     "scar-km2": MethodName("SCAR-KM2", LABELS, "One label frequency for all rows, estimated by KM2."),
     "scar-tice": MethodName("SCAR-TIcE", LABELS, "One label frequency for all rows, estimated by TIcE."),
-    "sar-em": MethodName("SAR-EM", LABELS, "Classifier and propensity model, learned together."),
+    "sar-em": MethodName("SAR-EM", LABELS, "Classifier and propensity model, fitted together."),
     "sar-em-refit": MethodName(
         "SAR-EM refitted",
         LABELS,
-        "SAR-EM, then the classifier once more, on the risk weighted by the propensities found.",
+        "SAR-EM, then the classifier refitted to the risk weighted by the estimated propensities.",
     ),
     "SAREMClassifier": MethodName(
-        "SAREMClassifier", LABELS, "Classifier and propensity model, learned together.", short="SAREM"
+        "SAREMClassifier", LABELS, "Classifier and propensity model, fitted together.", short="SAREM"
     ),
     "SAREMClassifierCV": MethodName(
         "SAREMClassifierCV",
         LABELS,
-        "Classifier and propensity model, with penalties and attributes by cross-validation.",
+        "Classifier and propensity model; cross-validation chooses penalties and attributes.",
     ),
     "SARStackingClassifier": MethodName(
         "SARStackingClassifier",
         LABELS,
-        "The logistic model and boosting together, with a propensity beside them.",
+        "Stack of the logistic model and gradient boosting, with a propensity model.",
         short="SARStacking",
     ),
-    "boosted": MethodName("boosted", LABELS, "Gradient boosting of the class, with a propensity beside it."),
+    "boosted": MethodName("boosted", LABELS, "Gradient boosting for the class, with a propensity model."),
     "SCARClassifier": MethodName(
         "SCARClassifier",
         LABELS,
-        "One label frequency for all rows, learned together with the classifier.",
+        "One label frequency for all rows, fitted together with the classifier.",
         short="SCAR",
     ),
     "StratifiedSCARClassifier": MethodName(
@@ -70,7 +71,7 @@ METHOD_NAMES: Mapping[str, MethodName] = {
         LABELS,
         "A label frequency for each value of the attributes that drive the labelling.",
     ),
-    "NaiveClassifier": MethodName("NaiveClassifier", LABELS, "Unlabelled rows are taken as negative.", short="Naive"),
+    "NaiveClassifier": MethodName("NaiveClassifier", LABELS, "Treats unlabelled rows as negative.", short="Naive"),
     **{
         name: MethodName(name, LABELS, f"One label frequency for all rows, estimated by {name}.")
         for name in ("DEDPUL", "TIcE", "KernelMean", "BestBinEstimator", "ElkanNoto")
@@ -98,7 +99,7 @@ SETTING_NAMES = {
 
 
 def setting_title(setting: str) -> str:
-    """Return a setting for a title: what the classifier sees, or the mechanism that labels.
+    """Return the title of a setting: the attributes of the classifier, or the labelling mechanism.
 
     Examples
     --------
@@ -109,17 +110,17 @@ def setting_title(setting: str) -> str:
 
 
 def setting_name(setting: str) -> str:
-    """Return a setting in words."""
+    """Return the description of a setting."""
     return SETTING_NAMES.get(setting, f"labels come from the mechanism {setting}")
 
 
 @dataclass(frozen=True)
 class ScoreName:
-    """A score in front of people."""
+    """The display name and description of a score."""
 
     label: str
     explanation: str
-    lower_is_better: bool | None  # None: the nearer to zero the better
+    lower_is_better: bool | None  # None: a signed error, best at zero
     decimals: int = 4
 
 
@@ -133,7 +134,7 @@ SCORES = {
     "log_loss": ScoreName("log loss of f", "log loss of the predicted probabilities", True, 3),
     "average_precision": ScoreName("av. precision", "average precision of the predicted probabilities", False, 3),
     "calibration_error": ScoreName(
-        "calibration error", "mean distance of predicted and observed shares, over ten bins", True, 3
+        "calibration error", "mean distance between predicted and observed shares, over ten bins", True, 3
     ),
     "class_prior_error": ScoreName(
         "class prior error", "estimated minus true share of positives among the training rows", None, 3
@@ -142,7 +143,7 @@ SCORES = {
         "label freq. error", "estimated minus true label frequency of the training rows", None, 3
     ),
 }
-LONGEST = 22  # label of a method in a figure
+MAX_LABEL_LENGTH = 22  # characters of a method's label in a figure
 MAIN_SCORES = ("mse_f", "auc_f", "mse_e")
 
 
@@ -152,18 +153,18 @@ def dataset_label(dataset: str) -> str:
 
 
 def cut(label: str) -> str:
-    """Return a label as long as a figure has room for.
+    """Return a label, shortened to the width of a figure.
 
     Examples
     --------
     >>> cut("known label frequency"), cut("a name that somebody gave")
     ('known label frequency', 'a name that somebody …')
     """
-    return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
+    return label if len(label) <= MAX_LABEL_LENGTH else f"{label[: MAX_LABEL_LENGTH - 1]}…"
 
 
 def in_order(methods: Sequence[str], names: Mapping[str, MethodName]) -> list[str]:
-    """Return methods with those of one role together.
+    """Return methods sorted by role.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From records to files: the report as data, one HTML page, figures as SVG, results as CSV."""
+"""The report of an experiment: its data, one HTML page, figures as SVG, and results as CSV."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -22,19 +22,20 @@ from scarless.report.story import Answer, Chapter, Story
 from scarless.report.tables import Table, failure_table, method_table, score_table, time_table, warning_table
 
 PAGE, RESULTS, RECORDS, FIGURES = "report.html", "results.csv", "records.csv", "figures"
-DIGITS = 6  # of numbers in CSV files
-FOUND = ("class_prior", "label_frequency", "n_iter", "converged")
-COLUMNS, MARGIN, GAP, HEAD, LEGEND = 2, 24.0, 36.0, 66.0, 22.0
+CSV_DIGITS = 6  # significant digits of numbers in CSV files
+ESTIMATES = ("class_prior", "label_frequency", "n_iter", "converged")  # columns of records.csv beside the scores
+PANELS_PER_ROW = 2  # in an SVG file
+MARGIN, GAP, HEAD, LEGEND = 24.0, 36.0, 66.0, 22.0  # pixels of an SVG file
 Pairs = tuple[tuple[str, str], ...]
 RANKS_NOTE = (
-    "Each dataset ranks the methods by their mean over its runs. The Friedman test asks whether average ranks differ "
-    "at all, the Nemenyi test which of them."
+    "For each dataset, the methods are ranked by their mean score over its runs. The Friedman test shows whether the "
+    "average ranks differ at all; the Nemenyi test shows which of them differ."
 )
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the page says, in its order; texts are plain and not yet escaped."""
+    """The contents of the page, in its order; texts are not escaped."""
 
     heading: str
     lead: str
@@ -54,32 +55,34 @@ class Report:
     score_tables: tuple[tuple[str, Table], ...]
     chapters: tuple[Chapter, ...]
     time_note: ClassVar[str] = (
-        "Times are by the clock, of one core each; other work on the machine lengthens them. What several methods "
-        "need, such as the fit of SAR-EM, is computed once and counts for each of them, so that sums exceed the time "
-        "that the experiment took."
+        "Times are wall-clock times on one core; other work on the machine lengthens them. A step that several methods "
+        "share, such as the fit of SAR-EM, is computed once but counted for each of them, so the sums exceed the time "
+        "of the experiment."
     )
     interval_note: ClassVar[str] = (
-        "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows: "
-        "the intervals describe the spread of this protocol and are too narrow for new data."
+        "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows, "
+        "so the intervals describe the spread of this protocol and are too narrow for new data."
     )
     footer: ClassVar[str] = (
-        "Beside this page: results.csv has a row per dataset, setting, k and method; records.csv one per run; figures/ "
-        "the figures as SVG files. `scarless report` makes this page again from records.jsonl."
+        "Files in the same folder: results.csv has a row for each dataset, setting, k and method; records.csv has a "
+        "row for each run; figures/ has the figures as SVG files. `scarless report` writes this page again from "
+        "records.jsonl."
     )
 
 
 def build_report(
     records: Sequence[Record], timings: Sequence[Record], manifest: Record, *, story: Story | None = None
 ) -> Report:
-    """Turn the records of an experiment into what is to be said about them.
+    """Return the report of an experiment as data.
 
     Parameters
     ----------
     records, timings : sequences of dict
+        Records and timings of a `scarless.experiments.Store`.
     manifest : dict
-        As a `scarless.experiments.Store` has them.
+        Manifest of the store.
     story : Story, optional
-        What the page adds to the numbers; None: nothing.
+        Questions, chapters and names of the page. By default, the page has tables and figures only.
     """
     story = story or Story()
     results = group(records, timings, manifest, method_names=story.method_names, contests=story.contests)
@@ -105,23 +108,26 @@ def build_report(
 
 
 def _answers(results: Results, story: Story) -> tuple[Answer, ...]:
-    """Answer the story's questions, if it has any; from incomplete results, only so far."""
+    """Return the answers to the story's questions; those from incomplete results are marked "so far"."""
     found = story.questions.answers(results) if story.questions else ()
     complete = results.n_finished + results.n_failed >= results.n_expected
     return found if complete else tuple(replace(item, verdict=f"{item.verdict}, so far") for item in found)
 
 
 def _notices(results: Results) -> tuple[str, ...]:
-    """Say what is not as it should be: missing datasets, missing runs, failed runs, runs that did not converge."""
+    """Return notices of missing datasets, missing runs, failed runs and runs that did not converge."""
     found = []
     missing = results.n_expected - results.n_finished - results.n_failed
     if results.missing_datasets:
         names = listed([dataset_label(name) for name in results.missing_datasets])
-        found.append(f"No results of {names}: not had, or not yet run. Run the same command again to add them.")
+        found.append(
+            f"There are no results for {names}: the data were not available, or the runs have not started. Run the "
+            "same command again to add them."
+        )
     if missing > 0:
         found.append(
             f"The experiment is not complete: {results.n_finished + results.n_failed:,} of {results.n_expected:,} runs "
-            "are there. What follows is computed from these, and may change."
+            "are finished. This page is computed from these runs and may change."
         )
     if results.n_failed:
         found.append(f"{results.n_failed:,} runs failed and are left out of all means; see the table of failed runs.")
@@ -146,38 +152,38 @@ def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pai
             "runs",
             f"{results.n_finished:,} finished of {results.n_expected:,}, {results.n_failed:,} failed",
         ),
-        ("time", f"{duration(total)} of one core in sum, as if each run were made alone"),
+        ("time", f"{duration(total)} on one core in total, as if each run were computed alone"),
         ("versions", _distinct(timings, "versions")),
         ("machine", _distinct(timings, "machine")),
     )
 
 
 def _own_data(datasets: Record) -> str:
-    """Say what the user's datasets are, so that they can be found again."""
+    """Return a description of the user's datasets, with their files, columns and hashes."""
     found = []
-    for name, said in datasets.items():
-        words = [str(said.get("file", said.get("callable")))]
-        words += [f"class {said['class']}"] if "class" in said else []
-        words += [f"positive {said['positive']}"] if "positive" in said else []
-        attributes = [str(each) for each in said.get("propensity_attributes", [])]
+    for name, entry in datasets.items():
+        words = [str(entry.get("file", entry.get("callable")))]
+        words += [f"class {entry['class']}"] if "class" in entry else []
+        words += [f"positive {entry['positive']}"] if "positive" in entry else []
+        attributes = [str(each) for each in entry.get("propensity_attributes", [])]
         words += [f"labels depend on {listed(attributes)}"] if attributes else []
-        words += [f"SHA-256 {said['sha256'][:12]}"] if "sha256" in said else []
+        words += [f"SHA-256 {entry['sha256'][:12]}"] if "sha256" in entry else []
         found.append(f"{name}: {', '.join(words)}")
     return "; ".join(found)
 
 
 def _labelling(results: Results) -> str:
-    """Say how labels came about: by added attributes, and by which other mechanisms."""
+    """Return a description of the labelling mechanisms: added attributes, and others."""
     spec, found = results.spec, []
     if any(condition.k for condition in results.conditions):
         counts = listed([str(k) for k in spec["n_propensity_attributes"]])
         found.append(f"k = {counts} binary attributes, propensity from {spec['low']:g} to {spec['high']:g}")
     for name in (condition.setting for condition in results.conditions if condition.k == 0):
-        said = spec.get("own_mechanisms", {}).get(name, {})
+        entry = spec.get("own_mechanisms", {}).get(name, {})
         usual = f"the datasets' own propensity attributes, propensity from {spec['low']:g} to {spec['high']:g}"
-        what = said.get("callable", said.get("mechanism", usual))
-        with_ = f" with {said['parameters']}" if said.get("parameters") else ""
-        found.append(f"{name}: {what}{with_}")
+        what = entry.get("callable", entry.get("mechanism", usual))
+        parameters = f" with {entry['parameters']}" if entry.get("parameters") else ""
+        found.append(f"{name}: {what}{parameters}")
     return "; ".join(found)
 
 
@@ -190,7 +196,7 @@ def _distinct(timings: Sequence[dict[str, Any]], name: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """A panel on a sheet."""
+    """A panel and its position on a sheet."""
 
     panel: Panel
     x: float
@@ -199,7 +205,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The panels of a figure side by side, for a file of its own."""
+    """The layout of the panels of a figure in an SVG file."""
 
     places: tuple[Place, ...]
     width: float
@@ -208,14 +214,14 @@ class Sheet:
 
 
 def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
-    """Write the page, the figures and the tables of an experiment's results into its folder; return the page's path.
+    """Write the page, figures and tables of an experiment into its folder, and return the path of the page.
 
     Parameters
     ----------
     folder : path
-        Where `run_experiment` left its records.
+        Folder with the records of `run_experiment`.
     story : Story, optional
-        What the page adds to the numbers; None: nothing.
+        Questions, chapters and names of the page. By default, the page has tables and figures only.
     """
     store = Store(folder)
     manifest = store.manifest()
@@ -223,8 +229,8 @@ def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
     records, timings = store.records(), store.timings()
     if not records:
         raise ValueError(
-            f"{store.folder} holds no finished runs yet, so that there is nothing to report. Run the same command "
-            "again, with this folder as --out, and see what it says of the datasets."
+            f"{store.folder} has no finished runs, so there is nothing to report. Run the same command again with this "
+            "folder as --out; its output shows which datasets are missing."
         )
     report = build_report(records, timings, manifest, story=story)
     write_whole(store.folder / RESULTS, results_csv(records, timings, manifest))
@@ -237,13 +243,13 @@ def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
 
 
 def render_page(report: Report) -> str:
-    """Return the page: one HTML text that needs nothing else."""
+    """Return the report as one self-contained HTML page."""
     text: str = _template("page.html.jinja").render(report=report)
     return text
 
 
 def render_figure(figure: Figure) -> str:
-    """Return a figure as SVG, on white, to be used outside the page."""
+    """Return a figure as SVG on a white background, for use outside the page."""
     text: str = _template("figure.svg.jinja").render(figure=figure, sheet=_sheet(figure))
     return text
 
@@ -254,17 +260,17 @@ def _template(name: str) -> Any:
 
 @cache
 def _environment(jinja2: Any) -> Any:
-    """Return what knows the templates; it keeps those that it has compiled."""
+    """Return the jinja2 environment, which caches compiled templates."""
     loader = jinja2.PackageLoader("scarless.report")
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
     return jinja2.Environment(loader=loader, **options)
 
 
 def _sheet(figure: Figure) -> Sheet:
-    """Lay out panels in rows of two."""
+    """Return the layout of a figure, with two panels in a row."""
     places, y, width = [], HEAD if figure.legend else HEAD - LEGEND, 0.0
-    for start in range(0, len(figure.panels), COLUMNS):
-        row = figure.panels[start : start + COLUMNS]
+    for start in range(0, len(figure.panels), PANELS_PER_ROW):
+        row = figure.panels[start : start + PANELS_PER_ROW]
         places += [Place(panel, MARGIN + i * (panel.width + GAP), y) for i, panel in enumerate(row)]
         y += max(panel.height for panel in row) + GAP / 2
         width = max(width, 2 * MARGIN + len(row) * (row[0].width + GAP) - GAP)
@@ -275,7 +281,7 @@ def _sheet(figure: Figure) -> Sheet:
 
 
 def results_csv(records: Sequence[Record], timings: Sequence[Record], manifest: Record) -> str:
-    """Return one line per dataset, setting, k and method: means, half-widths of 95% intervals, runs, seconds."""
+    """Return results.csv: means and half-widths of 95% intervals for each dataset, setting, k and method."""
     results = group(records, timings, manifest)
     scores = results.scores()
     columns = [f"{score}_{part}" for score in scores for part in ("mean", "half_width")]
@@ -296,9 +302,9 @@ def _line(results: Results, row: Any, scores: Sequence[str]) -> list[Any]:
 
 
 def records_csv(records: Sequence[Record], timings: Sequence[Record]) -> str:
-    """Return one line per run."""
+    """Return records.csv: the scores, warnings and errors of each run."""
     seconds = {key_of(timing): timing for timing in timings}
-    head = [*KEY, *SCORES, *FOUND, "seconds", "peak_mb", "warnings", "error"]
+    head = [*KEY, *SCORES, *ESTIMATES, "seconds", "peak_mb", "warnings", "error"]
     lines = []
     for record in records:
         timing = seconds.get(key_of(record), {})
@@ -317,4 +323,4 @@ def _csv(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.{DIGITS}g}" if isfinite(value) else ""
+    return f"{value:.{CSV_DIGITS}g}" if isfinite(value) else ""

@@ -1,4 +1,4 @@
-"""Records, grouped: what every table, figure and answer is computed from; and one method against another."""
+"""Grouped records of an experiment, and comparisons of two methods."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,28 +13,28 @@ from scarless.experiments.spec import ADDED
 from scarless.experiments.statistics import Comparison, MeanInterval, compare_methods, mean_interval
 from scarless.report.names import LABELS, METHOD_NAMES, SCORES, MethodName, in_order
 
-# Runs on a dataset, below which no method is called best: the 95% interval of a mean of two runs reaches 12.7 standard
-# errors to each side, that of three 4.3, that of four 3.2.
-FEWEST_RUNS = 4
+# With fewer runs on a dataset, no method is marked as the best: the 95% interval of a mean of two runs reaches 12.7
+# standard errors to each side, of three runs 4.3, of four runs 3.2.
+MIN_RUNS = 4
 
 Record = dict[str, Any]
 Run = tuple[int, int]  # split, labelling
 
 
 class Condition(NamedTuple):
-    """What the classifier may see, and how many attributes drive the labelling."""
+    """A setting of the experiment, and the number of attributes that drive the labelling."""
 
     setting: str
     k: int
 
     @property
     def label(self) -> str:
-        """A short name; where `k` is 0, that of the mechanism that labels."""
+        """A short name; if `k` is 0, the name of the labelling mechanism."""
         return self.setting if self.k == 0 else f"{self.setting}, k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{self.k}"
 
 
 class Row(NamedTuple):
-    """What a mean is taken over the runs of."""
+    """A combination of dataset, condition and method; means are taken over its runs."""
 
     dataset: str
     setting: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """The records of an experiment, by row and run; failed ones apart."""
+    """The records of an experiment, by row and run; failed runs are separate."""
 
     spec: Record
     runs: dict[Row, dict[Run, Record]]
@@ -57,24 +57,24 @@ class Results:
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:
-        """Datasets of the specification that have results."""
+        """The datasets of the specification that have results."""
         there = {row.dataset for row in self.runs}
         return tuple(name for name in self.spec["datasets"] if name in there)
 
     @cached_property
     def missing_datasets(self) -> tuple[str, ...]:
-        """Datasets of the specification without any record, failed ones included."""
+        """The datasets of the specification without any record, finished or failed."""
         there = {row.dataset for row in (*self.runs, *self.failed)}
         return tuple(name for name in self.spec["datasets"] if name not in there)
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
-        """Methods of the specification, those of one role together."""
+        """The methods of the specification, sorted by role."""
         return tuple(in_order(self.spec["methods"], self.method_names))
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
-        """All settings with all numbers of added attributes that drive the labelling, then all other mechanisms."""
+        """All settings with all numbers of added propensity attributes, then all other labelling mechanisms."""
         mechanisms = self.spec.get("mechanisms", [ADDED])
         pairs = product(self.spec["settings"], self.spec["n_propensity_attributes"]) if ADDED in mechanisms else ()
         others = [(name, 0) for name in mechanisms if name != ADDED]
@@ -82,32 +82,32 @@ class Results:
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, ...]]:
-        """The numbers of added attributes that each setting is run with; 0 where there are none."""
+        """The numbers of added propensity attributes of each setting; 0 for other mechanisms."""
         settings = dict.fromkeys(condition.setting for condition in self.conditions)
         return {name: tuple(each.k for each in self.conditions if each.setting == name) for name in settings}
 
     @cached_property
     def runs_per_row(self) -> int:
-        """Runs that a row has when it is complete."""
+        """The number of runs of a complete row."""
         return int(self.spec["n_splits"] * self.spec["n_labellings"])
 
     @cached_property
     def n_expected(self) -> int:
-        """Records of a complete experiment."""
+        """The number of records of a complete experiment."""
         return len(self.spec["datasets"]) * len(self.methods) * len(self.conditions) * self.runs_per_row
 
     @cached_property
     def n_finished(self) -> int:
-        """Records without an error."""
+        """The number of records without an error."""
         return sum(map(len, self.runs.values()))
 
     @cached_property
     def n_failed(self) -> int:
-        """Records with an error."""
+        """The number of records with an error."""
         return sum(map(len, self.failed.values()))
 
     def rows(self) -> list[Row]:
-        """Return all rows that a complete experiment has, in the order of the specification."""
+        """Return all rows of a complete experiment, in the order of the specification."""
         return [
             Row(dataset, *condition, method)
             for dataset, condition, method in product(self.spec["datasets"], self.conditions, self.methods)
@@ -118,7 +118,7 @@ class Results:
         return self.method_names[method].label
 
     def scores(self, among: Iterable[str] = SCORES) -> list[str]:
-        """Return the scores that there are results of."""
+        """Return the scores that have results."""
         there = {name for runs in self.runs.values() for run in runs.values() for name in run}
         return [name for name in among if name in there]
 
@@ -127,16 +127,16 @@ class Results:
         return set(methods) <= set(self.methods)
 
     def interval(self, row: Row, score: str) -> MeanInterval:
-        """Return the mean of a score over the runs of a row; of none, if there are none."""
+        """Return the mean of a score over the runs of a row, with its interval; NaN without runs."""
         if (row, score) not in self._intervals:
             values = [run.get(score, np.nan) for run in self.runs.get(row, {}).values()]
             self._intervals[row, score] = mean_interval(values)
         return self._intervals[row, score]
 
     def gain(self, one: Row, other: Row, score: str) -> MeanInterval:
-        """Return by how much one row scores better than another on the same runs: positive is better.
+        """Return how much better one row scores than another on the same runs; positive is better.
 
-        Only for scores of which one end is better.
+        The score must not be a signed error.
         """
         mine, theirs = self.runs.get(one, {}), self.runs.get(other, {})
         sign = -1.0 if SCORES[score].lower_is_better else 1.0
@@ -144,7 +144,7 @@ class Results:
         return mean_interval([sign * (mine[run].get(score, np.nan) - theirs[run].get(score, np.nan)) for run in both])
 
     def compare(self, condition: Condition, score: str, methods: Sequence[str]) -> Comparison:
-        """Rank those of the methods that the specification has, and that have the score, over its datasets."""
+        """Rank the methods over the datasets by a score; methods without the score are left out."""
         there = tuple(method for method in methods if method in self.methods)
         if (condition, score, there) not in self._comparisons:
             means = [
@@ -153,7 +153,8 @@ class Results:
             ]
             lower = bool(SCORES[score].lower_is_better)
             table = np.reshape(means, (-1, len(there)))
-            scored = np.isfinite(table).any(axis=0)  # one that has it nowhere would leave no dataset to rank the others
+            # A dataset is ranked only if all methods have the score, so methods without any score are left out.
+            scored = np.isfinite(table).any(axis=0)
             ranked = tuple(method for method, has in zip(there, scored, strict=True) if has)
             if ranked:
                 table = table[:, scored]
@@ -169,10 +170,10 @@ def group(
     method_names: Mapping[str, MethodName] = METHOD_NAMES,
     contests: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Results:
-    """Group records and timings by row; a failed run counts, and is left out of means and times.
+    """Return records and timings grouped by row; failed runs are counted but left out of means and times.
 
-    A method without a name is called by that of the specification. Without contests, all methods that see labels only
-    are ranked against each other.
+    A method without a display name is shown under its name in the specification. By default, all methods that use
+    labels only are ranked against each other.
     """
     runs: dict[Row, dict[Run, Record]] = {}
     failed: dict[Row, list[Record]] = {}
@@ -192,7 +193,7 @@ def group(
     names = {method: MethodName(method, LABELS, "") for method in (*methods, *(row.method for row in (*runs, *failed)))}
     names |= method_names
     if contests is None:
-        contests = {"who sees labels only": tuple(method for method in methods if names[method].role == LABELS)}
+        contests = {"methods that use labels only": tuple(name for name in methods if names[name].role == LABELS)}
     return Results(manifest["spec"], runs, failed, seconds, names, contests)
 
 
@@ -204,12 +205,12 @@ def _run(record: Record) -> Run:
     return record["split"], record["labelling"]
 
 
-# --- one method against another
+# --- comparisons of two methods
 
 
 @dataclass(frozen=True)
 class Duel:
-    """By how much one method scores better than another in a condition, per dataset; positive is better."""
+    """A comparison of two methods in one condition: the gain on each dataset; positive means that `one` is better."""
 
     one: str
     other: str
@@ -220,22 +221,22 @@ class Duel:
 
     @property
     def better(self) -> list[str]:
-        """Datasets on which the mean is better."""
+        """The datasets on which the mean is better."""
         return [dataset for dataset, gain in self.gains.items() if gain.mean > 0]
 
     @property
     def clearly_better(self) -> list[str]:
-        """Datasets on which the mean is better, beyond the noise of the runs."""
+        """The datasets on which the interval of the gain lies above zero."""
         return [dataset for dataset in self.better if self.gains[dataset].clear]
 
     @property
     def clearly_worse(self) -> list[str]:
-        """Datasets on which the mean is worse, beyond the noise of the runs."""
+        """The datasets on which the interval of the gain lies below zero."""
         return [dataset for dataset, gain in self.gains.items() if gain.mean < 0 and gain.clear]
 
     @property
     def mean_gain(self) -> float:
-        """The mean over the datasets."""
+        """The mean gain over the datasets."""
         return sum(gain.mean for gain in self.gains.values()) / len(self.gains) if self.gains else nan
 
     @property
@@ -250,12 +251,12 @@ class Duel:
 
     @property
     def significant(self) -> bool:
-        """Whether the tests tell the two apart."""
+        """Whether the ranks of the two methods differ significantly."""
         return self.comparison.significant(self.one, self.other)
 
 
 def duel(results: Results, one: str, other: str, score: str, condition: Condition) -> Duel:
-    """Set two methods against each other; they are ranked among the methods of a contest that has both."""
+    """Compare two methods in one condition; their ranks are those in a contest that has both methods."""
     gains = {
         dataset: results.gain(Row(dataset, *condition, one), Row(dataset, *condition, other), score)
         for dataset in results.datasets
@@ -266,7 +267,7 @@ def duel(results: Results, one: str, other: str, score: str, condition: Conditio
 
 
 def duels(results: Results, one: str, others: Sequence[str], score: str) -> list[Duel]:
-    """Set a method against others in all conditions; against those only that there are results of."""
+    """Compare a method with others in all conditions; comparisons without results are left out."""
     found = [
         duel(results, one, other, score, condition)
         for condition in results.conditions
@@ -277,5 +278,5 @@ def duels(results: Results, one: str, others: Sequence[str], score: str) -> list
 
 
 def fewest_runs(found: Sequence[Duel]) -> int:
-    """Return the number of runs that both methods have, on the dataset where it is smallest."""
+    """Return the smallest number of runs that both methods have on a dataset."""
     return min(gain.n for item in found for gain in item.gains.values())

@@ -1,6 +1,6 @@
-"""What is to be said of an experiment beyond its numbers: whose it is, what it asks, and what its readers must know.
+"""Texts of an experiment's report besides its numbers: questions with answers, chapters, and display names.
 
-A specification may tell its own story: what its methods are, and whether one is better than others.
+The specification of an experiment can add method names and questions of the form "is A better than B?".
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,21 +10,21 @@ from typing import Any
 
 from scarless.outside.notices import listed
 from scarless.report.names import LABELS, MAIN_SCORES, METHOD_NAMES, SCORES, MethodName
-from scarless.report.results import FEWEST_RUNS, Duel, Record, Results, duels, fewest_runs
+from scarless.report.results import MIN_RUNS, Duel, Record, Results, duels, fewest_runs
 from scarless.report.tables import Table, duel_table
 
 TITLE = "Answers to the questions"
 NOTE = (
-    "The words follow from the numbers by fixed rules. A case is a dataset, a condition and a method to be compared "
-    "with. A difference is clear if its 95% interval over the runs of a dataset, paired by split and labelling, leaves "
-    "out zero. Gains are positive where the first method is better. Ranks and tests take the mean of a dataset's runs "
-    "as one observation."
+    "The verdicts follow from the numbers by fixed rules. A case is a combination of dataset, condition and compared "
+    "method. A difference is clear if its 95% interval over the runs of a dataset, paired by split and labelling, "
+    "excludes zero. Gains are positive if the first method is better. Ranks and tests use the mean over the runs of a "
+    "dataset as one observation."
 )
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A question, a verdict of a few words, and what it rests on."""
+    """A question, a verdict of a few words, and the evidence."""
 
     question: str
     verdict: str
@@ -34,7 +34,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Questions:
-    """What an experiment asks: `answers` computes the answers from its results."""
+    """The questions of an experiment; `answers` computes the answers from its results."""
 
     title: str
     note: str
@@ -43,7 +43,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class Point:
-    """One entry of a list, which may begin with words that stand out; what is between backticks is code."""
+    """One entry of a list, which may begin with bold words (`lead`); text between backticks is code."""
 
     text: str
     lead: str = ""
@@ -51,7 +51,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Points:
-    """Entries under a title; without one if it is empty."""
+    """A list of entries under a title, which may be empty."""
 
     title: str
     points: tuple[Point, ...]
@@ -59,7 +59,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Chapter:
-    """A part of the page after the tables: a note, lists, tables. `anchor` is its name in links, `name` in the menu."""
+    """A section of the page after the tables; `anchor` is its name in links, `name` its name in the menu."""
 
     anchor: str
     name: str
@@ -71,63 +71,63 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Story:
-    """What a page adds to the numbers of an experiment; by default nothing, which suits any experiment.
+    """The texts that a page adds to the numbers of an experiment; the defaults suit any experiment.
 
-    `whose` is what the experiment is called above the title, `citation` stands behind that, `figures` are the scores
-    that are drawn, `contests` the methods that are ranked against each other and `ranked` the sentence that says which
-    these are; by default all that see labels only.
+    `whose` and `citation` are shown above the title. `figures` are the scores that are drawn. `contests` are the groups
+    of methods that are ranked against each other, and `ranked` is a sentence about them; by default, all methods that
+    use labels only are one contest.
     """
 
     whose: str = "An experiment"
     citation: str = ""
-    method_names: dict[str, Any] = field(default_factory=lambda: dict(METHOD_NAMES))  # to `MethodName`
-    contests: dict[str, Any] | None = None  # to names of methods
-    ranked: str = "Ranked are the methods that see labels only."
+    method_names: dict[str, Any] = field(default_factory=lambda: dict(METHOD_NAMES))  # method -> `MethodName`
+    contests: dict[str, Any] | None = None  # name of the contest -> names of methods
+    ranked: str = "The ranking compares the methods that use labels only."
     figures: tuple[str, ...] = MAIN_SCORES
     figures_title: str = "Figures"
     questions: Questions | None = None
-    chapters: Any = None  # a function of the results that returns the page's chapters
+    chapters: Any = None  # function that returns the page's chapters from the results
 
 
 # --- the story of a specification
 
 
 def story_of_spec(spec: Record, base: Story) -> Story:
-    """Return a story with the names of a specification's own methods, and with its questions."""
-    own = {name: _method_name(name, said) for name, said in spec.get("own_methods", {}).items()}
+    """Return a story with the method names and questions of a specification."""
+    own = {name: _method_name(name, entry) for name, entry in spec.get("own_methods", {}).items()}
     asked = spec.get("questions", {})
     questions = Questions(TITLE, NOTE, partial(answers, asked)) if asked else base.questions
     return replace(base, method_names={**base.method_names, **own}, questions=questions)
 
 
-def _method_name(name: str, said: Mapping[str, Any]) -> MethodName:
-    parameters = ", ".join(f"{key}={value!r}" for key, value in said.get("parameters", {}).items())
-    return MethodName(name, LABELS, f"{said.get('estimator')}({parameters})")
+def _method_name(name: str, entry: Mapping[str, Any]) -> MethodName:
+    parameters = ", ".join(f"{key}={value!r}" for key, value in entry.get("parameters", {}).items())
+    return MethodName(name, LABELS, f"{entry.get('estimator')}({parameters})")
 
 
 def answers(asked: Mapping[str, Any], results: Results) -> tuple[Answer, ...]:
-    """Return the answers to questions of the form: is one method better than others, by a score?"""
+    """Return the answers to questions of the form "is one method better than others by a score?"."""
     return tuple(_answer(results, text, **question) for text, question in asked.items())
 
 
 def _answer(results: Results, text: str, *, better: str, than: Sequence[str], by: str) -> Answer:
     found = duels(results, better, than, by)
     if not found:
-        return Answer(text, "Cannot be answered", (f"There are no results of both {better} and {listed(than)}.",))
+        return Answer(text, "Cannot be answered", (f"There are no results for both {better} and {listed(than)}.",))
     counted = _counts(found)
     sentences = (_in_words(results, found, counted), *_too_few(found), _tested(found))
     return Answer(text, verdict(found), sentences, (duel_table(results, found),))
 
 
 def _too_few(found: Sequence[Duel]) -> tuple[str, ...]:
-    """Return a sentence where there are too few runs for a verdict."""
+    """Return a sentence if there are too few runs for a verdict."""
     n = fewest_runs(found)
-    said = f"It rests on {n} run{'s' * (n > 1)} of each method; a verdict needs at least {FEWEST_RUNS} (n_splits)."
-    return (said,) if n < FEWEST_RUNS else ()
+    sentence = f"Each method has {n} run{'s' * (n > 1)}; a verdict needs at least {MIN_RUNS} (n_splits)."
+    return (sentence,) if n < MIN_RUNS else ()
 
 
 def _counts(found: Sequence[Duel]) -> tuple[int, int, int, int]:
-    """Return the number of cases; of those in which one is better, clearly better and clearly worse."""
+    """Return the number of cases, and in how many the method is better, clearly better and clearly worse."""
     return (
         sum(len(item.gains) for item in found),
         sum(len(item.better) for item in found),
@@ -137,16 +137,16 @@ def _counts(found: Sequence[Duel]) -> tuple[int, int, int, int]:
 
 
 def verdict(found: Sequence[Duel]) -> str:
-    """Return the answer in few words: by clear differences, and by the tests of ranks where there are any."""
+    """Return the answer in a few words, from the clear differences and the rank tests."""
     n, _, won, lost = _counts(found)
-    if fewest_runs(found) < FEWEST_RUNS:
+    if fewest_runs(found) < MIN_RUNS:
         return "Too few runs for a verdict"
     tested = [item for item in found if not item.comparison.problem]
     if won == n:
         doubt = any(not item.significant for item in tested)
-        return "Yes in every case, but not by the test of ranks" if doubt else "Yes"
+        return "Yes in every case, but the rank test is not significant" if doubt else "Yes"
     if lost == n:
-        return "No, the other way round"
+        return "No, clearly worse in every case"
     if won and lost:
         return "It depends"
     if won:
@@ -166,7 +166,7 @@ def _in_words(results: Results, found: Sequence[Duel], counted: tuple[int, int, 
 def _tested(found: Sequence[Duel]) -> str:
     tested = [item for item in found if not item.comparison.problem]
     if not tested:
-        return f"There is no test of ranks: {found[0].comparison.problem}."
+        return f"There is no rank test: {found[0].comparison.problem}."
     sure = sum(item.significant for item in tested)
     return (
         f"Ranks over datasets differ significantly (Friedman, then Nemenyi at 5%) in {sure} of {len(tested)} contests."

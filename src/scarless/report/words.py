@@ -1,4 +1,4 @@
-"""Numbers and values in the form in which people read them."""
+"""Formatting of numbers and table values for people."""
 
 import math
 import re
@@ -8,13 +8,14 @@ from typing import Any
 
 from scarless.experiments.statistics import MeanInterval
 
-NOTHING = "–"
+NO_VALUE = "–"
 LONGEST_NAME = 300  # characters of a name or a value
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+# Control characters, and characters that reverse the direction of text.
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def plain(value: float, decimals: int) -> str:
-    """Return a number with so many decimals; one that would read as zero, and is not, as below the smallest.
+    """Return a number with fixed decimals; a positive number that rounds to zero is shown as, for example, <0.001.
 
     Examples
     --------
@@ -22,7 +23,7 @@ def plain(value: float, decimals: int) -> str:
     ('0.123', '<0.001', '−0.5', '–')
     """
     if not isfinite(value):
-        return NOTHING
+        return NO_VALUE
     smallest = 10.0**-decimals
     if 0 < value < smallest / 2:
         return f"<{smallest:.{decimals}f}"
@@ -38,7 +39,7 @@ def signed(value: float, decimals: int) -> str:
     ('+0.123', '−0.123', '0.000')
     """
     if not isfinite(value):
-        return NOTHING
+        return NO_VALUE
     text = f"{value:+.{decimals}f}"
     return text[1:] if float(text) == 0 else _minus(text)
 
@@ -56,7 +57,7 @@ def with_half(interval: MeanInterval, decimals: int, *, sign: bool = False) -> s
 
 
 def p_value(p: float) -> str:
-    """Return a p-value with as many digits as matter.
+    """Return a p-value with two or three decimals.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def p_value(p: float) -> str:
     ('<0.001', '0.012', '0.47', '1.00')
     """
     if not isfinite(p):
-        return NOTHING
+        return NO_VALUE
     if p < 0.001:
         return "<0.001"
     return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
@@ -90,18 +91,18 @@ def percent(share: float) -> str:
     >>> percent(0.934), percent(-0.5)
     ('93%', '−50%')
     """
-    return _minus(f"{100 * share:.0f}%") if isfinite(share) else NOTHING
+    return _minus(f"{100 * share:.0f}%") if isfinite(share) else NO_VALUE
 
 
 def _minus(text: str) -> str:
     return text.replace("-", "−")
 
 
-# --- of a fit: counts, shares, chances, ratios, cells of a table
+# --- for the report of a fit: counts, shares, probabilities, ratios, table cells
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number as a plain float, None for any other.
+    """Return a finite number as a float, or None.
 
     Examples
     --------
@@ -112,19 +113,19 @@ def number(value: Any) -> float | None:
 
 
 def text(value: Any, longest: int = LONGEST_NAME) -> str:
-    """Return a name or value as text that cannot turn a page around: without control characters, not endless.
+    """Return a name or value as text without control characters, shortened if it is long.
 
     Examples
     --------
     >>> text("a" + chr(0x202E) + "b", 10), text("x" * 20, 5)
     ('a�b', 'xxxx…')
     """
-    clean = _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    clean = _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", str(value))
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 
 
 def cell(value: Any) -> str:
-    """Return a table's value as a word in a sentence.
+    """Return the value of a table cell as text.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def cell(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a table's value is a gap."""
+    """Whether the value of a table cell is missing."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
     return isinstance(value, float) and math.isnan(value)
@@ -159,12 +160,12 @@ def count(value: float | None) -> str:
     ('6,000', '2.5', '–')
     """
     if value is None:
-        return NOTHING
+        return NO_VALUE
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:,.1f}"
 
 
 def about(value: float) -> str:
-    """Return an estimated number of rows, with no more digits than it deserves.
+    """Return an estimated number of rows, rounded to three digits.
 
     Examples
     --------
@@ -183,11 +184,11 @@ def share(value: float | None) -> str:
     >>> share(0.174), share(0.0123), share(0.0004), share(1.0), share(0.998), share(None)
     ('17%', '1.2%', '0.04%', '100%', '99.8%', '–')
     """
-    return NOTHING if value is None else f"{_hundredths(value)}%"
+    return NO_VALUE if value is None else f"{_hundredths(value)}%"
 
 
 def chance(value: float | None) -> str:
-    """Return a row's probability: in whole percents, which is all that a model knows.
+    """Return the probability of a row in whole percent.
 
     Examples
     --------
@@ -195,14 +196,14 @@ def chance(value: float | None) -> str:
     ('98%', '>99%', '<1%', '100%', '–')
     """
     if value is None:
-        return NOTHING
+        return NO_VALUE
     if 0.995 <= value < 1.0:
         return ">99%"
     return "<1%" if 0.0 < value < 0.005 else f"{100.0 * value:.0f}%"
 
 
 def share_range(low: float, high: float) -> str:
-    """Return two shares as one phrase; one, where they read the same.
+    """Return a range of shares as one phrase, or a single share if both ends are rounded to the same text.
 
     Examples
     --------
@@ -215,6 +216,7 @@ def share_range(low: float, high: float) -> str:
 
 
 def _hundredths(value: float) -> str:
+    """Return a share in percent without the sign; shares near 0 or 1 get more digits."""
     percent = 100.0 * value
     near = min(percent, 100.0 - percent)
     if near <= 0 or near >= 9.5:
@@ -233,7 +235,7 @@ def ratio(value: float | None) -> str:
     ('1.23', '0.0456', '12,300', '>1,000,000', '<0.000001', '–')
     """
     if value is None:
-        return NOTHING
+        return NO_VALUE
     if value > 1e6:
         return ">1,000,000"
     if 0 <= value < 1e-6:

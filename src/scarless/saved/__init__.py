@@ -1,4 +1,4 @@
-"""Models as files: without code, and as ONNX graphs."""
+"""Model files: files without code, and ONNX graphs."""
 
 from scarless.saved.files import ModelFileError, load, save
 from scarless.saved.onnx_export import save_onnx, to_onnx

@@ -1,4 +1,4 @@
-"""Models whose files were written by earlier versions: the state that they have today."""
+"""Conversion of models in files of earlier versions to the current classes and attributes."""
 
 from inspect import Parameter, signature
 from typing import Any
@@ -22,7 +22,7 @@ from scarless.pair.crossed import Crossed
 from scarless.pair.fitted import FittedPair, StackSource
 from scarless.pair.inference import PairInference
 from scarless.pair.optima import Optimum
-from scarless.pair.problem import PairProblem, see_the_same
+from scarless.pair.problem import PairProblem, same_columns
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 from scarless.pair.stack import Member
 
@@ -41,7 +41,7 @@ _CLASSES: dict[str, type] = {
         TIcE,
     )
 }
-# What `Labelling` holds today, by its earlier name, with its earlier default.
+# Earlier parameter -> current attribute of `Labelling`, and the earlier default.
 _LABELLING: dict[str, tuple[str, Any]] = {
     "visit_attributes": ("visit_attributes", None),
     "propensity_offset": ("offset", None),
@@ -50,9 +50,10 @@ _LABELLING: dict[str, tuple[str, Any]] = {
     "false_positive_rate": ("false_positive_rate", 0.0),
     "audit_labels": ("audit_labels", "keep"),
 }
-_AUDITS = {"SAREMClassifier": "auto", "SAREMClassifierCV": 8.0, "SARStackingClassifier": "auto"}
-_EM_TOL = 1e-4
-# What a fitted pair holds today, and an estimator held before.
+# Class -> default of `imaginary_audits`, the earlier name of pseudo-observations.
+_DEFAULT_IMAGINARY_AUDITS = {"SAREMClassifier": "auto", "SAREMClassifierCV": 8.0, "SARStackingClassifier": "auto"}
+_EM_TOL = 1e-4  # earlier tolerance of EM if `tol` was None
+# Attributes that an estimator had before; a `FittedPair` holds them now.
 _PARTS = (
     "_inference",
     "_levels",
@@ -67,19 +68,20 @@ _PARTS = (
     "_e_columns",
     "_f_columns",
 )
-_GROUPS: dict[str, Any] = {"audits": None, "meat": None, "row_variances": (), "n_groups": 0}
+# Fields of `PairInference` that earlier versions did not have, with their values.
+_NEW_INFERENCE_FIELDS: dict[str, Any] = {"pseudo_observations": None, "meat": None, "row_variances": (), "n_groups": 0}
 _FOLDS = ("cross_fit", "n_folds")  # earlier names of `cv`
-# Parameters of the earlier SAREMClassifier, and of its fits, that nothing reads any more.
-_GONE = ("solver", "relax", "refit", "slope_tol", "window", "start", "_f_learner", "_e_learner")
+# Parameters and attributes of the earlier SAREMClassifier that were removed.
+_REMOVED = ("solver", "relax", "refit", "slope_tol", "window", "start", "_f_learner", "_e_learner")
 
 
-# Attributes that have another name today, by class and earlier name.
+# Class -> earlier name -> current name of attributes that were renamed.
 _RENAMED: dict[type, dict[str, str]] = {
-    Crossed: {"relaxation": "recalibration"},
+    Crossed: {"relaxation": "recalibration", "beside": "following_grid"},
     FittedPair: {"levels": "grids", "relaxation": "recalibration"},
     Member: {"relaxation": "recalibration"},
     Optimum: {"exchanged": "swapped"},
-    PairInference: {"exchangeable": "swappable"},
+    PairInference: {"exchangeable": "swappable", "audits": "pseudo_observations"},
     Recalibration: {"levels": "grid"},
     SAREMClassifier: {"basins_": "optima_", "higher_basin_": "higher_optimum_", "relaxation_": "recalibration_"},
     SAREMClassifierCV: {
@@ -94,11 +96,11 @@ _RENAMED: dict[type, dict[str, str]] = {
 
 
 class NoLongerFitted(ValueError):
-    """A model of an earlier version whose predictions today's classes cannot compute."""
+    """A model of an earlier version whose predictions the current classes cannot compute."""
 
 
 def renew(value: Any) -> None:
-    """Give an object of an earlier version the class and the state that it has today, in place."""
+    """Convert an object of an earlier version to its current class and state, in place."""
     held = getattr(value, "__dict__", None)
     if type(held) is not dict:
         return
@@ -122,7 +124,7 @@ def renew(value: Any) -> None:
 
 
 def _rename(value: Any, held: dict[str, Any]) -> None:
-    """Give attributes of an earlier version the names that they have today, in place and in their order."""
+    """Replace earlier names of attributes by the current names, in place and in their order."""
     names = _RENAMED.get(type(value), {})
     if names.keys() & held.keys():
         state = {names.get(name, name): item for name, item in held.items()}
@@ -131,19 +133,19 @@ def _rename(value: Any, held: dict[str, Any]) -> None:
 
 
 def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the name of the class and the state that an object of an earlier version has today.
+    """Return the current class name and state of an object of an earlier version.
 
     Parameters
     ----------
     name : str
-        The name of the class that it had.
+        Earlier name of the class.
     state : dict
-        Its parameters and, where it was fitted, what the fit found.
+        Parameters and, if it was fitted, fitted attributes.
 
     Raises
     ------
     NoLongerFitted
-        Where it was cross-fitted with ``relax=False``: today's classes cannot compute its predictions.
+        If the model was cross-fitted with ``relax=False``, because the current classes cannot compute its predictions.
 
     Examples
     --------
@@ -158,12 +160,12 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
     if name == "SAREMClassifier":
         if _is_crossed(state) and not state.get("relax", True):
             raise NoLongerFitted(
-                "holds a cross-fit with relax=False, which scarless no longer makes: its predictions cannot be "
-                "computed. Fit anew; a cross-fit is relaxed now."
+                "holds a cross-fit with relax=False, which scarless no longer supports: its predictions cannot be "
+                "computed. Fit the model again; a cross-fit is always recalibrated now."
             )
         state["n_starts"] = _starts(state.get("start", "auto"), state.get("n_starts", 1))
-        for gone in _GONE:
-            state.pop(gone, None)
+        for removed in _REMOVED:
+            state.pop(removed, None)
     for folds in _FOLDS:
         if folds in state:
             state["cv"] = state.pop(folds)
@@ -171,17 +173,17 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
         state["labelling"] = _labelling(state)
     if "imaginary_audits" in state:
         audits = state.pop("imaginary_audits")
-        if audits != _AUDITS[name]:
+        if audits != _DEFAULT_IMAGINARY_AUDITS[name]:
             state["known"] = [*(state.get("known") or ()), PseudoObservations(audits)]
     state = _with_coefficients(state) if name == "PublishedEMClassifier" else _with_pair(name, state)
     return name, _with_defaults(_CLASSES[name], state)
 
 
 def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state that holds a fitted pair in place of its parts."""
+    """Return a state with a fitted pair instead of its parts."""
     held = {key: state.pop(key) for key in _PARTS if key in state}
-    if "_remembered" in state:
-        state["_told"] = state.pop("_remembered")
+    for earlier in {"_remembered", "_told"} & state.keys():
+        state["_looks_warnings"] = state.pop(earlier)
     if name == "PropensityWeightedClassifier" or "class_prior_" not in state or "_pair" in state or not held:
         return state
     inference, crossed, looks = (held.get(key) for key in ("_inference", "_crossed", "_looks"))
@@ -220,12 +222,12 @@ def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inference(held: dict[str, Any]) -> dict[str, Any]:
-    """Return what a fitted pair knows of its uncertainty, from the fields that it had."""
+    """Return the current state of `PairInference`, from its earlier fields."""
     objective = held.get("objective") or LogisticPair(held["f"], held["e"])
     if isinstance(objective, LooksLikelihood):
         renew(objective)
-    problem = PairProblem(None, None, objective, held["C"], held["propensity_C"], held.get("audits"))  # type: ignore[arg-type]
-    same = see_the_same(held["f"], held["e"])
+    problem = PairProblem(None, None, objective, held["C"], held["propensity_C"], held.get("pseudo_observations"))  # type: ignore[arg-type]
+    same = same_columns(held["f"], held["e"])
     sums, added = held["sums"], held.get("added")
     return {
         "objective": objective,
@@ -236,7 +238,7 @@ def _inference(held: dict[str, Any]) -> dict[str, Any]:
         "swappable": bool(held.get("either_way", same)),
         "ridge": problem.ridge,
         "pulls": problem.pulls,
-        **{name: held.get(name, default) for name, default in _GROUPS.items()},
+        **{name: held.get(name, default) for name, default in _NEW_INFERENCE_FIELDS.items()},
     }
 
 
@@ -245,7 +247,7 @@ def _is_crossed(state: dict[str, Any]) -> bool:
 
 
 def _crossed(held: dict[str, Any]) -> dict[str, Any]:
-    """Return what a cross-fit stores, from the fields that it had: one class for one label, and one for looks."""
+    """Return the current state of a cross-fit; earlier versions had one class for one label, another for looks."""
     state = {name: value for name, value in held.items() if name not in ("plain_e", "plain_others")}
     if "others" in state:
         return _crossed_to_looks(state)
@@ -257,9 +259,9 @@ def _crossed(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def _crossed_to_looks(held: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of a cross-fit to looks, whose class's logit was ``shift + slope u + added z``.
+    """Return the state of a cross-fit to several looks, whose logit of the class was ``shift + slope u + added z``.
 
-    It had no grid of levels: its intervals are those of the model that holds it.
+    It had no grid of class priors, so the grid has one point. The intervals are those of the model that holds it.
     """
     fit, slope, shift, others = (held[name] for name in ("fit", "slope", "shift", "others"))
     renew(held["objective"])
@@ -277,23 +279,26 @@ def _crossed_to_looks(held: dict[str, Any]) -> dict[str, Any]:
         "e_columns": held["columns"],
         "objective": held["objective"],
         "parameters": np.concatenate([[slope, shift], others]),
-        "beside": None,
+        "following_grid": None,
         "tilt": tilt,
     }
 
 
 def _was_published_em(state: dict[str, Any]) -> bool:
-    """Whether the model was, or would have been, fitted by plain EM, or its classifier once more at the end."""
+    """Return whether the parameters select plain EM, or a refit of the classifier at the end.
+
+    Plain EM was used with `solver="em"`, and for estimators of the user without a cross-fit.
+    """
     logistic = state.get("estimator") is None and state.get("propensity_estimator") is None
     alone = not logistic and state.get("cross_fit", 5) is None
     return bool(state["solver"] == "em" or state.get("refit", False) or alone)
 
 
 def _published(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what a fit found, and the parameters that `PublishedEMClassifier` has too."""
+    """Return the fitted attributes, and the parameters that `PublishedEMClassifier` has too."""
     learners = state.get("_f_learner"), state.get("_e_learner")
     parameters = signature(PublishedEMClassifier).parameters
-    earlier = {*_GONE, *_LABELLING, "cross_fit", "imaginary_audits", "n_starts", "known", "random_state", "n_jobs"}
+    earlier = {*_REMOVED, *_LABELLING, "cross_fit", "imaginary_audits", "n_starts", "known", "random_state", "n_jobs"}
     kept = {name: value for name, value in state.items() if name in parameters or name not in earlier}
     if kept.get("tol") is None:
         kept["tol"] = _EM_TOL
@@ -303,7 +308,7 @@ def _published(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_coefficients(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state with the pair that coefficients say, where it has no other."""
+    """Return a state with a pair made of its coefficients, unless it has a pair or learned models."""
     names = ("coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
     for part in _PARTS:
         if part not in ("_e_columns", "_f_columns"):
@@ -322,7 +327,7 @@ def _with_coefficients(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _starts(start: Any, n_starts: Any) -> Any:
-    """Return today's `n_starts`: how many, or which."""
+    """Return the current `n_starts`: a number, or a list of starts."""
     if isinstance(start, str) and start == "auto":
         return n_starts
     if isinstance(start, str) and start == "random":
@@ -333,18 +338,18 @@ def _starts(start: Any, n_starts: Any) -> Any:
 
 
 def _labelling(state: dict[str, Any]) -> Labelling | None:
-    """Take what is said of the labelling out of a state; None where nothing is."""
-    said = {new: (state.pop(old, default), default) for old, (new, default) in _LABELLING.items()}
-    given = {name: value for name, (value, default) in said.items() if not _is(value, default)}
+    """Remove the parameters of the labelling from a state, and return them; None if all are defaults."""
+    found = {new: (state.pop(old, default), default) for old, (new, default) in _LABELLING.items()}
+    given = {name: value for name, (value, default) in found.items() if not _equals(value, default)}
     return Labelling(**given) if given else None
 
 
-def _is(value: Any, default: Any) -> bool:
+def _equals(value: Any, default: Any) -> bool:
     return type(value) is type(default) and value == default
 
 
 def _with_defaults(model: type, state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state with all parameters, in the order of the constructor: later versions have more of them."""
+    """Return a state with all parameters of the current version, in the order of the constructor."""
     parameters = {
         name: state.pop(name, None if parameter.default is Parameter.empty else parameter.default)
         for name, parameter in signature(model).parameters.items()

@@ -1,31 +1,30 @@
-"""What a model file may name: every type and function by its full name, with the one way in which it may be used.
+"""Types and functions that a model file may name, each with the one kind of use that is allowed.
 
-A skops file says of each of its parts which class or function it is, and how to make it (its *kind*). skops lets
-whatever is trusted be used in every way: a class that was meant to be filled with attributes can as well be called with
-arguments of the file's choice. So a name here goes with its kind, and no name is trusted for what it begins with.
-Beside this list there is only skops' own: numbers, texts, containers, arrays, scikit-learn's estimators, and the
-elementwise functions of NumPy and SciPy.
+A part of a skops file names a class or function, and how to create it (its *kind*). skops allows every kind for a
+trusted name: a class that is meant to receive attributes could also be called with arguments from the file. Each name
+here is therefore trusted for one kind only, and no prefix of names is trusted. In addition skops' own list applies:
+numbers, texts, containers, arrays, scikit-learn's estimators, and the elementwise functions of NumPy and SciPy.
 
-What a stranger could do with a file made of these:
+What an attacker could do with a file that contains these names:
 
-- ``ObjectNode``: an object is made without its ``__init__`` and gets attributes of the stranger's choice. None of these
-  classes does more with that than keep them: they open no file, import nothing, call nothing until they predict. They
-  then call methods (``predict``, ``transform``) of what they hold, which is again on the list.
-- ``TupleNode``: named tuples of ours, made from their fields.
-- Functions are not called when a file is read, only kept, for skrub's selectors and scikit-learn's transformers to call
-  with a column of the user's: ``is_numeric``, ``is_any_date``, ``is_categorical``, ``is_string`` and
-  ``_cardinality_below`` look at a column and answer yes or no; ``_created_by_predicate`` looks up a column's name;
-  ``check_array`` returns an array as it was or raises, and is the only function that ``functools.partial`` may hold.
-- The one method, ``Crossed.plain_logits``, predicts.
-- ``ConstructorFromReduceNode`` calls what it names: a time zone (whose name Python looks up in its own tables, and not
-  as a path), an offset of one, a span of time.
-- ``Tree`` and ``TreePredictor`` are read by compiled code that follows their indices without looking, so that made-up
-  ones read memory of others, or never end. skops leaves them out for this reason; here their indices are checked before
-  anybody gets them (`scarless.saved.values`).
-- ``LossNode``: constants and formulas, used in training alone.
+- ``ObjectNode``: an object is created without its ``__init__`` and receives attributes from the file. These classes
+  only store the attributes: they open no files, import nothing, and call nothing until they predict. They then call
+  methods (``predict``, ``transform``) of their attributes, whose types are on the list, too.
+- ``TupleNode``: named tuples of this package, created from their fields.
+- Functions are not called when a file is read. skrub's selectors and scikit-learn's transformers call them later with a
+  column of the user: ``is_numeric``, ``is_any_date``, ``is_categorical``, ``is_string`` and ``_cardinality_below``
+  return whether a column has a property; ``_created_by_predicate`` looks up the name of a column; ``check_array``
+  returns an array or raises, and is the only function that ``functools.partial`` may hold.
+- The only method, ``Crossed.plain_logits``, predicts.
+- ``ConstructorFromReduceNode`` calls the named type: a time zone (Python looks up its name in its own tables, not as a
+  path), an offset of a time zone, or a time span.
+- ``Tree`` and ``TreePredictor`` are read by compiled code that does not check their indices. Forged indices could
+  make it read other memory, or loop for ever. skops therefore does not trust them; here their indices are checked
+  before the model is returned (`scarless.saved.values`).
+- ``LossNode``: constants and formulas that are used in training only.
 
-Nobody can be kept from storing a model that is wrong, or compiled code elsewhere from being given arrays that it did
-not expect: a stranger's numbers are still a stranger's.
+These rules cannot prevent that a file holds a wrong model, or arrays that other compiled code does not expect. Do not
+trust predictions of a file from an unknown author.
 """
 
 OBJECT, TUPLE, FUNCTION, METHOD = "ObjectNode", "TupleNode", "FunctionNode", "MethodNode"
@@ -73,7 +72,7 @@ _OURS = {
         "scarless.pair.learners.CopiesLearner",
         "scarless.pair.learners.LogisticLearner",
         "scarless.pair.learners.TreeLearner",
-        "scarless.pair.stack.Linear",
+        "scarless.pair.stack.LinearMember",
         "scarless.pair.stack.Member",
         "scarless.pair.cross_fit.FixedPropensity",
         "scarless.pair.cross_fit.LearnedPropensity",
@@ -97,17 +96,17 @@ _OURS = {
         "scarless.pair.cross_fit.Boosted",
         "scarless.pair.cross_fit.CrossFit",
         "scarless.pair.cross_fit.Learned",
-        "scarless.pair.form.Direction",
+        "scarless.pair.form.FormDirection",
         "scarless.pair.form.FormTest",
-        "scarless.pair.problem.Audits",
+        "scarless.pair.problem.PseudoPositives",
         "scarless.pair.recalibrated.ClassPriorGrid",
-        "scarless.scale.raw_columns.Column",
         "scarless.scale.raw_columns.Output",
+        "scarless.scale.raw_columns.RawColumn",
         "scarless.scale.raw_columns.Tail",
     ),
     METHOD: ("scarless.pair.crossed.Crossed.plain_logits",),
 }
-_SCIKIT_LEARN = {  # what its estimators hold; some of it is trusted by newer skops anyway
+_SCIKIT_LEARN = {  # attributes of its estimators; newer versions of skops trust some of them
     OBJECT: (
         "sklearn._loss.link.IdentityLink",
         "sklearn._loss.link.Interval",
@@ -129,7 +128,7 @@ _SCIKIT_LEARN = {  # what its estimators hold; some of it is trusted by newer sk
     ),
     "TreeNode": ("sklearn.tree._tree.Tree",),
 }
-_SKRUB = {  # 0.7 to 0.11; modules and classes were renamed in between
+_SKRUB = {  # versions 0.7 to 0.11, between which modules and classes were renamed
     OBJECT: (
         "skrub._apply_to_cols.ApplyToCols",
         "skrub._apply_to_each_col.ApplyToEachCol",
@@ -182,8 +181,11 @@ _DATA = {
     "DTypeNode": ("numpy.dtype",),
 }
 
-# Old name -> name today, of classes that moved: files that were written before are read with the names of today.
-MOVED = {
+# Earlier name -> current name of classes that moved, for files of earlier versions.
+MOVED_CLASSES = {
+    "scarless.pair.form.Direction": "scarless.pair.form.FormDirection",
+    "scarless.pair.problem.Audits": "scarless.pair.problem.PseudoPositives",
+    "scarless.pair.stack.Linear": "scarless.pair.stack.LinearMember",
     "scarless.pair.facts.ClassPrior": "scarless.pair.constraints.ClassPrior",
     "scarless.pair.facts.ImaginaryAudits": "scarless.pair.constraints.PseudoObservations",
     "scarless.pair.facts.LabelFrequency": "scarless.pair.constraints.LabelFrequency",
@@ -197,7 +199,7 @@ MOVED = {
     "scarless.models._observed.Looks": "scarless.pair.fitted.LookModels",
     "scarless.models._strata.Combinations": "scarless.models.stratified_scar.Combinations",
     "scarless.pair.members.Member": "scarless.pair.stack.Member",
-    "scarless.pair.members.Linear": "scarless.pair.stack.Linear",
+    "scarless.pair.members.Linear": "scarless.pair.stack.LinearMember",
     "scarless.pair.crossed.LooksCrossed": "scarless.pair.crossed.Crossed",
     "scarless.pair.looks_crossed.LooksCrossed": "scarless.pair.crossed.Crossed",
     "scarless.pair.propensities.LogisticPropensity": "scarless.pair.cross_fit.LogisticPropensity",
@@ -214,6 +216,7 @@ MOVED = {
     "scarless.pair.looks_inference.LooksInference": "scarless.pair.inference.PairInference",
     "scarless.pair.selection.Selection": "scarless.pair.optima.Selection",
     "scarless.checks.origins.Origin": "scarless.raw.origins.Origin",
+    "scarless.scale.raw_columns.Column": "scarless.scale.raw_columns.RawColumn",
     "scarless.models._visits.VisitColumns": "scarless.raw.visits.VisitColumns",
     "scarless.models.preparation.KeepNone": "scarless.raw.preparation.KeepNone",
     "scarless.models.preparation.LongTail": "scarless.raw.preparation.LongTail",
@@ -223,13 +226,13 @@ MOVED = {
     "scarless.models.table_classifier.TableClassifier": "scarless.raw.table_classifier.TableClassifier",
 }
 
-# Name -> the one kind of part that it may be.
+# Name -> the only kind that it may have.
 TRUSTED = {
     name: kind for names in (_OURS, _SCIKIT_LEARN, _SKRUB, _DATA) for kind, those in names.items() for name in those
 }
 IN_PARTIAL = "sklearn.utils.validation.check_array"
 BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
-# Kinds whose names are skops' own defaults alone; there is none for sparse matrices, which would be zips in the zip.
+# Kinds for which only skops' own list applies. Sparse matrices are not among them: they would be zips within the zip.
 PLAIN_KINDS = frozenset(
     {
         "BytearrayNode",
@@ -246,4 +249,4 @@ PLAIN_KINDS = frozenset(
     }
 )
 KINDS = PLAIN_KINDS | set(TRUSTED.values())
-LISTED_KINDS = frozenset({METHOD, CALLED, PARTIAL, "DTypeNode", "TreeNode"})  # nothing of these but what is listed
+LISTED_KINDS = frozenset({METHOD, CALLED, PARTIAL, "DTypeNode", "TreeNode"})  # only listed names have these kinds

@@ -1,11 +1,11 @@
-"""A model that was made of a file: its numbers, shapes and trees are checked before anybody gets it.
+"""Checks of a model that was read from a file: numbers, shapes and trees.
 
-The hashes of a file reveal arrays that were damaged or replaced, but not an array that was replaced together with its
-hash. The model that was made of a file is therefore checked as well: shapes, coefficients, and one prediction.
+The hashes in a file detect damaged or replaced arrays, but not an array that was replaced together with its hash. The
+model is therefore checked as well: its shapes, its coefficients, and one prediction.
 
-Compiled code follows the indices of trees without looking. Every index must lead to a node further on (so that a walk
-ends) and to a column that there is. A tree must stand where scikit-learn puts one: there the number of columns is
-compared with the table's before anybody predicts.
+Compiled code does not check the indices of trees. Every branch must lead to a later node, so that a prediction ends,
+and every split must use an existing column. A tree must be an attribute of a scikit-learn estimator, which compares the
+number of columns with the table before it predicts.
 """
 
 import warnings
@@ -29,9 +29,9 @@ from scarless.numerics.linear import Design
 from scarless.pair.crossed import Crossed
 from scarless.pair.fitted import FittedPair
 from scarless.pair.inference import PairInference
-from scarless.pair.stack import Linear
+from scarless.pair.stack import LinearMember
 
-# Attributes that predictions are computed from: NaN or infinity in one of them is never what a fit found.
+# Attributes that predictions are computed from. A fit never stores NaN or infinity in them.
 _FINITE_ATTRIBUTES = (
     "coef_",
     "intercept_",
@@ -47,14 +47,14 @@ _FINITE_ATTRIBUTES = (
     "_baseline_prediction",
 )
 _COLUMN_ATTRIBUTES = ("_e_columns", "_f_columns", "_columns", "classification_attributes_")  # indices of columns
-_TRIED_ROWS = 2  # one row is told apart from one column
+_N_TRIED_ROWS = 2  # one row could not be distinguished from one column
 _HISTOGRAMS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 _GRADIENTS = (GradientBoostingClassifier, GradientBoostingRegressor)
 _TREE_CLASSES = ("Tree", "TreePredictor")
 
 
 def check_values(model: Any) -> None:
-    """Raise ValueError where an array in a model cannot be what a fit found; the sentence names its attribute."""
+    """Raise ValueError, with the name of the attribute, if a model has values that a fit does not produce."""
     check_trees(model)
     for value in objects_in(model):
         held = getattr(value, "__dict__", None)
@@ -65,7 +65,7 @@ def check_values(model: Any) -> None:
                 raise ValueError(f"{type(value).__name__}.{name} holds NaN or infinity")
         if type(value).__module__.startswith("scarless."):
             _check_shapes(value, held)
-            _ask(value, held)
+            _try_to_predict(value, held)
 
 
 def _is_finite(value: Any) -> bool:
@@ -77,17 +77,17 @@ def _check_shapes(value: Any, held: dict[str, Any]) -> None:
     """Compare shapes with the number of columns that a model was fitted to, and with each other."""
     for name, shape, expected in _shapes(value, held):
         if shape != expected:
-            raise ValueError(f"{type(value).__name__}.{name} has shape {shape}, and {expected} belongs there")
+            raise ValueError(f"{type(value).__name__}.{name} must have shape {expected}; it has {shape}")
     if "n_features_in_" in held:
         named = {name: held.get(name, ()) for name in _COLUMN_ATTRIBUTES}
         for name, given in (named | {"e_columns": getattr(held.get("_pair"), "e_columns", ())}).items():
             columns = np.asarray(given)
             if columns.size and (columns.ndim != 1 or columns.min() < 0 or columns.max() >= held["n_features_in_"]):
-                raise ValueError(f"{type(value).__name__}.{name} names a column that is not there")
+                raise ValueError(f"{type(value).__name__}.{name} names a column that does not exist")
 
 
 def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name of an attribute, its shape and the shape that belongs there."""
+    """Yield the name of an attribute, its shape and the expected shape."""
     if "n_features_in_" in held:
         for prefix in ("", "propensity_"):
             coef, intercept = held.get(f"{prefix}coef_"), held.get(f"{prefix}intercept_")
@@ -103,7 +103,7 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             yield "information", np.shape(value.information), (size, size)
     if isinstance(value, Design) and not isinstance(value.columns, slice):
         yield "columns", np.shape(value.columns), (value.n_columns,)
-    if isinstance(value, Linear):
+    if isinstance(value, LinearMember):
         yield "beta", np.shape(value.beta), (np.size(value.columns) + 1,)
     if isinstance(value, Crossed):
         yield "parameters", np.shape(value.parameters), (value.objective.n_parameters,)
@@ -113,29 +113,29 @@ def _shapes(value: Any, held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             yield "tilt", np.shape(value.tilt), (np.size(value.e_columns) + 1,)
 
 
-def _ask(value: Any, held: dict[str, Any]) -> None:
-    """Ask a classifier about two rows of zeros, and refuse NaN.
+def _try_to_predict(value: Any, held: dict[str, Any]) -> None:
+    """Raise if the predictions of a classifier for two rows of zeros are not finite.
 
-    An error is no proof of damage, because the classifier inside may need text or named columns: `predict` raises it.
+    An exception is ignored: it does not prove damage, because the inner classifier may need text or named columns.
     """
     if not hasattr(value, "predict_proba") or "n_features_in_" not in held or "preparation_" in held:
-        return  # The model of a raw table is asked where it stands, behind its preparation.
+        return  # The inner classifier of a TableClassifier is tried instead, on prepared columns.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # e.g. that the columns have no names
+        warnings.simplefilter("ignore")  # for example, that the columns have no names
         for name in ("predict_proba", "predict_propensity"):
             try:
-                answer = np.asarray(getattr(value, name)(np.zeros((_TRIED_ROWS, held["n_features_in_"]))))
+                answer = np.asarray(getattr(value, name)(np.zeros((_N_TRIED_ROWS, held["n_features_in_"]))))
             except Exception:  # see above
                 continue
-            if len(answer) != _TRIED_ROWS or not np.isfinite(answer).all():
-                raise ValueError(f"{type(value).__name__}.{name} gives NaN, or too few rows")
+            if len(answer) != _N_TRIED_ROWS or not np.isfinite(answer).all():
+                raise ValueError(f"{type(value).__name__}.{name} returns NaN or infinity, or a wrong number of rows")
 
 
 # --- trees
 
 
 def objects_in(model: Any) -> Iterator[Any]:
-    """Yield a model and every object that it holds once, but for plain numbers and texts."""
+    """Yield a model and every object that it holds, once, except numbers and texts."""
     waiting, seen = [model], set[int]()
     while waiting:
         value = waiting.pop()
@@ -147,10 +147,10 @@ def objects_in(model: Any) -> Iterator[Any]:
 
 
 def check_trees(model: Any) -> None:
-    """Raise ValueError where a tree in a model leads out of bounds, or stands where nobody checks its columns."""
+    """Raise ValueError if a tree in a model has invalid indices, or is not an attribute of a scikit-learn estimator."""
     for value in objects_in(model):
         if type(value).__name__ in _TREE_CLASSES and type(value).__module__.startswith("sklearn."):
-            raise ValueError("a tree stands where none belongs")
+            raise ValueError("a tree is not part of a scikit-learn estimator")
         if isinstance(value, BaseDecisionTree):
             _check_tree(value)
         elif isinstance(value, _HISTOGRAMS):
@@ -160,7 +160,7 @@ def check_trees(model: Any) -> None:
 
 
 def _inside(value: Any) -> list[Any]:
-    """Return what an object holds; the trees that were checked with it are left out."""
+    """Return the objects that an object holds, except trees that are checked with it."""
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
     if isinstance(value, list | tuple | set):
@@ -182,7 +182,7 @@ def _check_tree(owner: BaseDecisionTree) -> None:
         return  # not fitted
     tree = owner.tree_
     if tree.n_features != _n_columns(owner):
-        raise ValueError("a tree was grown on another number of columns")
+        raise ValueError("a tree was fitted to another number of columns")
     nodes = tree.__getstate__()["nodes"]
     inner = nodes["left_child"] != -1
     _check_nodes(inner, nodes["left_child"], nodes["right_child"], nodes["feature"], owner)
@@ -205,11 +205,11 @@ def _check_histograms(owner: Any) -> None:
 
 
 def _check_columns(owner: Any) -> None:
-    """Gradient boosting hands its table to the trees' nodes directly."""
+    """Check the number of columns of each tree, because gradient boosting passes its table to the nodes directly."""
     trees = np.asarray(getattr(owner, "estimators_", np.empty(0, dtype=object)))
     for tree in trees.flat:
         if not isinstance(tree, BaseDecisionTree) or _n_columns(tree) != _n_columns(owner):
-            raise ValueError("a tree was grown on another number of columns")
+            raise ValueError("a tree was fitted to another number of columns")
 
 
 def _check_nodes(inner: Mask, left: Integers, right: Integers, column: Integers, owner: Any) -> None:
@@ -220,11 +220,11 @@ def _check_nodes(inner: Mask, left: Integers, right: Integers, column: Integers,
         if (child <= here).any() or (child >= inner.size).any():
             raise ValueError("a tree's branches lead out of bounds, or back")
     if (column[inner] < 0).any() or (column[inner] >= _n_columns(owner)).any():
-        raise ValueError("a tree asks for a column that is not there")
+        raise ValueError("a tree uses a column that does not exist")
 
 
 def _check_numbers(thresholds: Vector, leaves: Vector) -> None:
-    """Refuse NaN; a threshold may be infinite, where a tree sets missing values apart from all others."""
+    """Raise for NaN; a threshold may be infinite, if a split separates missing values from all others."""
     if np.isnan(thresholds).any() or not np.isfinite(leaves).all():
         raise ValueError("a tree's thresholds or leaves hold NaN or infinity")
 
@@ -232,5 +232,5 @@ def _check_numbers(thresholds: Vector, leaves: Vector) -> None:
 def _n_columns(owner: Any) -> int:
     n_columns = owner.n_features_in_
     if not isinstance(n_columns, Integral):
-        raise ValueError("a tree's number of columns is no number")
+        raise ValueError("a tree's number of columns is not an integer")
     return int(n_columns)

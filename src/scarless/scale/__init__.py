@@ -1,4 +1,4 @@
-"""Rows beyond one machine's memory: Parquet files, walked by threads, by Dask or by Ray."""
+"""Tables that do not fit into memory: Parquet files, read by threads, by Dask or by Ray."""
 
 from scarless.scale.columns import PartitionError
 from scarless.scale.engine import PartitionedEngine

@@ -1,4 +1,4 @@
-"""Columns of a partition: which are wanted, whether they hold numbers, and the arrays that become of them."""
+"""Columns of a partition: selection by name, checks of types, and conversion to arrays."""
 
 import json
 import re
@@ -14,23 +14,24 @@ from scarless.outside.extras import need
 from scarless.scale.partitions import Arrays
 
 SCALE = "scale"
-_NAMELESS = re.compile(r"__index_level_\d+__|__null_dask_index__")  # names of rows without a name: never an attribute
-Place = Callable[[int | None], str]  # where a row of a partition is, in words; None for the partition as a whole
+# Names that pandas and Dask give to an index without a name. Such a column is never an attribute.
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
+Place = Callable[[int | None], str]  # location of a row in a partition, for messages; None for the whole partition
 
 
 class PartitionError(ValueError):
-    """Something in one partition is not as it should be; the others were not touched."""
+    """A partition cannot be read, or holds invalid values."""
 
 
 def row_names_of(schema: Any) -> frozenset[str]:
-    """Return the columns of an Arrow schema that pandas, or Dask, wrote as names of rows: the index of a data frame."""
-    told = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-    return frozenset(name for name in told.get("index_columns", ()) if isinstance(name, str))
+    """Return the columns of an Arrow schema that pandas or Dask wrote as the index of a data frame."""
+    metadata = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    return frozenset(name for name in metadata.get("index_columns", ()) if isinstance(name, str))
 
 
 def without_row_names(there: Sequence[str], row_names: Collection[str] = ()) -> list[str]:
     """Return the columns that may be attributes."""
-    return [name for name in there if name not in row_names and not _NAMELESS.fullmatch(name)]
+    return [name for name in there if name not in row_names and not _UNNAMED_INDEX.fullmatch(name)]
 
 
 def choose_names(
@@ -41,9 +42,9 @@ def choose_names(
     called: str,
     row_names: Collection[str] = (),
 ) -> list[str]:
-    """Return the attributes: those wanted, or all columns but labels, weights and names of rows.
+    """Return the attributes: the wanted columns, or all columns but labels, weights and the index.
 
-    `called` is the table, in errors.
+    `there` are the columns of the table, and `called` is its name in errors.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def choose_names(
     twice = next((name for name, times in counts.items() if times > 1 and name in (*names, *aside)), None)
     if twice is not None:
         raise ValueError(
-            f"{counts[twice]} columns of {called} are called {twice!r}; each needs a name of its own. Rename them, or "
+            f"{counts[twice]} columns of {called} are called {twice!r}, but names must be unique. Rename them, or "
             "leave them out of columns=."
         )
     return names
@@ -78,13 +79,16 @@ def _nearest(name: str, there: Sequence[str]) -> str:
 
 
 def common_type(kinds: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """Return float32 where Arrow types of all attributes are that or smaller floats, in all files; else float64."""
+    """Return "float32" if the Arrow types of all attributes in all files are float32 or float16, else "float64"."""
     small = {"float", "halffloat"}
     return "float32" if names and all(str(each[name]) in small for each in kinds for name in names) else "float64"
 
 
 def check_kind(kind: Any, name: str, place: str) -> None:
-    """Raise where a column's Arrow type is not one of numbers; one without any value is told of as missing later."""
+    """Raise an error if the Arrow type of a column is not numeric.
+
+    A column without any value has Arrow's null type. It passes this check, and `numbers` raises the error.
+    """
     types = need("pyarrow", "ParquetRows", SCALE).types
     plain = kind.value_type if types.is_dictionary(kind) else kind
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
@@ -96,30 +100,30 @@ def check_kind(kind: Any, name: str, place: str) -> None:
 
 
 def check_labels_alike(kind: Any, other: Any, name: str, place: str) -> None:
-    """Raise where labels are numbers in one file and text in another, or neither."""
+    """Raise an error if labels are numbers in one file and text in another, or if they are nested."""
     types = need("pyarrow", "ParquetRows", SCALE).types
     plain = [each.value_type if types.is_dictionary(each) else each for each in (kind, other)]
     as_text = [types.is_string(each) or types.is_large_string(each) or "view" in str(each) for each in plain]
     if as_text[0] != as_text[1] or types.is_nested(kind):
         raise PartitionError(
-            f"{place}: the label {name!r} holds {_shortened(kind)}, and {_shortened(other)} in other files. Write one "
-            "kind of label to all."
+            f"{place}: the label {name!r} holds {_shortened(kind)}, but it holds {_shortened(other)} in other files. "
+            "Write labels of one type to all files."
         )
 
 
 def arrays_of(
     table: Any, names: Sequence[str], label: str | Several | None, weight: str | None, dtype: str, place: Place
 ) -> Arrays:
-    """Return an Arrow table as arrays, the attributes one below the other: turning them costs as much as decoding."""
-    below = np.empty((len(names), table.num_rows), dtype=dtype)
-    with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite, and is told of as that
-        for row, name in zip(below, names, strict=True):
+    """Return an Arrow table as arrays. X has Fortran order: a copy in C order would take as long as decoding."""
+    transposed = np.empty((len(names), table.num_rows), dtype=dtype)
+    with np.errstate(over="ignore"):  # Numbers that are too large become infinite, which is reported later.
+        for row, name in zip(transposed, names, strict=True):
             row[:] = numbers(table.column(name), name, place)
-    return {"X": below.T, **arrays_beside(table, label, weight, place)}
+    return {"X": transposed.T, **labels_and_weights(table, label, weight, place)}
 
 
-def arrays_beside(table: Any, label: str | Several | None, weight: str | None, place: Place) -> Arrays:
-    """Return labels and weights, where there are any."""
+def labels_and_weights(table: Any, label: str | Several | None, weight: str | None, place: Place) -> Arrays:
+    """Return the labels and weights, if there are any."""
     arrays: Arrays = {}
     if isinstance(label, Several):
         for number, name in enumerate(label):
@@ -132,13 +136,13 @@ def arrays_beside(table: Any, label: str | Several | None, weight: str | None, p
 
 
 def numbers(column: Any, name: str, place: Place) -> Any:
-    """Return a column of numbers as an array; decimals as float64."""
+    """Return a column of numbers as an array; decimals become float64. Raise if a value is missing."""
     pyarrow = need("pyarrow", "ParquetRows", SCALE)
     check_kind(column.type, name, place(None))
     if column.null_count:
         raise PartitionError(
             f"{place(_first_null(column))}: the column {name!r} is missing in {column.null_count} of {len(column)} "
-            "rows. Fill the gaps, leave the column out, or have the table prepared: scarless.analyse does."
+            "rows. Fill in the values, leave out the column, or use scarless.analyse, which prepares the table."
         )
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -149,11 +153,13 @@ def labels(column: Any, name: str, place: Place) -> Any:
     """Return a column of labels as an array, of numbers or of text."""
     types = need("pyarrow", "ParquetRows", SCALE).types
     if types.is_nested(column.type):
-        raise PartitionError(f"{place(None)}: the label {name!r} holds {_shortened(column.type)}, not one value a row.")
+        raise PartitionError(
+            f"{place(None)}: the label {name!r} must hold one value for each row; it holds {_shortened(column.type)}."
+        )
     if column.null_count and not isinstance(name, MayMiss):
         raise PartitionError(
             f"{place(_first_null(column))}: the label {name!r} is missing in {column.null_count} of {len(column)} "
-            "rows; an unlabelled row has a label too, such as 0."
+            "rows. Write 0 for unlabelled rows."
         )
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -162,7 +168,7 @@ def labels(column: Any, name: str, place: Place) -> Any:
 
 
 def in_few_bytes(values: Any) -> Any:
-    """Return labels of a look as bytes where they are 0, 1 and gaps, -1 for these: it means the same.
+    """Return labels of a look as int8 if they are 0, 1 or missing; missing values become -1.
 
     Examples
     --------

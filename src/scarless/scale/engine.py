@@ -1,6 +1,6 @@
-"""Rows in partitions that need not fit into memory, walked by threads, by a Dask cluster or by Ray.
+"""Engine over partitions that need not fit into memory, with threads, a Dask cluster or Ray.
 
-Passes over the rows can be remembered: a fit that was interrupted asks for the same sums again, and finds them.
+The results of passes can be stored, so that an interrupted fit can be resumed.
 """
 
 import hashlib
@@ -24,16 +24,27 @@ from scarless.engines.memory import InMemoryEngine
 from scarless.outside.files import write_whole
 from scarless.outside.notices import warn_user
 from scarless.scale.executors import Executor
-from scarless.scale.partitions import Cache, Keep, Link, Plan, Program, Select, rows_of, token_of, total_of, values_of
+from scarless.scale.partitions import (
+    Cache,
+    KeepValues,
+    Plan,
+    Program,
+    SelectRows,
+    Step,
+    rows_of,
+    token_of,
+    total_of,
+    values_of,
+)
 
-DIGEST_BYTES = hashlib.sha256().digest_size  # bytes at the beginning of each file
+DIGEST_BYTES = hashlib.sha256().digest_size  # length of the checksum at the beginning of each checkpoint file
 _PACKAGE = "scarless."
 
-MOST_BYTES_AT_HOME = 2**27  # bytes of X that a part of the rows may have to be brought into this process
+MAX_BYTES_IN_PROCESS = 2**27  # A selection of rows whose X has fewer bytes is copied into this process.
 
 
-class _Owned:
-    """What is stored because of some engine; when the last engine that needs it is gone, so is this."""
+class _StoredEntries:
+    """Owner of stored entries; the entries are removed when the last engine that needs them is deleted."""
 
     _owners: ClassVar[Counter[str]] = Counter()
 
@@ -50,23 +61,23 @@ class _Owned:
 
 
 class PartitionedEngine:
-    """An engine over partitions, each of which is loaded where it is walked, and never shipped.
+    """Engine over partitions. Each partition is loaded by the worker that processes it; rows are never sent.
 
-    Sums are added up in the plan's order, so that threads and clusters, with and without a cache, give the same bits.
+    Sums are added in the order of the plan, so threads and clusters, with and without a cache, give identical results.
     """
 
     def __init__(self, plan: Plan, executor: Executor, cache: Cache, passes: "Passes | None" = None) -> None:
         self.plan, self.executor, self.cache, self.passes = plan, executor, cache, passes
         self.names: list[str] | None = list(plan.names)
         self.preparation = Preparation(Reading(plan.dtype, None))
-        self._chain: tuple[Link, ...] = ()
+        self._chain: tuple[Step, ...] = ()
         self._token = plan.key
         self._rows = range(plan.n_rows)
-        self._owned: tuple[_Owned, ...] = (_Owned(plan.key, executor),)
+        self._stored: tuple[_StoredEntries, ...] = (_StoredEntries(plan.key, executor),)
 
     @property
     def n_rows(self) -> int:
-        """Number of rows held."""
+        """Number of rows."""
         return len(self._rows)
 
     @property
@@ -81,29 +92,29 @@ class PartitionedEngine:
 
     @property
     def units(self) -> Units | None:
-        """How a solver should see the columns; None where they are fit for products as they are."""
+        """Shift and scale of the columns for the solver; None if the columns need none."""
         return self.preparation.reading.units
 
     def place_of(self, row: int) -> str:
-        """Return where a row of the table lies, in words for an error: a file and its row group; "" if nobody knows."""
-        starts = [part.start for part in self.plan.parts]
-        part = self.plan.parts[bisect_right(starts, row) - 1]
-        find = getattr(part.source, "place_of", None)
-        return "" if find is None else str(find(row - part.start))
+        """Return the file and row group of a row, for an error message; "" if unknown."""
+        starts = [each.start for each in self.plan.partitions]
+        partition = self.plan.partitions[bisect_right(starts, row) - 1]
+        find = getattr(partition.source, "place_of", None)
+        return "" if find is None else str(find(row - partition.start))
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
 
-        def walk() -> Any:
+        def compute() -> Any:
             return add_up(each for each in self._map(total_of, block_function, parameters) if each is not None)
 
         if self.passes is None:
-            return walk()
+            return compute()
         key = token_of(self._token, self.preparation, block_function, parameters)
-        return self.passes.recall(key, walk)
+        return self.passes.recall(key, compute)
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
-        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
+        """Return ``row_function(X, rows, *parameters)`` of all blocks, concatenated in row order."""
         found = [each for each in self._map(values_of, row_function, parameters) if each is not None]
         if into is None:
             return np.concatenate(found)
@@ -116,65 +127,66 @@ class PartitionedEngine:
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
     ) -> "PartitionedEngine":
-        """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name."""
+        """Return an engine whose blocks also hold the values of ``row_function(X, rows, *parameters)``, by name."""
         preparation = self.preparation.and_derive(row_function, parameters)
         if not keep:
-            return self._but(preparation=preparation)
+            return self._with_changes(preparation=preparation)
         token = token_of(self._token, preparation)
-        return self._but(
+        return self._with_changes(
             preparation=Preparation(self.preparation.reading, self.preparation.converted),
-            _chain=(*self._chain, Keep(preparation, token)),
+            _chain=(*self._chain, KeepValues(preparation, token)),
             _token=token,
-            _owned=(*self._owned, _Owned(token, self.executor)),
+            _stored=(*self._stored, _StoredEntries(token, self.executor)),
         )
 
     def every(self, step: int, first: int = 0) -> Any:
-        """Return an engine over every `step`-th row from the `first` on, with the values of these rows.
+        """Return an engine over every `step`-th row, starting at row `first`.
 
-        Where they are few they are brought into this process: a pass over them is then quick.
+        A small selection is copied into this process, which makes passes over it fast.
         """
         rows = self._rows[first::step]
         token = token_of(self._token, step, first)
-        chosen = Select(rows.start, rows.step, token)
-        part = self._but(_chain=(*self._chain, chosen), _token=token, _rows=rows)
-        if len(rows) * self.n_columns * 8 > MOST_BYTES_AT_HOME:
-            return part
-        return part._brought_home()
+        chosen = SelectRows(rows.start, rows.step, token)
+        selected = self._with_changes(_chain=(*self._chain, chosen), _token=token, _rows=rows)
+        if len(rows) * self.n_columns * 8 > MAX_BYTES_IN_PROCESS:
+            return selected
+        return selected._in_memory()
 
     def read_as(self, reading: Reading) -> "PartitionedEngine":
-        """Return an engine over the same rows that reads its blocks in some precision, and knows the columns' units."""
-        return self._but(preparation=Preparation(reading, derived=self.preparation.derived))
+        """Return an engine over the same rows with another precision and units of the columns."""
+        return self._with_changes(preparation=Preparation(reading, derived=self.preparation.derived))
 
     def in_units(self) -> "PartitionedEngine":
-        """Return an engine over the same rows whose columns are in their units."""
-        return self._but(preparation=self.preparation.in_units())
+        """Return an engine over the same rows with the columns scaled to their units."""
+        return self._with_changes(preparation=self.preparation.in_units())
 
-    def _brought_home(self) -> InMemoryEngine:
-        plain = self._but(preparation=Preparation(Reading(self.plan.dtype, None)))
+    def _in_memory(self) -> InMemoryEngine:
+        plain = self._with_changes(preparation=Preparation(Reading(self.plan.dtype, None)))
         found = [each for each in plain._map(rows_of) if each is not None]
         rows = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
-        home = InMemoryEngine(rows.pop("X"), rows)
-        return home._but(preparation=self.preparation, _first=self._rows.start, _step=self._rows.step)
+        engine = InMemoryEngine(rows.pop("X"), rows)
+        return engine._with_changes(preparation=self.preparation, _first=self._rows.start, _step=self._rows.step)
 
     def _map(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
         program = Program(self._chain, self.preparation, self.cache)
-        return self.executor.map(task, program, self.plan.lanes, arguments)
+        return self.executor.map(task, program, self.plan.batches, arguments)
 
-    def _but(self, **changes: Any) -> "PartitionedEngine":
+    def _with_changes(self, **changes: Any) -> "PartitionedEngine":
         engine = object.__new__(PartitionedEngine)
         vars(engine).update({**vars(self), **changes})
         return engine
 
 
-# --- passes that are remembered
+# --- checkpoints: stored results of passes
 
 
 class Passes:
-    """A folder with the result of every pass over the rows, by what was asked.
+    """Folder with the result of every pass over the rows, by a key of the computation.
 
-    A fit is the same sequence of passes whenever it is started: each asks for sums at parameters that follow from the
-    sums before. So what was computed is found again, to the bit, and the fit goes on where it ended. A file holds a
-    checksum, then plain arrays and their description: reading one runs no code, and a damaged one is computed again.
+    A fit is a deterministic sequence of passes: the parameters of each pass follow from the results of earlier passes.
+    A fit that is started again therefore finds the stored results and continues where it was interrupted. A file holds
+    a checksum, plain arrays and their description. Reading it runs no code. If a file is damaged, its pass is computed
+    again.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -183,13 +195,13 @@ class Passes:
         self.recalled = self.computed = 0
 
     def recall(self, key: str, compute: Callable[[], Any]) -> Any:
-        """Return what a pass gave before, or compute and keep it."""
+        """Return the stored result of a pass, or compute and store it."""
         path = self.folder / f"{key}.pass"
         if path.exists():
             try:
                 found = unpacked(path.read_bytes(), key)
             except ValueError as error:
-                warn_user(f"The checkpoint {path} {error}. This pass over the rows is computed again.", UserWarning)
+                warn_user(f"The checkpoint {path} {error}. This pass will be computed again.", UserWarning)
             else:
                 self.recalled += 1
                 return found
@@ -205,7 +217,7 @@ class Passes:
 
 
 def packed(value: Any, key: str) -> bytes | None:
-    """Return a value as bytes, with a checksum of it and its key; None where it is no plain data.
+    """Return a value as bytes, with a checksum of the value and its key; None if it is not plain data.
 
     Examples
     --------
@@ -219,22 +231,22 @@ def packed(value: Any, key: str) -> bytes | None:
         if any(array.dtype.hasobject for array in arrays):
             return None
         np.savez(buffer, np.frombuffer(described, dtype=np.uint8), *arrays)
-    except (TypeError, ValueError):  # of what holds objects
+    except (TypeError, ValueError):  # the value holds objects
         return None
     content = buffer.getvalue()
     return _digest(content, key) + content
 
 
 def unpacked(data: bytes, key: str) -> Any:
-    """Return what was packed under a key; raise ValueError where the bytes are not these."""
+    """Return the value that was packed with a key; raise ValueError if the bytes are damaged."""
     content = data[DIGEST_BYTES:]
     if data[:DIGEST_BYTES] != _digest(content, key):
-        raise ValueError("is damaged, or was written by an older version of scarless")
+        raise ValueError("is damaged or was written by an older version of scarless")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             described, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
-        return _made(json.loads(described.tobytes()), arrays)
-    except Exception as error:  # e.g. a class that this version no longer has
+        return _restored(json.loads(described.tobytes()), arrays)
+    except Exception as error:  # for example, the class was renamed
         raise ValueError(f"cannot be read by this version of scarless ({type(error).__name__})") from error
 
 
@@ -243,10 +255,10 @@ def _digest(content: bytes, key: str) -> bytes:
 
 
 def _described(value: Any, arrays: list[Any]) -> Any:
-    """Return a value as JSON that refers to arrays by number; raise TypeError where that cannot be."""
+    """Return a value as JSON that refers to arrays by number; raise TypeError if it is not plain data."""
     if value is None or type(value) in (bool, int, float, str):
         return {"plain": value}
-    if isinstance(value, np.ndarray) and value.dtype == object:  # e.g. labels that are texts
+    if isinstance(value, np.ndarray) and value.dtype == object:  # for example, labels that are texts
         return {"objects": [list(value.shape), [_described(each, arrays) for each in value.flat]]}
     if isinstance(value, np.ndarray | np.generic):
         arrays.append(np.asarray(value))
@@ -257,33 +269,33 @@ def _described(value: Any, arrays: list[Any]) -> Any:
     if _is_ours(kind):
         held = value if isinstance(value, tuple) else [getattr(value, field.name) for field in fields(value)]
         return {"class": [kind.__module__, kind.__qualname__], "held": [_described(each, arrays) for each in held]}
-    raise TypeError(f"{kind} is no plain data")
+    raise TypeError(f"{kind} is not plain data")
 
 
-def _made(said: dict[str, Any], arrays: list[Any]) -> Any:
-    """Return the value that was described."""
-    if "class" in said:
-        module, name = said["class"]
+def _restored(described: dict[str, Any], arrays: list[Any]) -> Any:
+    """Return the value of a description."""
+    if "class" in described:
+        module, name = described["class"]
         kind: Any = getattr(import_module(module), name) if module.startswith(_PACKAGE) else None
         if not _is_ours(kind):
             raise ValueError("names a class that no pass returns")
-        return kind(*(_made(each, arrays) for each in said["held"]))
-    ((kind, held),) = said.items()
+        return kind(*(_restored(each, arrays) for each in described["held"]))
+    ((kind, held),) = described.items()
     if kind in ("array", "number"):
         return arrays[held] if kind == "array" else arrays[held][()]
     if kind == "objects":
         objects = np.empty(held[0], dtype=object)
         for number, each in enumerate(held[1]):
-            objects.flat[number] = _made(each, arrays)
+            objects.flat[number] = _restored(each, arrays)
         return objects
     if kind in ("tuple", "list"):
-        made = [_made(each, arrays) for each in held]
-        return tuple(made) if kind == "tuple" else made
+        restored = [_restored(each, arrays) for each in held]
+        return tuple(restored) if kind == "tuple" else restored
     return held
 
 
 def _is_ours(kind: Any) -> bool:
-    """Whether a class is a named tuple or a dataclass of this package."""
+    """Return whether a class is a named tuple or a dataclass of this package."""
     if not isinstance(kind, type) or not kind.__module__.startswith(_PACKAGE):
         return False
     return is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))

@@ -1,10 +1,11 @@
-"""Who walks the partitions: threads here, or a cluster of Dask's or Ray's that is there already.
+"""Executors, which process batches of partitions: threads of this process, or an existing cluster of Dask or Ray.
 
-Dask's protocol executes pickles: whoever can reach a scheduler or a worker can run code there, and a scheduler can run
-code here. Keep it inside a network that you trust, or use TLS with certificates on all sides: hand over a client that
-was made with ``security=distributed.Security(require_encryption=True, tls_ca_file=..., tls_client_cert=...,
-tls_client_key=...)``, or say the same in Dask's configuration (``distributed.comm``), which a mere address follows. Ray
-executes pickles, too: trust the network, or turn on its TLS (``RAY_USE_TLS=1``, with certificates).
+Dask's protocol executes pickles: anyone who can reach a scheduler or a worker can run code there, and a scheduler can
+run code in this process. Use Dask only in a network that you trust, or use TLS with certificates on all sides. To use
+TLS, pass a client made with ``security=distributed.Security(require_encryption=True, tls_ca_file=...,
+tls_client_cert=..., tls_client_key=...)``. If you pass an address, set the same options in Dask's configuration
+(``distributed.comm``). Ray executes pickles, too: trust the network, or turn on its TLS (``RAY_USE_TLS=1``, with
+certificates).
 """
 
 import asyncio
@@ -28,64 +29,63 @@ from typing import Any, NamedTuple, Protocol
 
 from scarless.engines.blas import BLAS
 from scarless.outside.extras import need
-from scarless.scale.partitions import STORE, Part, Program
+from scarless.scale.partitions import STORE, Batch, Program
 
-ACTORS_TRIED = 5  # actors that may end over the same partitions in one pass
+MAX_ACTORS_PER_BATCH = 5  # actors that may end while they process the same batch of one pass
 
 DASK = "dask"
-SECONDS_BETWEEN_LOOKS = 0.5  # seconds between two looks at who is alive
-PAUSED_SECONDS = 10.0  # seconds after which a worker that Dask has paused, near its memory limit, is not waited for
-TASKS_PER_THREAD = 4  # in a pass, for each thread of a worker: enough to even out, and each costs milliseconds
-WORKERS_TRIED = 5  # workers that may end over the same partitions in one pass
-LARGE_BYTES = 2**20  # bytes of parameters that are sent beside the tasks, and not in them
-CACHED_SHARE_OF_LIMIT = 0.7  # of a worker's memory limit, less what it needs beside rows
-BYTES_BESIDE_ROWS = 4 * 10**8
-TIGHT_SHARE_OF_LIMIT = 0.6  # of a worker's memory limit
-_HOW_TO_GO_ON = "with checkpoint=folder that goes on after the last pass that was finished"
+SECONDS_BETWEEN_CHECKS = 0.5  # time between two checks of which workers are alive
+MAX_PAUSED_SECONDS = 10.0  # Dask pauses a worker near its memory limit; after this time its tasks are sent elsewhere
+TASKS_PER_THREAD = 4  # tasks in a pass: enough to balance the load, but not more, because each costs milliseconds
+MAX_WORKERS_PER_BATCH = 5  # workers that may end while they process the same batch of one pass
+MIN_SCATTERED_BYTES = 2**20  # parameters larger than this are sent once to each worker, not with every task
+CACHE_SHARE_OF_LIMIT = 0.7  # share of a worker's memory limit for decoded rows, before OTHER_BYTES are subtracted
+OTHER_BYTES = 4 * 10**8  # memory of a worker that does not hold rows
+RELEASE_SHARE_OF_LIMIT = 0.6  # share of a worker's memory limit above which it returns free memory to the system
+_HOW_TO_RESUME = "with checkpoint=folder, the fit resumes after the last finished pass"
 Task = Callable[..., Any]
-Lane = tuple[Part, ...]
-_AS_GLIBC_LEARNS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
+_GLIBC_DEFAULTS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
 
 
 class ClusterError(ConnectionError):
-    """The cluster is gone, or nobody is left in it to do the work."""
+    """The cluster cannot be reached, or has no workers."""
 
 
 class Executor(Protocol):
-    """Applies a task to every run of partitions."""
+    """Applies a task to every batch of partitions."""
 
-    def map(self, task: Task, program: Program, lanes: list[Lane], arguments: tuple[Any, ...]) -> list[Any]:
-        """Return ``task(program, lane, *arguments)`` of every lane, in their order."""
+    def map(self, task: Task, program: Program, batches: list[Batch], arguments: tuple[Any, ...]) -> list[Any]:
+        """Return ``task(program, batch, *arguments)`` of all batches, in their order."""
         ...
 
     def forget(self, prefix: str) -> None:
-        """Let go, wherever it is, of what is stored under keys that begin so: nobody will ask for it again."""
+        """Remove all stored entries whose keys begin with `prefix`, in all processes."""
         ...
 
 
 class Threads:
-    """Threads of this process; by default as many as BLAS may use at this moment, so limits of the caller are kept."""
+    """Threads of this process; by default as many as BLAS may use now, so that limits of the caller apply."""
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = n_threads or BLAS.threads()
 
-    def map(self, task: Task, program: Program, lanes: list[Lane], arguments: tuple[Any, ...]) -> list[Any]:
-        """Return ``task(program, lane, *arguments)`` of every lane, in their order."""
-        if self.n_threads == 1 or len(lanes) == 1:
-            return [task(program, lane, *arguments) for lane in lanes]
+    def map(self, task: Task, program: Program, batches: list[Batch], arguments: tuple[Any, ...]) -> list[Any]:
+        """Return ``task(program, batch, *arguments)`` of all batches, in their order."""
+        if self.n_threads == 1 or len(batches) == 1:
+            return [task(program, batch, *arguments) for batch in batches]
         with BLAS.on_one_thread(), ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(lambda lane: task(program, lane, *arguments), lanes))
+            return list(pool.map(lambda batch: task(program, batch, *arguments), batches))
 
     def forget(self, prefix: str) -> None:
-        """Let go of what is stored under keys that begin so."""
+        """Remove all stored entries whose keys begin with `prefix`."""
         STORE.forget(prefix)
 
 
 def find_executor(scheduler: Any = None) -> Executor:
-    """Return who walks the partitions.
+    """Return the executor of a scheduler.
 
-    None: the Dask client or the Ray session that this process already has, else threads. "threads"; a Dask client, the
-    address of a Dask scheduler, or `DaskWorkers` with other times to wait; "ray".
+    `scheduler` is "threads", "ray", a Dask client, the address of a Dask scheduler, or `DaskWorkers` with other waiting
+    times. None means the Dask client or the Ray session of this process if there is one, else threads.
     """
     if scheduler is None:
         scheduler = _present()
@@ -99,7 +99,7 @@ def find_executor(scheduler: Any = None) -> Executor:
 
 
 def _present() -> Any:
-    """Return the Dask client of this process, "ray" where a session is open, or "threads"."""
+    """Return the Dask client of this process, "ray" if a session is open, or "threads"."""
     distributed = sys.modules.get("distributed")
     if distributed is not None:
         try:
@@ -111,89 +111,91 @@ def _present() -> Any:
 
 
 @cache
-def use_memory_again() -> None:
-    """Let freed memory stay with a worker's process, up to 64 MB, as it would without MALLOC_TRIM_THRESHOLD_.
+def reuse_memory() -> None:
+    """Keep up to 64 MB of freed memory in a worker's process, even if MALLOC_TRIM_THRESHOLD_ is set.
 
-    With it every block's arrays go back to the system and come again page by page. Dask sets it for its workers, and a
-    Dask cluster in one process leaves it in the environment of everything that is started from there: Ray's actors too.
+    With this environment variable, the memory of every block would be returned to the system and allocated again page
+    by page. Dask sets the variable for its workers. If a Dask cluster runs in this process, child processes such as
+    Ray's actors inherit the variable.
     """
     if "MALLOC_TRIM_THRESHOLD_" in os.environ:
-        for option, value in _AS_GLIBC_LEARNS.items():
-            _ask_glibc("mallopt", option, value)
+        for option, value in _GLIBC_DEFAULTS.items():
+            _call_glibc("mallopt", option, value)
 
 
-def give_memory_back() -> None:
-    """Give what is free back to the system."""
+def release_memory() -> None:
+    """Return free memory to the system."""
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()
-    _ask_glibc("malloc_trim", 0)
+    _call_glibc("malloc_trim", 0)
 
 
-def _ask_glibc(function: str, *arguments: int) -> None:
-    with suppress(OSError, AttributeError, TypeError):  # of a system without it
+def _call_glibc(function: str, *arguments: int) -> None:
+    with suppress(OSError, AttributeError, TypeError):  # a system without glibc
         getattr(ctypes.CDLL(None), function)(*arguments)
 
 
 # --- actors of a Ray session
 
 
-class _Walker:
-    """What lives in an actor: what a pass is about. What was decoded lives in the actor's process."""
+class _RayWorker:
+    """Class of the Ray actors. An actor holds the current task; the store of its process holds decoded rows."""
 
     def begin(self, payload: bytes) -> None:
-        use_memory_again()
+        reuse_memory()
         self.task, self.program, self.arguments = pickle.loads(payload)
 
-    def walk(self, lane: Lane) -> Any:
-        return self.task(self.program, lane, *self.arguments)
+    def process(self, batch: Batch) -> Any:
+        return self.task(self.program, batch, *self.arguments)
 
     def forget(self, prefix: str) -> None:
         STORE.forget(prefix)
 
 
 class RayActors:
-    """One actor for each CPU of the session; runs of partitions are dealt to them in turn, the same in every pass.
+    """Executor with one Ray actor for each CPU of the session. In every pass an actor gets the same batches.
 
-    They end with this object. They do not reserve CPUs, so that two fits at once do not wait for each other for ever.
+    The actors end with this object. They do not reserve CPUs, because two concurrent fits could then wait for each
+    other forever.
     """
 
     def __init__(self) -> None:
         try:
             ray: Any = import_module("ray")
         except ImportError as error:
-            raise ImportError('scheduler="ray" needs ray: pip install ray.') from error
+            raise ImportError('scheduler="ray" needs the package ray: pip install ray.') from error
         if not ray.is_initialized():
-            raise ClusterError('scheduler="ray" needs a Ray session, and there is none: call ray.init(...) first.')
+            raise ClusterError('scheduler="ray" needs a Ray session. Call ray.init(...) first.')
         self.ray = ray
-        self._kind: Any = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Walker)
+        self._kind: Any = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_RayWorker)
         self.actors = [self._kind.remote() for _ in range(max(1, int(ray.cluster_resources().get("CPU", 1))))]
 
-    def map(self, task: Task, program: Program, lanes: list[Lane], arguments: tuple[Any, ...]) -> list[Any]:
-        """Return ``task(program, lane, *arguments)`` of every lane, in their order."""
+    def map(self, task: Task, program: Program, batches: list[Batch], arguments: tuple[Any, ...]) -> list[Any]:
+        """Return ``task(program, batch, *arguments)`` of all batches, in their order."""
         payload = self.ray.put(self.ray.cloudpickle.dumps((task, program, arguments)))
         found: dict[int, Any] = {}
-        for _ in range(ACTORS_TRIED):
-            self._walk(payload, {number: lane for number, lane in enumerate(lanes) if number not in found}, found)
-            if len(found) == len(lanes):
+        for _ in range(MAX_ACTORS_PER_BATCH):
+            self._process(payload, {number: each for number, each in enumerate(batches) if number not in found}, found)
+            if len(found) == len(batches):
                 return [found[number] for number in sorted(found)]
         raise ClusterError(
-            f"{ACTORS_TRIED} Ray actors, one after the other, ended while they walked the same partitions. Most likely "
-            "they ran out of memory: give the session more of it, or let them have less at once, by a smaller memory=."
+            f"{MAX_ACTORS_PER_BATCH} Ray actors in a row ended while they processed the same partitions. Most likely "
+            "they ran out of memory. Give the session more memory, or use less at once with a smaller memory=."
         )
 
     def forget(self, prefix: str) -> None:
-        """Let all actors let go of what is stored under keys that begin so; nobody waits for it."""
+        """Remove all stored entries whose keys begin with `prefix` in all actors, without waiting for them."""
         for actor in self.actors if self.ray.is_initialized() else ():
             actor.forget.remote(prefix)
 
-    def _walk(self, payload: Any, waiting: dict[int, Lane], found: dict[int, Any]) -> None:
-        """Add what can be had of the lanes that wait; put new actors in the place of those that have ended."""
+    def _process(self, payload: Any, waiting: dict[int, Batch], found: dict[int, Any]) -> None:
+        """Process the waiting batches, add their results to `found`, and replace actors that have ended."""
         actor_of = {number: number % len(self.actors) for number in waiting}
         for actor in set(actor_of.values()):
-            self.actors[actor].begin.remote(payload)  # an actor does what it is told in this order
-        asked = {number: self.actors[actor_of[number]].walk.remote(lane) for number, lane in waiting.items()}
+            self.actors[actor].begin.remote(payload)  # an actor processes its calls in this order
+        sent = {number: self.actors[actor_of[number]].process.remote(batch) for number, batch in waiting.items()}
         errors, ended = self.ray.exceptions, set()
-        for number, future in asked.items():
+        for number, future in sent.items():
             try:
                 found[number] = self.ray.get(future)
             except errors.RayTaskError as error:
@@ -208,31 +210,31 @@ class RayActors:
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster; each run of partitions is walked by the same one in every pass.
+    """Executor with the workers of a Dask cluster. In every pass a worker gets the same batches of partitions.
 
-    So what a worker has decoded stays there and is used again; partitions are never shipped. Workers may end and join
-    at any time: what one had is done again by another, with the same bits.
+    A worker keeps the rows that it has decoded, and rows are never sent. Workers may end and join at any time. Another
+    worker then computes the batches of a worker that has ended, with identical results.
 
     Parameters
     ----------
     client : distributed.Client
         A client that is not asynchronous. Its protocol executes pickles: trust the network, or use TLS.
     patience : float, default=300
-        Seconds to wait for a worker where there is none, before giving up.
+        Seconds to wait for a worker if there is none.
     silence : float, default=15
-        Seconds after which a scheduler that does not answer is taken for gone.
+        Seconds to wait for an answer of the scheduler.
     """
 
     def __init__(self, client: Any, *, patience: float = 300.0, silence: float = 15.0) -> None:
         if client.asynchronous:
-            raise ValueError("The Dask client is asynchronous, and fits are not: pass Client(..., asynchronous=False).")
+            raise ValueError("The Dask client must not be asynchronous. Pass Client(..., asynchronous=False).")
         self.client, self.patience, self.silence = client, patience, silence
-        self.homes: dict[str, str] = {}  # workers by the runs of partitions that they walk
-        self.paused: dict[str, float] = {}  # workers that take no tasks for now, and since when
+        self.assigned: dict[str, str] = {}  # key of the first partition of a batch -> its worker
+        self.paused: dict[str, float] = {}  # paused worker -> time at which it was first found paused
 
     @classmethod
     def of(cls, scheduler: Any) -> "DaskWorkers":
-        """Return the workers of a client, or those of the scheduler at some address."""
+        """Return the executor for a client, or for the address of a scheduler."""
         distributed = need("distributed", "A Dask scheduler", DASK)
         if isinstance(scheduler, cls):
             return scheduler
@@ -247,81 +249,81 @@ class DaskWorkers:
             client = distributed.Client(scheduler, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise ClusterError(
-                f"No Dask scheduler answers at {scheduler!r} ({_line(error)}). Expected an address such as "
+                f"No Dask scheduler answers at {scheduler!r} ({_first_line(error)}). Expected an address such as "
                 '"tcp://host:8786", where `dask scheduler` is running.'
             ) from error
-        made = cls(client)
-        weakref.finalize(made, _close, client).atexit = False  # with the process it ends by itself
-        return made
+        workers = cls(client)
+        weakref.finalize(workers, _close, client).atexit = False  # the client ends with the process anyway
+        return workers
 
-    def map(self, task: Task, program: Program, lanes: list[Lane], arguments: tuple[Any, ...]) -> list[Any]:
-        """Return ``task(program, lane, *arguments)`` of every lane, in their order."""
-        payload = pickle.dumps(_Closed(need("cloudpickle", "Dask", DASK).dumps((task, program, arguments))))
-        walk = _Pass(self, f"scarless-{task.__name__}", payload, lanes)
+    def map(self, task: Task, program: Program, batches: list[Batch], arguments: tuple[Any, ...]) -> list[Any]:
+        """Return ``task(program, batch, *arguments)`` of all batches, in their order."""
+        payload = pickle.dumps(_SentPass(need("cloudpickle", "Dask", DASK).dumps((task, program, arguments))))
+        dask_pass = _DaskPass(self, f"scarless-{task.__name__}", payload, batches)
         if self.client.status in ("closing", "closed"):
-            raise ClusterError(
-                "The Dask client was closed before the rows were walked; keep it open for the whole fit."
-            )
-        return [pickle.loads(each) for each in self.client.sync(walk.results)]
+            raise ClusterError("The Dask client was closed before the pass. Keep it open for the whole fit.")
+        return [pickle.loads(each) for each in self.client.sync(dask_pass.results)]
 
     def forget(self, prefix: str) -> None:
-        """Let all workers let go of what is stored under keys that begin so; sent at once, and nobody waits for it."""
-        with suppress(RuntimeError):  # a loop that has ended: then so has the client
-            self.client.loop.add_callback(_let_go, self.client, prefix)
+        """Remove all stored entries whose keys begin with `prefix` in all workers, without waiting for them."""
+        with suppress(RuntimeError):  # the loop, and so the client, has ended
+            self.client.loop.add_callback(_forget_in_workers, self.client, prefix)
 
     async def living(self) -> dict[str, int]:
-        """Return the workers that take tasks, each with its number of threads."""
+        """Return the workers that accept tasks, with their numbers of threads."""
         deadline = monotonic() + self.silence
         while (left := deadline - monotonic()) > 0 and self.client.scheduler is not None:
             with suppress(OSError, TimeoutError, asyncio.TimeoutError):
-                return await asyncio.wait_for(self._asked(), left)
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+                return await asyncio.wait_for(self._ask_scheduler(), left)
+            await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
         raise ClusterError(
             f"The Dask scheduler has not answered for {self.silence:g} seconds: it has ended, or cannot be reached. "
-            f"Start it again and fit once more; {_HOW_TO_GO_ON}."
+            f"Start it again and repeat the fit; {_HOW_TO_RESUME}."
         )
 
-    async def _asked(self) -> dict[str, int]:
-        there = await self.client.scheduler.ncores()
+    async def _ask_scheduler(self) -> dict[str, int]:
+        cores = await self.client.scheduler.ncores()
         running = await self.client.scheduler.ncores_running()
         now = monotonic()
-        self.paused = {worker: self.paused.get(worker, now) for worker in there if worker not in running}
-        weary = {worker for worker, since in self.paused.items() if now - since > PAUSED_SECONDS}
-        return {worker: there[worker] for worker in sorted(there) if there[worker] and worker not in weary}
+        self.paused = {worker: self.paused.get(worker, now) for worker in cores if worker not in running}
+        given_up = {worker for worker, since in self.paused.items() if now - since > MAX_PAUSED_SECONDS}
+        return {worker: cores[worker] for worker in sorted(cores) if cores[worker] and worker not in given_up}
 
     async def some_living(self) -> dict[str, int]:
-        """Return the workers that take tasks; wait for one where there is none."""
+        """Return the workers that accept tasks; wait if there is none."""
         deadline = monotonic() + self.patience
         while not (workers := await self.living()):
             if monotonic() > deadline:
                 raise ClusterError(
-                    f"No Dask worker took tasks for {self.patience:g} seconds: all have ended, or are paused for want "
-                    f"of memory. Start workers, or give them more memory, and fit once more; {_HOW_TO_GO_ON}."
+                    f"No Dask worker accepted tasks for {self.patience:g} seconds: all have ended, or are paused "
+                    "because their memory is full. Start workers, or give them more memory, and repeat the fit; "
+                    f"{_HOW_TO_RESUME}."
                 )
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
         return workers
 
 
-class _Sent(NamedTuple):
-    """Some lanes, by number, that a worker has to walk in one task."""
+class _SentTask(NamedTuple):
+    """One task: the numbers of its batches, and the worker that it was sent to."""
 
     numbers: list[int]
     worker: str
     future: Any
 
 
-class _Pass:
-    """One pass over all lanes, watched until each has its result."""
+class _DaskPass:
+    """One pass over all batches, which are sent again if their worker ends."""
 
-    def __init__(self, cluster: DaskWorkers, name: str, payload: bytes, lanes: list[Lane]) -> None:
-        self.cluster, self.client, self.name, self.payload, self.lanes = cluster, cluster.client, name, payload, lanes
-        self.sent: list[_Sent] = []
+    def __init__(self, cluster: DaskWorkers, name: str, payload: bytes, batches: list[Batch]) -> None:
+        self.cluster, self.client, self.name, self.payload = cluster, cluster.client, name, payload
+        self.batches = batches
+        self.sent: list[_SentTask] = []
         self.tries: Counter[int] = Counter()
 
     async def results(self) -> list[bytes]:
-        """Return the results of all lanes as pickles, in their order."""
+        """Return the results of all batches as pickles, in their order."""
         while True:
-            await self._send_the_rest()
+            await self._send_waiting()
             gathering = asyncio.ensure_future(self._gathered())
             try:
                 await self._watch(gathering)
@@ -334,63 +336,63 @@ class _Pass:
                 raise error
 
     async def _gathered(self) -> list[bytes] | None:
-        """Return the results, or None where some are not to be had."""
+        """Return the results, or None if some are not available."""
         found = await self.client.gather([each.future for each in self.sent], errors="skip", asynchronous=True)
         numbers = [number for each in self.sent for number in each.numbers]
-        if len(found) < len(self.sent) or len(numbers) < len(self.lanes):
+        if len(found) < len(self.sent) or len(numbers) < len(self.batches):
             return None
         by_number = dict(zip(numbers, (one for some in found for one in some), strict=True))
-        return [by_number[number] for number in range(len(self.lanes))]
+        return [by_number[number] for number in range(len(self.batches))]
 
-    async def _send_the_rest(self) -> None:
-        """Send every lane that nobody has to the worker that had it before, or to one with room for it."""
+    async def _send_waiting(self) -> None:
+        """Send every batch that is not under way to the worker that had it before, or to the worker with most room."""
         workers = await self.cluster.some_living()
-        keys = [lane[0].key for lane in self.lanes]
-        self.cluster.homes.update(deal(keys, self.cluster.homes, workers))
+        keys = [batch[0].key for batch in self.batches]
+        self.cluster.assigned.update(assign_batches(keys, self.cluster.assigned, workers))
         under_way = {number for each in self.sent for number in each.numbers}
         waiting: dict[str, list[int]] = {}
         for number in sorted(set(range(len(keys))) - under_way):
-            waiting.setdefault(self.cluster.homes[keys[number]], []).append(number)
+            waiting.setdefault(self.cluster.assigned[keys[number]], []).append(number)
         for worker, numbers in waiting.items():
             self.tries.update(numbers)
             self.sent += await self._sent_to(worker, numbers, TASKS_PER_THREAD * workers[worker])
 
-    async def _sent_to(self, worker: str, numbers: list[int], n_tasks: int) -> list[_Sent]:
-        only = {"workers": [worker], "allow_other_workers": False, "pure": False}  # such tasks are never stolen
+    async def _sent_to(self, worker: str, numbers: list[int], n_tasks: int) -> list[_SentTask]:
+        only = {"workers": [worker], "allow_other_workers": False, "pure": False}  # Dask never moves such tasks
         name = f"{self.name}-{uuid.uuid4().hex}"
-        payload = self.payload if len(self.payload) <= LARGE_BYTES else await self._scattered(worker)
+        payload = self.payload if len(self.payload) <= MIN_SCATTERED_BYTES else await self._scattered(worker)
         if payload is None:
             self._check_tries(numbers)
             return []
         opened = self.client.submit(pickle.loads, payload, key=f"{name}-opened", **only)
         shares = [numbers[first::n_tasks] for first in range(min(n_tasks, len(numbers)))]
-        lanes = [pickle.dumps([self.lanes[number] for number in share]) for share in shares]
+        batches = [pickle.dumps([self.batches[number] for number in share]) for share in shares]
         names = [f"{name}-{first}" for first in range(len(shares))]
-        futures = self.client.map(operator.call, [opened] * len(lanes), lanes, key=names, **only)
-        return [_Sent(share, worker, future) for share, future in zip(shares, futures, strict=True)]
+        futures = self.client.map(operator.call, [opened] * len(batches), batches, key=names, **only)
+        return [_SentTask(share, worker, future) for share, future in zip(shares, futures, strict=True)]
 
     async def _scattered(self, worker: str) -> Any:
-        """Return a future of the payload in some worker; None where that is gone."""
+        """Return a future of the payload in a worker; None if the worker has ended."""
         sending = asyncio.ensure_future(
             self.client.scatter(self.payload, workers=[worker], hash=False, asynchronous=True)
         )
         while not sending.done():
-            await asyncio.wait({sending}, timeout=SECONDS_BETWEEN_LOOKS)
+            await asyncio.wait({sending}, timeout=SECONDS_BETWEEN_CHECKS)
             if not sending.done() and worker not in await self.cluster.living():
                 sending.cancel()
                 return None
         return None if sending.cancelled() or sending.exception() else sending.result()
 
     async def _watch(self, gathering: Any) -> None:
-        """Wait for the results, or until some of them are known not to come."""
+        """Wait for the results, or until some of them are lost."""
         while not gathering.done():
-            await asyncio.wait({gathering}, timeout=SECONDS_BETWEEN_LOOKS)
+            await asyncio.wait({gathering}, timeout=SECONDS_BETWEEN_CHECKS)
             living = None if gathering.done() else await self.cluster.living()
-            if await self._lose(living):
+            if await self._drop_lost(living):
                 return
 
-    async def _lose(self, living: dict[str, int] | None) -> bool:
-        """Raise what a task raised; else give up the tasks that ended with their worker or with the connection."""
+    async def _drop_lost(self, living: dict[str, int] | None) -> bool:
+        """Raise the error of a task; otherwise drop the tasks whose worker or connection was lost."""
         killed = need("distributed", "Dask", DASK).KilledWorker
         for each in self.sent:
             if each.future.status == "error" and not isinstance(error := await each.future.exception(), killed):
@@ -406,84 +408,84 @@ class _Pass:
         return bool(lost)
 
     def _check_tries(self, lost: list[int]) -> None:
-        tired = [number for number in lost if self.tries[number] >= WORKERS_TRIED]
-        if tired:
-            source = self.lanes[tired[0]][0].source
+        failed = [number for number in lost if self.tries[number] >= MAX_WORKERS_PER_BATCH]
+        if failed:
+            source = self.batches[failed[0]][0].source
             raise ClusterError(
-                f"{WORKERS_TRIED} Dask workers, one after the other, ended or were paused while they walked partitions "
-                f"such as those of {getattr(source, 'path', source)}. Most likely they ran out of memory: give workers "
-                "more of it, or let them have less at once, with a smaller memory= and files with smaller row groups."
+                f"{MAX_WORKERS_PER_BATCH} Dask workers in a row ended or were paused while they processed partitions "
+                f"such as those of {getattr(source, 'path', source)}. Most likely they ran out of memory. Give workers "
+                "more memory, or use less at once: a smaller memory=, or files with smaller row groups."
             )
 
 
-def deal(lanes: list[str], homes: dict[str, str], workers: dict[str, int]) -> dict[str, str]:
-    """Return a worker for each lane: the one that it had, as long as that lives and has no more than its share.
+def assign_batches(batches: list[str], assigned: dict[str, str], workers: dict[str, int]) -> dict[str, str]:
+    """Return a worker for each batch: the worker that had it before, if it is alive and its share is not full.
 
-    `workers` have so many threads each, and get lanes in proportion.
+    `workers` maps each worker to its number of threads. The shares of batches are proportional to these numbers.
     """
     total = sum(workers.values())
-    room = {worker: -(-len(lanes) * threads // total) for worker, threads in workers.items()}
+    room = {worker: -(-len(batches) * threads // total) for worker, threads in workers.items()}
     found = {}
-    for lane in lanes:
-        if room.get(home := homes.get(lane, ""), 0) > 0:
-            found[lane] = home
-            room[home] -= 1
-    for lane in lanes:
-        if lane not in found:
-            found[lane] = max(room, key=lambda worker: room[worker] / workers[worker])
-            room[found[lane]] -= 1
+    for batch in batches:
+        if room.get(former := assigned.get(batch, ""), 0) > 0:
+            found[batch] = former
+            room[former] -= 1
+    for batch in batches:
+        if batch not in found:
+            found[batch] = max(room, key=lambda worker: room[worker] / workers[worker])
+            room[found[batch]] -= 1
     return found
 
 
-class _Opened:
-    """What a pass is about, where it is walked: once for each worker and pass."""
+class _ReceivedPass:
+    """Task, program and arguments of a pass in a worker, unpickled once for each worker and pass."""
 
     def __init__(self, payload: bytes) -> None:
-        use_memory_again()
+        reuse_memory()
         self.worker = need("distributed", "Dask", DASK).get_worker()
         self.limit = self.worker.memory_manager.memory_limit or 0
         self.task, program, self.arguments = pickle.loads(payload)
-        if self.limit:  # Dask pauses a worker at 0.8 of it, and ends it at 0.95
-            memory = min(program.cache.memory, max(0, int(CACHED_SHARE_OF_LIMIT * self.limit) - BYTES_BESIDE_ROWS))
+        if self.limit:  # Dask pauses a worker at 0.8 of the limit, and ends it at 0.95
+            memory = min(program.cache.memory, max(0, int(CACHE_SHARE_OF_LIMIT * self.limit) - OTHER_BYTES))
             program = program._replace(cache=replace(program.cache, memory=memory))
         self.program: Program = program
 
-    def __call__(self, lanes: bytes) -> list[bytes]:
-        """Return the results of some lanes as pickles: arrays that Dask itself moves arrive misaligned."""
+    def __call__(self, batches: bytes) -> list[bytes]:
+        """Return the results of some batches as pickles, because arrays that Dask sends itself arrive misaligned."""
         dumps = need("cloudpickle", "Dask", DASK).dumps
-        found = [dumps(self.task(self.program, lane, *self.arguments)) for lane in pickle.loads(lanes)]
-        if self.limit and self.worker.monitor.get_process_memory() > TIGHT_SHARE_OF_LIMIT * self.limit:
-            give_memory_back()  # else a worker that is paused for want of it would stay so
+        found = [dumps(self.task(self.program, batch, *self.arguments)) for batch in pickle.loads(batches)]
+        if self.limit and self.worker.monitor.get_process_memory() > RELEASE_SHARE_OF_LIMIT * self.limit:
+            release_memory()  # Otherwise a worker that was paused because of its memory would stay paused.
         return found
 
 
-class _Closed(NamedTuple):
-    """What a pass is about on its way: its pickle is opened by loading it.
+class _SentPass(NamedTuple):
+    """A pass on its way to a worker, where unpickling turns it into a `_ReceivedPass`.
 
-    So tasks name functions of Python's own library alone, and the scheduler, which reads them, imports nothing of
-    ours: that takes seconds, in which it would not answer.
+    Tasks therefore refer only to functions of Python's standard library. The scheduler resolves these references, and
+    importing this package would block it for seconds.
     """
 
     payload: bytes
 
     def __reduce__(self) -> Any:
-        return _Opened, (self.payload,)
+        return _ReceivedPass, (self.payload,)
 
 
 def _forget(prefix: str) -> None:
     STORE.forget(prefix)
 
 
-async def _let_go(client: Any, prefix: str) -> None:
-    with suppress(Exception):  # workers that are gone have let go
+async def _forget_in_workers(client: Any, prefix: str) -> None:
+    with suppress(Exception):  # workers that have ended hold nothing
         await client.run(_forget, prefix, on_error="ignore")
 
 
 def _close(client: Any) -> None:
-    """Close a client without waiting for it: this may be called anywhere, also in its own thread."""
+    """Close a client without waiting for it, because this may run in the client's own thread."""
     with suppress(RuntimeError):  # the process is about to end
         Thread(target=client.close, name="scarless-close-dask-client").start()
 
 
-def _line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).split("\n", maxsplit=1)[0][:200]

@@ -1,7 +1,7 @@
-"""Where Parquet files lie: on disks of this machine, or in a file system of pyarrow's, such as that of S3.
+"""Access to Parquet files: on local disks, or in a file system of pyarrow, such as S3.
 
-A file elsewhere is called by an address, ``s3://bucket/claims/2020.parquet``; what knows how to reach it is the file
-system, which goes to workers with their partitions. `file_advice` says what makes files slow to walk.
+A remote file has an address, ``s3://bucket/claims/2020.parquet``. The file system object that can read it is sent to
+workers with their partitions. `file_advice` reports what makes files slow to read.
 """
 
 import glob
@@ -18,27 +18,28 @@ from scarless.outside.extras import need
 from scarless.outside.notices import listed
 from scarless.scale.columns import SCALE, PartitionError, row_names_of
 
-MIN_ROWS_PER_GROUP, MAX_BYTES_PER_GROUP = 20_000, 2**28  # of a row group, decoded
+# `file_advice` gives advice beyond these limits of the rows and the decoded bytes of a row group, and of the files.
+MIN_ROWS_PER_GROUP, MAX_BYTES_PER_GROUP = 20_000, 2**28
 MAX_FILES = 10_000
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # not a drive letter
-FOOTERS_AT_ONCE = 16  # files elsewhere whose ends are read at a time
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # The scheme has two letters or more, unlike the drive in C:/.
+MAX_PARALLEL_FOOTERS = 16  # remote files whose footers are read at the same time
 
 
-class Found(NamedTuple):
-    """Files in their order, and the file system that they are in; None for this machine's own.
+class FoundFiles(NamedTuple):
+    """Files in their order, and their file system; None for local files.
 
-    Paths are absolute: a worker may stand in another folder.
+    Paths are absolute, because workers may run in another folder.
     """
 
     files: list[str]
     filesystem: Any
 
 
-def find_files(where: Any, filesystem: Any = None) -> Found:
-    """Return all files that paths, folders, patterns or addresses mean."""
+def find_files(where: Any, filesystem: Any = None) -> FoundFiles:
+    """Return all files that match paths, folders, patterns or addresses."""
     given: list[Any] = [where] if isinstance(where, str | Path) else list(where)
-    asked = ", ".join(map(str, given))
+    wanted = ", ".join(map(str, given))
     system = None if filesystem is None else _of_pyarrow(filesystem)
     if system is None and any(is_address(each) for each in given):
         system, given = _by_address([str(each) for each in given])
@@ -48,14 +49,14 @@ def find_files(where: Any, filesystem: Any = None) -> Found:
         system = None
     found: list[str] = []
     for each in given:
-        found += _here(each) if system is None else _elsewhere(str(each), system)
+        found += _local_files(each) if system is None else _remote_files(str(each), system)
     if not found:
-        raise FileNotFoundError(f"{asked}: no Parquet file is there.")
-    return Found(found, system)
+        raise FileNotFoundError(f"{wanted}: there is no Parquet file.")
+    return FoundFiles(found, system)
 
 
 def is_address(path: Any) -> bool:
-    """Whether a path says in which file system it is.
+    """Return whether a path names its file system.
 
     Examples
     --------
@@ -66,29 +67,29 @@ def is_address(path: Any) -> bool:
 
 
 def address_of(path: str, filesystem: Any) -> str:
-    """Return what a file is called: its absolute path on this machine, or its address."""
+    """Return the absolute path of a local file, or the address of a remote file."""
     return os.path.abspath(path) if filesystem is None else f"{_kind(filesystem)}://{path}"
 
 
 def absolute(path: str) -> str:
-    """Return a path that means the same file wherever a process stands; an address does."""
+    """Return the absolute path of a local file; an address is returned unchanged."""
     return path if is_address(path) else os.path.abspath(path)
 
 
 def stamp_of(path: str, filesystem: Any = None) -> tuple[int, int]:
-    """Return a file's size and time of change."""
+    """Return the size and modification time of a file."""
     if filesystem is None:
         found = Path(path).stat()
         return found.st_size, found.st_mtime_ns
     info = filesystem.get_file_info(_inside(path))
     if not info.is_file:
-        raise FileNotFoundError(f"{path}: no such file is there.")
+        raise FileNotFoundError(f"{path}: there is no such file.")
     return int(info.size), int(info.mtime_ns or -1)
 
 
 @contextmanager
 def opened(path: str, filesystem: Any = None) -> Iterator[Any]:
-    """Open a file for reading at any place: what pyarrow takes for a file."""
+    """Open a local or remote file for pyarrow."""
     if filesystem is None:
         yield path
     else:
@@ -98,19 +99,19 @@ def opened(path: str, filesystem: Any = None) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Footer:
-    """What stands at the end of a Parquet file."""
+    """Metadata of a Parquet file."""
 
     path: str
-    called: str
+    called: str  # name in errors
     there: tuple[str, ...]  # names of columns
-    kinds: dict[str, Any]  # of columns, by name
-    group_rows: tuple[int, ...]
+    kinds: dict[str, Any]  # Arrow types by name
+    group_rows: tuple[int, ...]  # rows of each row group
     stamp: tuple[int, int]
     row_names: frozenset[str]  # columns that are the index of a data frame
 
 
 def read_footer(path: str, called: str, filesystem: Any = None) -> Footer:
-    """Read the end of a Parquet file, or raise by the name that the user knows it by."""
+    """Return the metadata of a Parquet file; errors call the file `called`."""
     parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
     try:
         stamp = stamp_of(path, filesystem)
@@ -120,38 +121,38 @@ def read_footer(path: str, called: str, filesystem: Any = None) -> Footer:
             row_names = row_names_of(file.schema_arrow)
             rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{called}: no such file is there.") from error
+        raise FileNotFoundError(f"{called}: there is no such file.") from error
     except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-        raise PartitionError(f"{called}: is no Parquet file, or was cut short ({line_of(error)}).") from error
+        raise PartitionError(f"{called}: the file is not Parquet, or is truncated ({first_line(error)}).") from error
     return Footer(path, called, there, kinds, rows, stamp, row_names)
 
 
 def read_footers(files: list[str], called: str, filesystem: Any = None) -> list[Footer]:
-    """Read the ends of files, in their order; elsewhere many at a time, since each is a wait."""
+    """Return the metadata of files, in their order; remote files are read in parallel to hide the latency."""
 
     def read(path: str) -> Footer:
         return read_footer(path, called or path, filesystem)
 
     if filesystem is None:
         return [read(path) for path in files]
-    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_PARALLEL_FOOTERS) as pool:
         return list(pool.map(read, files))
 
 
-def line_of(error: BaseException) -> str:
-    """Return the beginning of what an error says."""
+def first_line(error: BaseException) -> str:
+    """Return the first line of the text of an error, shortened."""
     return str(error).split("\n", maxsplit=1)[0][:200]
 
 
-def _here(where: Any) -> list[str]:
+def _local_files(where: Any) -> list[str]:
     path = os.path.abspath(where)
     if os.path.isdir(path):
         return sorted(str(file) for file in Path(path).rglob("*.parquet"))
     return sorted(glob.glob(path)) if glob.has_magic(path) else [path]
 
 
-def _elsewhere(where: str, filesystem: Any) -> list[str]:
-    """Return the addresses of files that a path, a folder or a pattern in another file system means."""
+def _remote_files(where: str, filesystem: Any) -> list[str]:
+    """Return the addresses of the files that match a path, a folder or a pattern in a remote file system."""
     fs, kind = need("pyarrow.fs", "ParquetRows", SCALE), _kind(filesystem)
     parts = PurePosixPath(where.rstrip("/")).parts
     plain = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
@@ -163,7 +164,7 @@ def _elsewhere(where: str, filesystem: Any) -> list[str]:
         chosen = fs.FileSelector(root, recursive=True, allow_not_found=True)
         inside = [each.path for each in filesystem.get_file_info(chosen) if each.is_file]
     except OSError as error:
-        raise OSError(f"{kind}://{root}: cannot be listed ({line_of(error)}).") from error
+        raise OSError(f"{kind}://{root}: the files cannot be listed ({first_line(error)}).") from error
     if plain == len(parts):
         found = [path for path in inside if path.endswith(".parquet")]
     else:
@@ -176,7 +177,7 @@ def _fits(path: str, pattern: str) -> bool:
 
 
 def _by_address(given: list[str]) -> tuple[Any, list[str]]:
-    """Return the file system of addresses, which must be one for all, and the paths in it."""
+    """Return the common file system of addresses, and the paths in it; raise if there are several file systems."""
     fs = need("pyarrow.fs", "ParquetRows", SCALE)
     pairs = []
     for each in given:
@@ -184,68 +185,70 @@ def _by_address(given: list[str]) -> tuple[Any, list[str]]:
             pairs.append(fs.FileSystem.from_uri(each if is_address(each) else Path(each).absolute().as_uri()))
         except (OSError, ValueError, NotImplementedError) as error:
             raise ValueError(
-                f"{each}: pyarrow cannot open this address ({line_of(error)}). It knows s3://, gs://, abfss://, "
-                "hdfs:// and file://; for others give filesystem=, one of pyarrow.fs or of fsspec."
+                f"{each}: pyarrow cannot open this address ({first_line(error)}). It supports s3://, gs://, abfss://, "
+                "hdfs:// and file://. For other addresses, pass filesystem=..., with a file system of pyarrow.fs "
+                "or fsspec."
             ) from error
     first = pairs[0][0]
     other = next((each for each, (system, _) in zip(given, pairs, strict=True) if not system.equals(first)), None)
     if other is not None:
         raise ValueError(
-            f"{given[0]} and {other} lie in different file systems; all files of a table must lie in one. Copy them, "
-            "or give filesystem= for both."
+            f"{given[0]} and {other} are in different file systems, but all files of a table must be in one. Copy "
+            "them, or pass filesystem= for both."
         )
     return first, [path for _, path in pairs]
 
 
 def _of_pyarrow(filesystem: Any) -> Any:
-    """Return a file system of pyarrow's; one of fsspec in its coat."""
+    """Return a file system of pyarrow; one of fsspec is wrapped."""
     fs = need("pyarrow.fs", "ParquetRows", SCALE)
     if isinstance(filesystem, fs.FileSystem):
         return filesystem
     if hasattr(filesystem, "protocol") and hasattr(filesystem, "open"):
         return fs.PyFileSystem(fs.FSSpecHandler(filesystem))
     raise TypeError(
-        f"filesystem must be a file system of pyarrow.fs or of fsspec, such as pyarrow.fs.S3FileSystem(...), got "
+        f"filesystem must be a file system of pyarrow.fs or fsspec, such as pyarrow.fs.S3FileSystem(...); got "
         f"{type(filesystem).__name__}."
     )
 
 
 def _kind(filesystem: Any) -> str:
-    """Return what addresses in a file system begin with."""
+    """Return the scheme of addresses in a file system."""
     name = str(filesystem.type_name)
     return name if name.isalnum() else "remote"
 
 
 def _inside(address: str) -> str:
-    """Return the path that a file system knows a file by."""
+    """Return the path of an address within its file system."""
     return address.split("://", maxsplit=1)[1]
 
 
-# --- what makes files slow to walk
+# --- advice on slow files
 
 
-class _Seen(NamedTuple):
+class _Layout(NamedTuple):
     rows: int
     groups: int
-    largest: int  # bytes of a row group, decoded
-    dictionary: tuple[str, ...]  # columns of floats that have one
-    double: tuple[str, ...]
-    packed: tuple[str, ...]  # codecs that take long to undo
+    largest: int  # bytes of the largest row group, decoded
+    dictionary: tuple[str, ...]  # columns of floats that are written with a dictionary
+    double: tuple[str, ...]  # columns in double precision
+    slow_codecs: tuple[str, ...]
 
 
 def file_advice(paths: Iterable[str], *, filesystem: Any = None) -> list[str]:
-    """Return, in sentences, what would make Parquet files quicker to walk again and again.
+    """Return advice on how to write Parquet files that can be read faster.
 
     Parameters
     ----------
     paths : iterable of str
+        Paths of the files, such as `ParquetRows.files`.
     filesystem : file system of pyarrow.fs, optional
-        Where they are: `files` and `filesystem` of `ParquetRows` go together. Default: this machine's.
+        File system of the paths, such as `ParquetRows.filesystem`. Default: local files.
 
     Returns
     -------
     list of str
-        Empty where the files are good.
+        Sentences; empty if there is no advice.
 
     Examples
     --------
@@ -258,52 +261,52 @@ def file_advice(paths: Iterable[str], *, filesystem: Any = None) -> list[str]:
     ...     print(file_advice([str(path)])[0][:36])
     100 row groups hold 1,000 rows each:
     """
-    seen = [_look(path, filesystem) for path in paths]
-    said = _about_groups(seen)
-    dictionary = sorted({name for each in seen for name in each.dictionary})
+    layouts = [_layout_of(path, filesystem) for path in paths]
+    advice = _advice_on_groups(layouts)
+    dictionary = sorted({name for each in layouts for name in each.dictionary})
     if dictionary:
-        said.append(
-            f"{_named(dictionary)}: floats with a dictionary, which makes files larger and slower unless few values "
-            "come again and again. Write them plain (use_dictionary=[] or the names of text columns)."
+        advice.append(
+            f"{_named(dictionary)}: floats with a dictionary. A dictionary makes files larger and slower unless there "
+            "are few different values. Write floats without one (use_dictionary=[], or the names of text columns)."
         )
-    double = sorted({name for each in seen for name in each.double})
+    double = sorted({name for each in layouts for name in each.double})
     if double:
-        said.append(
+        advice.append(
             f"{_named(double)}: double precision. Single precision (float32) takes half the memory and time, and is "
             "enough for most attributes."
         )
-    packed = sorted({codec for each in seen for codec in each.packed})
-    if packed:
-        said.append(f"Compressed by {listed(packed)}, which takes long to undo; zstd, snappy or none do not.")
-    if len(seen) > MAX_FILES:
-        said.append(f"{len(seen):,} files: opening them takes long. Put them together, some 100 MB each or more.")
-    return said
+    slow = sorted({codec for each in layouts for codec in each.slow_codecs})
+    if slow:
+        advice.append(f"The compression {listed(slow)} is slow to decode. Use zstd, snappy or none.")
+    if len(layouts) > MAX_FILES:
+        advice.append(f"{len(layouts):,} files take long to open. Merge them into files of 100 MB or more.")
+    return advice
 
 
-def _about_groups(seen: list[_Seen]) -> list[str]:
-    said, groups, rows = [], sum(each.groups for each in seen), sum(each.rows for each in seen)
+def _advice_on_groups(layouts: list[_Layout]) -> list[str]:
+    advice, groups, rows = [], sum(each.groups for each in layouts), sum(each.rows for each in layouts)
     if groups > 1 and rows / groups < MIN_ROWS_PER_GROUP:
-        said.append(
-            f"{groups:,} row groups hold {rows // groups:,} rows each: reading them one by one takes longer than the "
-            "rows. Write 100,000 to 1,000,000 rows to a group (row_group_size)."
+        advice.append(
+            f"{groups:,} row groups hold {rows // groups:,} rows each: so many small groups are slow to read. Write "
+            "100,000 to 1,000,000 rows to a group (row_group_size)."
         )
-    largest = max((each.largest for each in seen), default=0)
+    largest = max((each.largest for each in layouts), default=0)
     if largest > MAX_BYTES_PER_GROUP:
-        said.append(
-            f"A row group takes {largest / 1e6:,.0f} MB once it is decoded, and is decoded as a whole in every worker. "
-            "Write fewer rows to a group (row_group_size)."
+        advice.append(
+            f"A row group takes {largest / 1e6:,.0f} MB of memory in every worker that decodes it. Write fewer rows to "
+            "a group (row_group_size)."
         )
-    return said
+    return advice
 
 
-def _look(path: str, filesystem: Any) -> _Seen:
+def _layout_of(path: str, filesystem: Any) -> _Layout:
     parquet, types = need("pyarrow.parquet", "Parquet files", "scale"), need("pyarrow", "Parquet files", "scale").types
     with opened(path, filesystem) as place, parquet.ParquetFile(place) as file:
         meta, kinds = file.metadata, dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
     groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
     first = [groups[0].column(number) for number in range(groups[0].num_columns)] if groups else []
     floats = {name for name, kind in kinds.items() if types.is_floating(kind)}
-    return _Seen(
+    return _Layout(
         meta.num_rows,
         len(groups),
         max((_decoded(group, kinds) for group in groups), default=0),

@@ -1,6 +1,6 @@
-"""Tables in files: Parquet files, larger than memory or not, and datasets of pyarrow, of any format that it reads.
+"""Tables in files: Parquet files, and pyarrow datasets of any format.
 
-Datasets may have filters, and folders whose names are columns.
+Datasets may have filters, and folders whose names hold the values of columns.
 """
 
 import os
@@ -16,45 +16,45 @@ from scarless.outside.extras import need
 from scarless.scale.columns import (
     SCALE,
     PartitionError,
-    arrays_beside,
     arrays_of,
     check_kind,
     check_labels_alike,
     choose_names,
     common_type,
+    labels_and_weights,
     numbers,
     row_names_of,
     without_row_names,
 )
 from scarless.scale.engine import PartitionedEngine, Passes
 from scarless.scale.executors import find_executor
-from scarless.scale.files import Footer, Found, address_of, find_files, line_of, opened, read_footers, stamp_of
+from scarless.scale.files import Footer, FoundFiles, address_of, find_files, first_line, opened, read_footers, stamp_of
 from scarless.scale.partitions import Arrays, Cache, Plan
 
 __all__ = ["ParquetRows", "PartitionError", "RowGroups"]
-_PARTITION_BYTES = 2**25  # of decoded numbers, about; row groups are put together up to it
+_PARTITION_BYTES = 2**25  # approximate decoded size of a partition; small row groups are merged up to this size
 DEFAULT_CACHE_BYTES = 2**31
 
 
 @dataclass(frozen=True)
 class _FileRows:
-    """Some rows of a file, with the file's size and time of change when the plan was made."""
+    """Some rows of a file."""
 
     path: str
-    groups: tuple[int, ...]  # row groups; none where the format has none
+    groups: tuple[int, ...]  # row groups; empty if the format has none
     n_rows: int
-    stamp: tuple[int, int]
+    stamp: tuple[int, int]  # size and modification time of the file when the plan was made
     names: tuple[str, ...]
     label: str | Several | None
     weight: str | None
     dtype: str
 
     def load(self) -> Arrays:
-        """Decode attributes, labels and weights."""
+        """Return the attributes, labels and weights, read from the file."""
         return self.decode(self.read())
 
     def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
-        """Return attributes, labels, weights and other columns as an Arrow table; text as dictionaries if asked."""
+        """Return the attributes, labels, weights and other columns as an Arrow table."""
         raise NotImplementedError
 
     def decode(self, table: Any) -> Arrays:
@@ -62,20 +62,20 @@ class _FileRows:
         return arrays_of(table, self.names, self.label, self.weight, self.dtype, self.place_of)
 
     def beside(self, table: Any) -> Arrays:
-        """Return labels and weights, where there are any."""
-        return arrays_beside(table, self.label, self.weight, self.place_of)
+        """Return the labels and weights, if there are any."""
+        return labels_and_weights(table, self.label, self.weight, self.place_of)
 
     def numbers(self, table: Any, name: str) -> Any:
-        """Return a column of numbers without gaps."""
+        """Return a column of numbers; raise if a value is missing."""
         return numbers(table.column(name), name, self.place_of)
 
     @property
     def place(self) -> str:
-        """Where in the file, in words."""
+        """Location in the file, for messages."""
         return in_words(self.groups)
 
     def place_of(self, row: int | None = None) -> str:
-        """Return where a row is, or all rows are, in words."""
+        """Return the location of a row, or of all rows, for messages."""
         return f"{self.path}, {self.place}" if self.groups else self.path
 
     def _wanted(self, others: Sequence[str]) -> list[str]:
@@ -84,12 +84,13 @@ class _FileRows:
     def _check_unchanged(self, stamp: tuple[int, int]) -> None:
         if stamp != self.stamp:
             raise PartitionError(
-                f"{self.place_of()}: was replaced or changed while it was read; start again when nobody writes to it."
+                f"{self.place_of()}: the file was replaced or changed while it was read. Start again when it no longer "
+                "changes."
             )
 
     def _check_length(self, table: Any) -> Any:
         if table.num_rows != self.n_rows:
-            raise PartitionError(f"{self.place_of()}: has {table.num_rows} rows, and had {self.n_rows}.")
+            raise PartitionError(f"{self.place_of()}: expected {self.n_rows} rows; found {table.num_rows}.")
         return table
 
 
@@ -98,11 +99,11 @@ class RowGroups(_FileRows):
     """Some row groups of a Parquet file."""
 
     group_rows: tuple[int, ...] = ()
-    called: str = ""  # in errors, where the path would say nothing to the user
-    filesystem: Any = field(default=None, repr=False, compare=False)  # None: this machine's own
+    called: str = ""  # name in errors, if the path means nothing to the user
+    filesystem: Any = field(default=None, repr=False, compare=False)  # None: local files
 
     def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
-        """Return attributes, labels, weights and other columns as an Arrow table; text as dictionaries if asked."""
+        """Return the attributes, labels, weights and other columns as an Arrow table; text as dictionaries if asked."""
         self._check_stamp()
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
         wanted = self._wanted(others)
@@ -110,12 +111,12 @@ class RowGroups(_FileRows):
             with opened(self.path, self.filesystem) as place:
                 footer = parquet.read_metadata(place)
                 options: dict[str, Any] = {"read_dictionary": self._texts(footer) if dictionaries else None}
-                options |= {"pre_buffer": self.filesystem is not None}  # few long requests, not many short ones
+                options |= {"pre_buffer": self.filesystem is not None}  # Over a network, few large requests are faster.
                 with parquet.ParquetFile(place, metadata=footer, **options) as file:
                     check_present(file.schema_arrow.names, wanted, self.place_of())
                     table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
         except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self.place_of()}: cannot be read ({line_of(error)}).") from error
+            raise PartitionError(f"{self.place_of()}: the file cannot be read ({first_line(error)}).") from error
         return self._check_length(table)
 
     def columns_there(self) -> list[str]:
@@ -129,7 +130,7 @@ class RowGroups(_FileRows):
         return [each.name for each in schema if each.name in self.names and types.is_string(each.type)]
 
     def place_of(self, row: int | None = None) -> str:
-        """Return where a row is, or all rows are, in words."""
+        """Return the location of a row, or of all rows, for messages."""
         groups = self.groups
         if row is not None and self.group_rows:
             groups = (groups[int(np.searchsorted(np.cumsum(self.group_rows), row, side="right"))],)
@@ -137,58 +138,58 @@ class RowGroups(_FileRows):
 
     def _check_stamp(self) -> None:
         try:
-            there = stamp_of(self.path, self.filesystem)
+            stamp = stamp_of(self.path, self.filesystem)
         except OSError as error:
             raise PartitionError(
-                f"{self.place_of()}: is no longer there ({line_of(error)}). On a cluster, every worker must see it "
-                "under this path."
+                f"{self.place_of()}: the file is no longer there ({first_line(error)}). On a cluster, every worker "
+                "must be able to read it under this path."
             ) from error
-        self._check_unchanged(there)
+        self._check_unchanged(stamp)
 
 
 def check_present(there: Sequence[str], wanted: Sequence[str], place: str) -> None:
-    """Raise where a partition lacks a column."""
-    lost = [name for name in wanted if name not in there]
-    if lost:
+    """Raise if a partition lacks a column."""
+    absent = [name for name in wanted if name not in there]
+    if absent:
         raise PartitionError(
-            f"{place}: has no column {lost[0]!r}, which other files have. Write it there too, or name the columns that "
-            "all files have in columns=."
+            f"{place}: there is no column {absent[0]!r}, which other files have. Write it to all files, or name the "
+            "columns that all files have in columns=."
         )
 
 
 def in_words(groups: tuple[int, ...]) -> str:
-    """Return which row groups these are."""
+    """Return row group numbers as text."""
     first, last = groups[0], groups[-1]
     return f"row group {first}" if first == last else f"row groups {first} to {last}"
 
 
 class ParquetRows:
-    """The rows of Parquet files, for `fit`, `predict` and diagnostics in the place of a table in memory.
+    """Rows of Parquet files, which `fit`, `predict` and diagnostics take in place of a table in memory.
 
     Labels and weights are columns, given by name: ``fit(ParquetRows("claims/*.parquet"), "diagnosed")``.
 
     Parameters
     ----------
     where : path, list of paths, or pyarrow Dataset
-        A file, a folder (with all files below that end in ``.parquet``), or a pattern with ``*``; also as an address
-        that pyarrow knows, such as ``s3://bucket/claims/``. Or a pyarrow Dataset of Parquet files, with its filter and
-        the columns that folders are named by.
+        File, folder (all ``.parquet`` files below it) or pattern with ``*``. Addresses of pyarrow, such as
+        ``s3://bucket/claims/``, work too. A pyarrow Dataset of Parquet files keeps its filter, and the columns whose
+        values are in the names of folders.
     columns : list of str, optional
-        The attributes, in this order. Default: all columns but labels, weights, and the index of a data frame that
-        pandas wrote, named or not.
+        Attributes, in this order. Default: all columns but labels, weights, and the index of a pandas data frame.
     dtype : {"float32", "float64"}, optional
-        Default: float32 where all attributes are, else float64.
+        Precision of the attributes. Default: float32 if all attributes are float32, else float64.
     memory : int, default=2 GiB
-        Bytes of decoded rows that each process may hold; the rest goes to memory-mapped files.
+        Bytes of decoded rows that each process may hold in memory; further rows are written to memory-mapped files.
     scratch : path or False, optional
-        Where these files go; False to decode again in every pass. Default: the system's temporary folder.
+        Folder of the memory-mapped files; False to decode further rows again in every pass. Default: the system's
+        temporary folder.
     checkpoint : path, optional
-        A folder that remembers every pass, so that the same fit, started again, goes on where it ended.
-    scheduler : "threads", "ray", a Dask client or the address of one, optional
-        Who walks the rows. Default: the Dask client or Ray session of this process; else threads.
+        Folder for the result of every pass. If an interrupted fit is started again, it continues from these results.
+    scheduler : "threads", "ray", a Dask client or the address of a Dask scheduler, optional
+        How passes are run. Default: the Dask client or Ray session of this process if there is one, else threads.
     filesystem : file system of pyarrow.fs or fsspec, optional
-        Where the paths are, with its endpoint and keys; it goes to workers with them. Default: this machine's, or that
-        of an address, with the keys that the environment has.
+        File system of the paths. Its endpoint and credentials are sent to workers. Default: local files, or the file
+        system of the address, with the credentials of the environment.
 
     Examples
     --------
@@ -207,8 +208,8 @@ class ParquetRows:
     0.5
     """
 
-    _called = ""  # in errors, where the files' names would say nothing to the user
-    _with_index = False  # whether an index with a name is a column like others
+    _called = ""  # name in errors, if the names of the files mean nothing to the user
+    _with_index = False  # whether a named index of a data frame is an attribute
 
     def __init__(
         self,
@@ -228,33 +229,33 @@ class ParquetRows:
         elif filesystem is None:
             self.files, self.filesystem = files_of(where)
         else:
-            raise ValueError("filesystem is given, and a pyarrow Dataset has its own; leave it out.")
+            raise ValueError("filesystem must not be passed with a pyarrow Dataset, which has its own. Leave it out.")
         self._wanted = None if columns is None else tuple(columns)
         self.dtype, self.scheduler, self.checkpoint = dtype, scheduler, checkpoint
         self.cache = Cache(int(memory), "" if scratch is False else None if scratch in (None, True) else str(scratch))
 
     def select(self, columns: Sequence[str]) -> "ParquetRows":
         """Return the same rows with these attributes, in this order."""
-        return self._but(_wanted=tuple(columns))
+        return self._with_changes(_wanted=tuple(columns))
 
     def with_index(self) -> "ParquetRows":
-        """Return the same rows where an index that pandas wrote is a column like others, if it has a name."""
-        return self._but(_with_index=True)
+        """Return the same rows with a named index of a pandas data frame as a column."""
+        return self._with_changes(_with_index=True)
 
     @property
     def condition(self) -> str:
-        """Which rows of the files these are, in words: the filter of a dataset; empty for all."""
+        """Filter of a dataset as text; empty for all rows."""
         found = None if self._dataset is None else filter_of(self._dataset)
         return "" if found is None else str(found)
 
-    def _but(self, **changes: Any) -> "ParquetRows":
+    def _with_changes(self, **changes: Any) -> "ParquetRows":
         other = object.__new__(ParquetRows)
         vars(other).update({**vars(self), **changes})
         return other
 
     @property
     def column_names(self) -> list[str]:
-        """The attributes, where no column is a label or a weight."""
+        """Attributes, if no column is a label or a weight."""
         return list(self.plan(raw=True).names)
 
     def plan(
@@ -265,10 +266,10 @@ class ParquetRows:
         raw: bool = False,
         row_bytes: int | None = None,
     ) -> Plan:
-        """Return the pieces in which the rows are walked.
+        """Return the partitions of the rows.
 
-        `raw`: attributes need not be numbers, as they are prepared when they are read; `row_bytes` is the size of a row
-        that will be kept.
+        With `raw`, attributes need not be numbers, because they are prepared later. `row_bytes` is the size of a row in
+        the cache.
         """
         if self._dataset is not None:
             options: dict[str, Any] = {"dtype": self.dtype, "raw": raw, "row_bytes": row_bytes}
@@ -278,7 +279,7 @@ class ParquetRows:
         footers = [footer for footer in found if any(footer.group_rows)]
         if not footers:
             others = " and others" if len(self.files) > 1 else ""
-            raise ValueError(f"{self._called or self.files[0] + others}: there is no row.")
+            raise ValueError(f"{self._called or self.files[0] + others}: there are no rows.")
         index = frozenset().union(*(footer.row_names for footer in footers if not self._with_index))
         names = choose_names(footers[0].there, self._wanted, label, weight, footers[0].called, index)
         self._check_alike(footers, names, label, weight, index, raw=raw)
@@ -297,7 +298,7 @@ class ParquetRows:
         *,
         raw: bool,
     ) -> None:
-        """Raise where a file lacks a column or holds no numbers in it, before anything is decoded."""
+        """Raise if a file lacks a column, or a column does not hold numbers, before anything is decoded."""
         first, others = footers[0], column_names(label, weight)
         for footer in footers:
             place = f"{footer.called}, {in_words(tuple(range(len(footer.group_rows))))}"
@@ -324,14 +325,13 @@ def _open_parquet(X: ParquetRows, y: Any = None, sample_weight: Any = None) -> E
 
 
 def need_names(kind: str, holder: str, **given: Any) -> None:
-    """Raise where labels or weights are not the name of a column."""
+    """Raise an error if labels or weights are not names of columns."""
     for name, value in given.items():
         if value is not None and not isinstance(value, str | Several):
-            what = "labels" if name == "y" else name
             raise TypeError(
-                f"With {kind} the {what} are a column of the {holder}, given by its name, such as "
-                f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; what came "
-                f"is of type {type(value).__name__}. Write them into the {holder} beside the attributes."
+                f"{name} must name a column of the {holder} if X is {kind}, such as "
+                f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; got "
+                f"{type(value).__name__}. Write the values into the {holder}, as a column."
             )
 
 
@@ -345,7 +345,7 @@ def _partitions(footer: Footer, model: RowGroups, row_bytes: int) -> list[RowGro
 
 
 def together(group_rows: Sequence[int], row_bytes: int) -> list[tuple[int, ...]]:
-    """Put neighbouring row groups together until they are large enough to pay for a task; none without a row.
+    """Merge neighbouring row groups into partitions that are large enough for a task; empty partitions are left out.
 
     Examples
     --------
@@ -370,22 +370,22 @@ def together(group_rows: Sequence[int], row_bytes: int) -> list[tuple[int, ...]]
 
 @dataclass(frozen=True)
 class FragmentRows(_FileRows):
-    """A file of a dataset, or some row groups of it: the rows that a filter lets through."""
+    """Rows of a file of a dataset, or of some of its row groups, that pass the filter."""
 
-    partition: str  # what the folder's name says
-    asked: str  # the filter, in words
+    partition: str  # values in the name of the folder
+    asked: str  # filter, as text
     fragment: Any = field(repr=False)
     schema: Any = field(repr=False)
     filter: Any = field(repr=False)
 
     def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
-        """Return attributes, labels, weights and other columns as an Arrow table; text as it comes."""
+        """Return the attributes, labels, weights and other columns as an Arrow table; `dictionaries` has no effect."""
         options = {"schema": self.schema, "columns": self._wanted(others), "filter": self.filter}
         try:
             self._check_unchanged(stamp_in(self.fragment))
             table = self.fragment.to_table(**options, use_threads=False)
         except (OSError, need("pyarrow", "a pyarrow Dataset", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self.place_of()}: cannot be read ({line_of(error)}).") from error
+            raise PartitionError(f"{self.place_of()}: the file cannot be read ({first_line(error)}).") from error
         return self._check_length(table)
 
     def columns_there(self) -> list[str]:
@@ -394,11 +394,11 @@ class FragmentRows(_FileRows):
 
 
 class DatasetRows:
-    """The rows of a dataset made of files: each file, or some row groups of it, is a partition.
+    """Rows of a pyarrow dataset of files. Each file, or some of its row groups, is a partition.
 
-    A filter is applied where a partition is read; how many rows it lets through is counted once. Columns that folders
-    are named by (``year=2020/``) are columns like others. A dataset remembers what it once read of its files: when
-    these were replaced, make it anew.
+    The filter is applied when a partition is read, and the remaining rows are counted once. Values in names of folders
+    (``year=2020/``) are columns. A dataset caches what it has read of its files. If the files were replaced, make a new
+    dataset.
     """
 
     def __init__(self, dataset: Any, wanted: Sequence[str] | None = None) -> None:
@@ -411,12 +411,12 @@ class DatasetRows:
 
     @property
     def column_names(self) -> list[str]:
-        """The attributes, where no column is a label or a weight."""
+        """Attributes, if no column is a label or a weight."""
         schema = self.dataset.schema
         return choose_names(schema.names, self._wanted, None, None, "The dataset", row_names_of(schema))
 
     def plan(self, label: str | Several | None = None, weight: str | None = None) -> Plan:
-        """Return the pieces in which the rows are walked."""
+        """Return the partitions of the rows."""
         return plan_dataset(self.dataset, self._wanted, label, weight)
 
 
@@ -431,7 +431,7 @@ def plan_dataset(
     row_bytes: int | None = None,
     with_index: bool = False,
 ) -> Plan:
-    """Return the pieces in which the rows of a dataset are walked; options are those of `ParquetRows`."""
+    """Return the partitions of the rows of a dataset; for the options see `ParquetRows.plan`."""
     schema, condition = dataset.schema, filter_of(dataset)
     index = frozenset() if with_index else row_names_of(schema)
     names = choose_names(schema.names, wanted, label, weight, "The dataset", index)
@@ -457,24 +457,25 @@ def plan_dataset(
     ]
     sources = [source for source in sources if source.n_rows]
     if not sources:
-        raise ValueError(f"The dataset has no row{'' if condition is None else f' where {condition}'}.")
+        raise ValueError(f"The dataset has no rows{'' if condition is None else f' where {condition}'}.")
     return Plan.of(sources, names, precision)
 
 
 def made_of_files(X: Any) -> bool:
-    """Whether a dataset of pyarrow is made of files, and can say which rows of them it has."""
+    """Return whether a pyarrow dataset consists of files whose rows can be read one file at a time."""
     return hasattr(X, "files") and hasattr(X, "_get_fragments") and hasattr(X, "_scan_options")
 
 
-def files_of(dataset: Any) -> Found:
-    """Return the Parquet files of a dataset; raise where it is not made of such files."""
+def files_of(dataset: Any) -> FoundFiles:
+    """Return the Parquet files of a dataset; raise if it does not consist of such files."""
     if not made_of_files(dataset) or dataset.format.default_extname != "parquet":
         kind = f"of {dataset.format.default_extname} files" if hasattr(dataset, "format") else "not made of files"
         raise TypeError(
-            f"ParquetRows takes Parquet files, also as a pyarrow Dataset; this one is {kind}. Give it to fit as it is."
+            f"ParquetRows needs Parquet files or a pyarrow Dataset of Parquet files; this Dataset is {kind}. Pass it "
+            "to fit directly."
         )
     system = None if dataset.filesystem.type_name == "local" else dataset.filesystem
-    return Found([address_of(path, system) for path in dataset.files], system)
+    return FoundFiles([address_of(path, system) for path in dataset.files], system)
 
 
 @open_rows.register
@@ -484,12 +485,12 @@ def _open_dataset(X: DatasetRows, y: Any = None, sample_weight: Any = None) -> E
 
 
 def filter_of(dataset: Any) -> Any:
-    """Return what ``dataset.filter`` was given. There is no public way to ask: `made_of_files` looks for this one."""
+    """Return the filter of a dataset, from a private attribute of pyarrow whose presence `made_of_files` checks."""
     return dataset._scan_options.get("filter")
 
 
 def _anywhere(fragment: Any) -> Any:
-    """Return a file of this machine by its absolute path: a worker may stand in another folder."""
+    """Return the fragment of a local file with an absolute path, because workers may run in another folder."""
     if fragment.filesystem.type_name != "local" or os.path.isabs(fragment.path):
         return fragment
     return fragment.format.make_fragment(
@@ -502,11 +503,13 @@ def _address(fragment: Any) -> str:
 
 
 def _pieces(fragment: Any, row_bytes: int) -> list[tuple[Any, tuple[int, ...]]]:
-    """Return runs of a file's row groups with their numbers; the file as a whole where its format has none."""
+    """Return partitions of a file with the numbers of their row groups; the whole file if its format has none."""
     try:
         found = getattr(fragment, "row_groups", None)
     except (OSError, need("pyarrow", "a pyarrow Dataset", SCALE).ArrowException) as error:
-        raise PartitionError(f"{fragment.path}: is not there, or was cut short ({line_of(error)}).") from error
+        raise PartitionError(
+            f"{fragment.path}: the file is absent or truncated ({first_line(error)}). Write or copy the file again."
+        ) from error
     if found is None:
         return [(fragment, ())]
     numbers = [group.id for group in found]
@@ -519,6 +522,6 @@ def _count(fragment: Any, condition: Any, schema: Any) -> int:
 
 
 def stamp_in(fragment: Any) -> tuple[int, int]:
-    """Return the size and time of change of a fragment's file, wherever it lies."""
+    """Return the size and modification time of a fragment's file, in any file system."""
     found = fragment.filesystem.get_file_info(fragment.path)
     return int(found.size or -1), int(found.mtime_ns or -1)

@@ -1,7 +1,7 @@
-"""Partitions: what a process keeps of them, their blocks, in which runs they are walked, and what is done there.
+"""Partitions: the store of decoded rows, the blocks of a partition, batches of partitions, and tasks on batches.
 
-Everything here runs where a partition lives, in a thread, a worker or an actor, and gives the same bits there. From a
-partition to the blocks that block functions see leads a chain of what is kept for its rows and what is left out.
+The code here runs where a partition is stored: in a thread, a Dask worker or a Ray actor. The results are identical to
+the bit. A chain of steps leads from a partition to its blocks; each step derives values of rows, or selects rows.
 """
 
 import hashlib
@@ -24,11 +24,12 @@ from scarless.engines.base import Rows
 from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, add_up
 
-_BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384  # as in memory: near a core's cache
-# Runs of partitions: each is one task of a pass. Few, since a task costs a millisecond; enough for four a worker.
-FEWEST_LANES, MOST_LANES, LANE_PARTS = 64, 1024, 8
+_MAX_BLOCK_NUMBERS, _MAX_BLOCK_ROWS = 393_216, 16_384  # as in `scarless.engines.memory`
+# A batch of partitions is one task of a pass. There are few batches, because a task costs a millisecond, but enough to
+# give each worker four.
+MIN_BATCHES, MAX_BATCHES, PARTITIONS_PER_BATCH = 64, 1024, 8
 
-# --- what a process has decoded
+# --- store of decoded rows
 
 
 Arrays = dict[str, Any]
@@ -36,39 +37,36 @@ Arrays = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cache:
-    """How much of what is decoded may stay in memory, in bytes for each process, and where the rest goes.
+    """Limits of the cache of decoded rows."""
 
-    `folder` is None for the system's place for temporary files, "" to decode anew in every pass.
-    """
-
-    memory: int
-    folder: str | None = None
+    memory: int  # bytes in memory for each process; further rows are written to files
+    folder: str | None = None  # folder of these files; None for the temporary folder, "" to decode in every pass
 
 
-class Store:
-    """What one process has decoded and computed, by key. Each is made once, whoever asks first."""
+class PartitionStore:
+    """Arrays that one process has decoded or computed, by key. Each is computed once, even if many threads need it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._making: dict[str, Lock] = {}
         self._entries: dict[str, Arrays] = {}
-        self._sizes: dict[str, int] = {}  # of those in memory
-        self._files: dict[str, Path] = {}  # folders of what is not in memory, by key
-        self._folders: dict[str | None, Path] = {}  # of this process, by where they were asked for
+        self._sizes: dict[str, int] = {}  # bytes of entries in memory
+        self._files: dict[str, Path] = {}  # folders of entries in files
+        self._folders: dict[str | None, Path] = {}  # folder of this process for each `Cache.folder`
         self.loads = 0
 
     @property
     def held(self) -> int:
-        """Bytes of what is in memory; what is in mapped files is not."""
-        return sum(list(self._sizes.values()))  # of a copy: others may be at it
+        """Bytes of the entries in memory, without mapped files."""
+        return sum(list(self._sizes.values()))  # a copy, because other threads may change the dict
 
     def get(self, key: str, cache: Cache, make: Callable[[], Arrays]) -> Arrays:
-        """Return arrays by name, made now where they are not there."""
+        """Return the arrays of a key; compute and store them if they are absent."""
         if (found := self._entries.get(key)) is not None:
             return found
         with self._lock:
-            alone = self._making.setdefault(key, Lock())
-        with alone:
+            making = self._making.setdefault(key, Lock())
+        with making:
             if (found := self._entries.get(key)) is not None:
                 return found
             arrays = make()
@@ -84,9 +82,9 @@ class Store:
             return arrays
 
     def rest(self, key: str) -> None:
-        """Take what is mapped from files out of this process's memory; the system keeps it while it has room.
+        """Release the pages of mapped files from the memory of this process; the system caches them while it has room.
 
-        Else pages that were once read would count as this process's own, and whoever watches it would end it for them.
+        Otherwise the pages would count as memory of this process, and a memory limit could end it.
         """
         for array in self._entries.get(key, {}).values() if key in self._files else ():
             pages = getattr(array if isinstance(array, np.memmap) else array.base, "_mmap", None)
@@ -94,7 +92,7 @@ class Store:
                 pages.madvise(mmap.MADV_DONTNEED)
 
     def forget(self, prefix: str) -> None:
-        """Let go of everything whose key begins so."""
+        """Remove all entries whose keys begin with `prefix`."""
         with self._lock:
             for key in [key for key in self._entries if key.startswith(prefix)]:
                 del self._entries[key]
@@ -104,7 +102,7 @@ class Store:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _mapped(self, key: str, arrays: Arrays, cache: Cache) -> Arrays:
-        """Write arrays to files, and return maps of them; text cannot be mapped, and stays."""
+        """Write arrays to files, and return memory maps; arrays of text cannot be mapped and stay in memory."""
         folder = self._folder(cache.folder) / key.replace("/", "-")
         folder.mkdir(exist_ok=True)
         self._files[key] = folder
@@ -129,114 +127,118 @@ class Store:
 
 
 def remove_own(folder: str | Path, owner: int) -> None:
-    """Remove the folder of a process; a child that was forked from it leaves it alone."""
+    """Remove the folder of a process, unless this is a child process that was forked from it."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-STORE = Store()  # of this process
+STORE = PartitionStore()  # the store of this process
 
 
 # --- from a partition to blocks
 
 
-class Source(Protocol):
-    """A run of rows that can be loaded anywhere: small, picklable, the same whoever loads it."""
+class PartitionSource(Protocol):
+    """Consecutive rows that any process can load. A source is small and picklable."""
 
     n_rows: int
 
     def load(self) -> Arrays:
-        """Return ``X``, and ``y`` and ``w`` where there are labels and weights."""
+        """Return ``X``, and ``y`` and ``w`` if there are labels and weights."""
         ...
 
 
-class Part(NamedTuple):
+class Partition(NamedTuple):
     """One partition of a plan."""
 
-    key: str  # among all partitions of all plans
+    key: str  # unique among the partitions of all plans
     start: int  # number of its first row in the table
     source: Any
 
 
+Batch = tuple[Partition, ...]  # consecutive partitions that one task processes
+
+
 @dataclass(frozen=True)
-class Keep:
-    """Values per row that are computed once, and kept beside the partition."""
+class KeepValues:
+    """Step that derives values of rows once and stores them with the partition."""
 
     preparation: Preparation
     token: str
 
 
 @dataclass(frozen=True)
-class Select:
-    """Every `step`-th row from the `first` on, by their numbers in the table."""
+class SelectRows:
+    """Step that selects every `step`-th row, starting at row number `first` of the table."""
 
     first: int
     step: int
     token: str
 
 
-Link = Keep | Select
+Step = KeepValues | SelectRows
 
 
 class Program(NamedTuple):
-    """What is done to every partition before a block function sees it."""
+    """Steps that turn partitions into the blocks that block functions take."""
 
-    chain: tuple[Link, ...]
+    chain: tuple[Step, ...]
     preparation: Preparation
     cache: Cache
 
 
-class _Table(NamedTuple):
+class _LoadedRows(NamedTuple):
     X: Any
     rows: Arrays
-    where: range  # numbers of its rows in the table
+    where: range  # numbers of the rows in the table
 
 
-def blocks_of(part: Part, program: Program) -> Iterator[tuple[Any, Rows]]:
-    """Yield the blocks of a partition as block functions see them."""
-    table = _table(part, program.chain, program.cache)
-    yield from _prepared_blocks(table, program.preparation)
-    for key in _keys(part, program.chain):
+def blocks_of(partition: Partition, program: Program) -> Iterator[tuple[Any, Rows]]:
+    """Yield the blocks of a partition that block functions take."""
+    loaded = _load(partition, program.chain, program.cache)
+    yield from _prepared_blocks(loaded, program.preparation)
+    for key in _keys(partition, program.chain):
         STORE.rest(key)
 
 
 def token_of(before: str, *what: Any) -> str:
-    """Return a name for a step after others: the same for the same step, where that can be told."""
+    """Return an identifier of a step after the steps `before`; it is the same for equal steps that can be pickled."""
     try:
         content = pickle.dumps(what)
-    except Exception:  # of whatever a function is closed over
+    except Exception:  # A function may refer to objects that cannot be pickled.
         content = uuid.uuid4().bytes
     return hashlib.sha256(before.encode() + content).hexdigest()[:32]
 
 
-def _keys(part: Part, chain: tuple[Link, ...]) -> list[str]:
-    """Return under which names a partition's rows, and the values kept for them, are stored."""
-    return [f"{part.key}/rows", *(f"{link.token}/{part.key}" for link in chain if isinstance(link, Keep))]
+def _keys(partition: Partition, chain: tuple[Step, ...]) -> list[str]:
+    """Return the keys of a partition's rows and of the values stored with them."""
+    kept = (f"{step.token}/{partition.key}" for step in chain if isinstance(step, KeepValues))
+    return [f"{partition.key}/rows", *kept]
 
 
-def _table(part: Part, chain: tuple[Link, ...], cache: Cache) -> _Table:
+def _load(partition: Partition, chain: tuple[Step, ...], cache: Cache) -> _LoadedRows:
     if not chain:
-        loaded = STORE.get(_keys(part, ())[0], cache, part.source.load)
-        rows = {name: values for name, values in loaded.items() if name != "X"}
-        return _Table(loaded["X"], rows, range(part.start, part.start + loaded["X"].shape[0]))
+        arrays = STORE.get(_keys(partition, ())[0], cache, partition.source.load)
+        rows = {name: values for name, values in arrays.items() if name != "X"}
+        return _LoadedRows(arrays["X"], rows, range(partition.start, partition.start + arrays["X"].shape[0]))
     *before, last = chain
-    table = _table(part, tuple(before), cache)
-    if isinstance(last, Select):
-        return _selected(table, last)
-    kept = STORE.get(_keys(part, (last,))[-1], cache, lambda: _kept(table, last.preparation))
-    return table._replace(rows={**table.rows, **kept})
+    loaded = _load(partition, tuple(before), cache)
+    if isinstance(last, SelectRows):
+        return _selected(loaded, last)
+    kept = STORE.get(_keys(partition, (last,))[-1], cache, lambda: _derived(loaded, last.preparation))
+    return loaded._replace(rows={**loaded.rows, **kept})
 
 
-def _selected(table: _Table, select: Select) -> _Table:
-    apart = table.where.step  # of the rows so far
-    ahead, step = (select.first - table.where.start) // apart, select.step // apart
+def _selected(loaded: _LoadedRows, select: SelectRows) -> _LoadedRows:
+    spacing = loaded.where.step  # of the rows so far
+    ahead, step = (select.first - loaded.where.start) // spacing, select.step // spacing
     here = slice(ahead if ahead >= 0 else ahead % step, None, step)
-    return _Table(table.X[here], {name: values[here] for name, values in table.rows.items()}, table.where[here])
+    return _LoadedRows(loaded.X[here], {name: values[here] for name, values in loaded.rows.items()}, loaded.where[here])
 
 
-def _kept(table: _Table, preparation: Preparation) -> Arrays:
+def _derived(loaded: _LoadedRows, preparation: Preparation) -> Arrays:
     found: dict[str, list[Any]] = {}
-    for block in _blocks(table):
+    for block in _blocks(loaded):
         before = dict(block[1])
         for name, values in preparation(*block)[1].items():
             if values is not before.get(name):
@@ -244,73 +246,73 @@ def _kept(table: _Table, preparation: Preparation) -> Arrays:
     return {name: np.concatenate(values) for name, values in found.items()}
 
 
-def _prepared_blocks(table: _Table, preparation: Preparation) -> Iterator[tuple[Any, Rows]]:
-    for X, rows in _blocks(table):
+def _prepared_blocks(loaded: _LoadedRows, preparation: Preparation) -> Iterator[tuple[Any, Rows]]:
+    for X, rows in _blocks(loaded):
         yield preparation(X, rows)
 
 
-def _blocks(table: _Table) -> Iterator[tuple[Any, Rows]]:
-    n_rows, n_columns = table.X.shape
-    size = int(np.clip(_BLOCK_NUMBERS // max(1, n_columns), 256, _BLOCK_ROWS))
+def _blocks(loaded: _LoadedRows) -> Iterator[tuple[Any, Rows]]:
+    n_rows, n_columns = loaded.X.shape
+    size = int(np.clip(_MAX_BLOCK_NUMBERS // max(1, n_columns), 256, _MAX_BLOCK_ROWS))
     for start in range(0, n_rows, size):
         block = slice(start, start + size)
-        inside = table.where[block]
+        inside = loaded.where[block]
         where = slice(inside.start, inside.stop, inside.step)
-        yield table.X[block], Rows({name: values[block] for name, values in table.rows.items()}, where)
+        yield loaded.X[block], Rows({name: values[block] for name, values in loaded.rows.items()}, where)
 
 
-# --- in which runs partitions are walked
+# --- batches of partitions
 
 
 class Plan(NamedTuple):
-    """Partitions in the order of their rows, and where each run of them begins."""
+    """Partitions in the order of their rows, grouped into batches."""
 
     key: str
-    parts: tuple[Part, ...]
-    cuts: tuple[int, ...]
+    partitions: tuple[Partition, ...]
+    cuts: tuple[int, ...]  # number of the first partition of each batch, then the number of partitions
     n_rows: int
     names: tuple[str, ...]
     dtype: np.dtype[Any]
 
     @classmethod
     def of(cls, sources: list[Any], names: list[str], dtype: np.dtype[Any]) -> "Plan":
-        """Lay out sources, each with so many rows, one after the other."""
+        """Return the plan with one partition for each source, in their order."""
         sizes = np.array([source.n_rows for source in sources], dtype=np.int64)
         ends = np.cumsum(sizes)
         described = repr((names, str(dtype), sources)).encode()
         key = hashlib.sha256(described).hexdigest()[:32]
-        parts = tuple(
-            Part(f"{key}/{number}", int(end - size), source)
+        partitions = tuple(
+            Partition(f"{key}/{number}", int(end - size), source)
             for number, (source, size, end) in enumerate(zip(sources, sizes, ends, strict=True))
         )
-        return cls(key, parts, _even_cuts(ends), int(ends[-1]) if sources else 0, tuple(names), dtype)
+        return cls(key, partitions, _even_cuts(ends), int(ends[-1]) if sources else 0, tuple(names), dtype)
 
     @property
-    def lanes(self) -> list[tuple[Part, ...]]:
-        """The runs of partitions."""
-        return [self.parts[a:b] for a, b in zip(self.cuts[:-1], self.cuts[1:], strict=True)]
+    def batches(self) -> list[Batch]:
+        """The batches of partitions."""
+        return [self.partitions[a:b] for a, b in zip(self.cuts[:-1], self.cuts[1:], strict=True)]
 
 
 def _even_cuts(ends: Any) -> tuple[int, ...]:
-    """Return where runs of about as many rows each begin, and where the last ends."""
-    n_lanes = int(np.clip(ends.size // LANE_PARTS, FEWEST_LANES, MOST_LANES))
-    if ends.size <= n_lanes:
+    """Return the cuts of batches with about equal numbers of rows."""
+    n_batches = int(np.clip(ends.size // PARTITIONS_PER_BATCH, MIN_BATCHES, MAX_BATCHES))
+    if ends.size <= n_batches:
         return tuple(range(ends.size + 1))
-    aims = ends[-1] * np.arange(1, n_lanes) / n_lanes
-    inner = np.searchsorted(ends, aims) + 1
+    targets = ends[-1] * np.arange(1, n_batches) / n_batches
+    inner = np.searchsorted(ends, targets) + 1
     return tuple(int(cut) for cut in np.unique([0, *inner, ends.size]))
 
 
-# --- what is done with a run of partitions
+# --- tasks on a batch of partitions
 
 
 Function = Callable[..., Any]
 
 
-def total_of(program: Program, lane: tuple[Part, ...], function: Function, parameters: tuple[Any, ...]) -> Any:
-    """Return the sum of a block function over a run of partitions; None where no row of them counts."""
+def total_of(program: Program, batch: Batch, function: Function, parameters: tuple[Any, ...]) -> Any:
+    """Return the sum of a block function over a batch of partitions; None if no rows are selected."""
     with BLAS.on_one_thread():
-        blocks = (block for part in lane for block in blocks_of(part, program))
+        blocks = (block for partition in batch for block in blocks_of(partition, program))
         found = (function(X, rows, *parameters) for X, rows in blocks)
         first = next(found, None)
         return None if first is None else add_up(_chained(first, found))
@@ -321,22 +323,22 @@ def _chained(first: Any, others: Any) -> Any:
     yield from others
 
 
-def values_of(program: Program, lane: tuple[Part, ...], function: Function, parameters: tuple[Any, ...]) -> Any:
-    """Return the values of a row function for a run of partitions, joined."""
+def values_of(program: Program, batch: Batch, function: Function, parameters: tuple[Any, ...]) -> Any:
+    """Return the values of a row function for a batch of partitions, concatenated."""
     with BLAS.on_one_thread():
-        found = [function(X, rows, *parameters) for part in lane for X, rows in blocks_of(part, program)]
+        found = [function(X, rows, *parameters) for partition in batch for X, rows in blocks_of(partition, program)]
         return np.concatenate(found) if found else None
 
 
-def rows_of(program: Program, lane: tuple[Part, ...], names: tuple[str, ...] | None = None) -> Any:
-    """Return the rows themselves, X and all values kept for them; None where there are none."""
-    found = [_taken(X, rows, names) for part in lane for X, rows in blocks_of(part, program)]
+def rows_of(program: Program, batch: Batch, names: tuple[str, ...] | None = None) -> Any:
+    """Return the rows of a batch: X and all derived values; None if there are no rows."""
+    found = [_copied(X, rows, names) for partition in batch for X, rows in blocks_of(partition, program)]
     if not found:
         return None
     return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
 
-def _taken(X: Any, rows: Rows, names: tuple[str, ...] | None) -> dict[str, Any]:
-    """Return copies: what is mapped is let go of before all is joined."""
+def _copied(X: Any, rows: Rows, names: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return copies of the arrays, because the pages of memory maps are released before the blocks are joined."""
     taken = {"X": X, **{name: values for name, values in rows.items() if names is None or name in names}}
     return {name: np.array(values) for name, values in taken.items()}

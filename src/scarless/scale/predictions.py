@@ -1,7 +1,7 @@
-"""Predictions of a table in files, into files: one for each partition, whole or not there, and only what is missing.
+"""Predictions for a table in files, written to files, one file for each partition.
 
-A file is written aside, under a hidden name in its folder, and then gets its own. What it was made from (the model, the
-input file as it was, what was asked for) stands in its metadata, so that a call that was stopped can be repeated.
+A file is written under a hidden name in its folder, and renamed when it is complete. Its metadata identify the model,
+the input file and the options. An interrupted call can therefore be repeated, and writes only the missing files.
 """
 
 import json
@@ -23,93 +23,94 @@ from scarless.outside.progress import Advance, progress_bar
 from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor
 from scarless.scale.files import absolute, is_address
-from scarless.scale.partitions import Part, Plan, Program
+from scarless.scale.partitions import Batch, Plan, Program
 
-STAMP_KEY = b"scarless.predictions"  # in a file's metadata
-UNFINISHED = ".part"  # how names of files end that are being written
+STAMP_KEY = b"scarless.predictions"  # key in the metadata of a file
+UNFINISHED = ".part"  # suffix of files that are being written
 LOCK_NAME = ".predict_to.lock"
-GROUP_ROWS = 2**20
+GROUP_ROWS = 2**20  # rows in a row group of the output
 
 
 class Written(NamedTuple):
-    """Files with predictions: all of the table, in the order of its rows, and how many of them are new."""
+    """Files with predictions, returned by `predict_to`."""
 
     folder: Path
-    files: list[Path]
+    files: list[Path]  # all files, in the order of the rows
     n_rows: int
-    n_new: int
+    n_new: int  # number of files that this call has written
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is written of every row.
+class PredictionRequest:
+    """Description of the predictions for every row.
 
-    `predict(source, table)` returns columns of numbers, by name, for a partition that was read as an Arrow table; it is
-    sent to where partitions are. `model` and `options` say what its numbers follow from: files with another `model` or
-    other `options` are not mixed with these.
+    `predict(source, table)` returns columns of numbers, by name, for a partition that was read as an Arrow table. It is
+    sent to workers. `model` and `options` identify the predictions. A folder holds files of one model and one set of
+    options.
     """
 
     predict: Callable[[Any, Any], dict[str, Vector]]
     model: str
     options: str
     outputs: tuple[str, ...] = ()  # names that `predict` may return
-    label: str | None = None  # column of the input with one label of each row
-    others: tuple[str, ...] = ()  # columns that `predict` reads beside attributes and label
+    label: str | None = None  # column of labels in the input
+    others: tuple[str, ...] = ()  # further columns that `predict` reads
     keep: tuple[str, ...] = ()  # columns that are copied
     dtype: str = "float64"
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What a worker needs to know: what to write, and where."""
+    """The predictions to write, and the folders of output and input."""
 
-    asked: Asked
+    request: PredictionRequest
     folder: str
     root: str
 
     def target(self, source: Any) -> Path:
-        """Return where the predictions of a partition go: below the folder as the input lies below its root."""
+        """Return the output path of a partition, which lies in `folder` as the input file lies in `root`."""
         inside = Path(os.path.relpath(absolute(source.path), self.root))
         name = f"{inside.stem}.{source.groups[0]:05d}-{source.groups[-1]:05d}.parquet"
         return Path(self.folder) / inside.with_name(name)
 
     def stamp(self, source: Any) -> dict[str, Any]:
-        """Return what the predictions of a partition follow from."""
+        """Return the metadata that identify the predictions of a partition."""
         return {
-            "model": self.asked.model,
-            "options": self.asked.options,
+            "model": self.request.model,
+            "options": self.request.options,
             "path": absolute(source.path),
             "file": list(source.stamp),
             "groups": list(source.groups),
         }
 
 
-def write_predictions(table: Any, folder: str | Path, asked: Asked, *, force: bool = False) -> Written:
-    """Write predictions of all rows of a table in files.
+def write_predictions(table: Any, folder: str | Path, request: PredictionRequest, *, force: bool = False) -> Written:
+    """Write predictions for all rows of a table in files.
 
     Parameters
     ----------
     table : ParquetRows or PreparedRows
-        With the columns that the model reads.
+        Rows with the columns that the model reads.
     folder : path
-        Made where it is not there.
-    asked : Asked
+        Output folder; created if necessary.
+    request : PredictionRequest
+        Predictions to write.
     force : bool, default=False
-        Whether predictions of another model, or with other columns, are replaced.
+        Whether to replace predictions of another model, or with other columns.
 
     Returns
     -------
     Written
     """
-    plan = table.plan(asked.label, raw=True)
-    sources = [part.source for part in plan.parts]
-    _check_columns(sources[0], asked)
+    plan = table.plan(request.label, raw=True)
+    sources = [each.source for each in plan.partitions]
+    _check_columns(sources[0], request)
     folder = check_target(folder)
     refuse_inputs(folder, [source.path for source in sources])
     folder.mkdir(parents=True, exist_ok=True)
-    job = _Job(asked, os.path.abspath(folder), _root([source.path for source in sources]))
+    job = _Job(request, os.path.abspath(folder), _root([source.path for source in sources]))
     targets = {job.target(source): source for source in sources}
-    with _alone(folder):
+    with _locked(folder):
         missing = _missing(job, targets, force=force)
         if missing:
             with progress_bar("writing predictions", len(missing)) as advance, _watched(list(missing), advance):
@@ -118,65 +119,66 @@ def write_predictions(table: Any, folder: str | Path, asked: Asked, *, force: bo
 
 
 def _run(table: Any, plan: Plan, sources: list[Any], job: _Job) -> None:
-    lanes = Plan.of(sources, list(plan.names), plan.dtype).lanes
+    batches = Plan.of(sources, list(plan.names), plan.dtype).batches
     program = Program((), Preparation(Reading(plan.dtype, None)), table.cache)
-    find_executor(table.scheduler).map(write_lane, program, lanes, (job,))
+    find_executor(table.scheduler).map(write_batch, program, batches, (job,))
 
 
-def write_lane(program: Program, lane: tuple[Part, ...], job: _Job) -> int:
-    """Write the predictions of a run of partitions, each decoded once, and kept nowhere."""
+def write_batch(program: Program, batch: Batch, job: _Job) -> int:
+    """Write the predictions of a batch of partitions; decoded rows are not kept."""
     with BLAS.on_one_thread():
-        for part in lane:
-            _write(job.target(part.source), predicted(part.source, job.asked), job.stamp(part.source))
-    return len(lane)
+        for partition in batch:
+            source = partition.source
+            _write(job.target(source), predicted(source, job.request), job.stamp(source))
+    return len(batch)
 
 
-def predicted(source: Any, asked: Asked) -> Any:
+def predicted(source: Any, request: PredictionRequest) -> Any:
     """Return the predictions of a partition as an Arrow table."""
     arrow = need("pyarrow", "predict_to", SCALE)
-    table = source.read((*asked.keep, *asked.others))
-    found = asked.predict(source, table)
-    numbers = {name: arrow.array(values.astype(asked.dtype, copy=False)) for name, values in found.items()}
-    return arrow.table({**{name: table.column(name) for name in asked.keep}, **numbers})
+    table = source.read((*request.keep, *request.others))
+    found = request.predict(source, table)
+    numbers = {name: arrow.array(values.astype(request.dtype, copy=False)) for name, values in found.items()}
+    return arrow.table({**{name: table.column(name) for name in request.keep}, **numbers})
 
 
-def _is_plain(kind: Any) -> bool:
-    """Whether values are numbers or dates, of one width."""
+def _has_fixed_width(kind: Any) -> bool:
+    """Return whether all values of an Arrow type have the same width, such as numbers and dates."""
     try:
         return kind.bit_width > 0 and not hasattr(kind, "value_type")
-    except ValueError:  # of text, and all else whose values differ in length
+    except ValueError:  # text, and other types of variable width
         return False
 
 
 def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
-    """Write a file aside, and give it its name when it is whole."""
+    """Write a file under a temporary name, and rename it when it is complete."""
     parquet = need("pyarrow.parquet", "predict_to", SCALE)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), STAMP_KEY: json.dumps(stamp).encode()})
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
-    texts = [field.name for field in table.schema if not _is_plain(field.type)]
+    unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    texts = [field.name for field in table.schema if not _has_fixed_width(field.type)]
     try:
         with naming(target):
-            # Dictionaries of numbers that all differ are larger than the numbers, and slow; nor do they compress.
+            # Numbers that all differ do not compress. A dictionary of them would be slow, and larger than the numbers.
             parquet.write_table(
                 table,
-                aside,
+                unfinished,
                 row_group_size=GROUP_ROWS,
                 use_dictionary=texts,
                 compression={name: "snappy" if name in texts else "none" for name in table.column_names},
             )
-            aside.replace(target)
+            unfinished.replace(target)
     finally:
-        aside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
-# --- what is there already
+# --- existing files
 
 
 def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, Any]:
-    """Return what is still to be written, and remove what is no longer true; raise rather than mix."""
+    """Return the files to write, and remove outdated files; raise if the folder has predictions of another request."""
     for path in Path(job.folder).rglob(f".*{UNFINISHED}"):
-        path.unlink(missing_ok=True)  # nobody else writes here: of a run that died
+        path.unlink(missing_ok=True)  # the folder is locked, so this file is from an interrupted call
     wanted = {path: job.stamp(source) for path, source in targets.items()}
     inputs = {stamp["path"] for stamp in wanted.values()}
     stale, others, done = [], [], set()
@@ -193,8 +195,8 @@ def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, 
     if others and not force:
         path, why = others[0]
         raise ValueError(
-            f"{path} holds predictions {why}, as {len(others)} of the files there do: mixed, nobody could tell them "
-            "apart. Give another folder, or replace them: force=True."
+            f"{path} holds predictions {why} (files like this one: {len(others)}). Choose another folder, or pass "
+            "force=True to replace them."
         )
     for path in [*stale, *(path for path, _ in others)]:
         path.unlink()
@@ -202,16 +204,19 @@ def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, 
 
 
 def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) -> str:
-    """Return how predictions differ from those asked for, other than by their rows; empty where they do not."""
-    if there["model"] != job.asked.model:
+    """Return how existing predictions differ from the request, apart from their rows; empty if they do not differ."""
+    if there["model"] != job.request.model:
         return "of another model"
-    if there["options"] != job.asked.options:
-        return "with other columns or of other rows (keep, label, propensity, dtype or a filter are not the same)"
+    if there["options"] != job.request.options:
+        return "with other columns or of other rows (keep, label, propensity, dtype or a filter differ)"
     return f"of another table ({there['path']})" if here is not None and here["path"] != there["path"] else ""
 
 
 def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
-    """Return a file's stamp, empty for a damaged one where that may be replaced; raise if it is somebody else's."""
+    """Return the metadata of a file of predictions; raise an error for other files.
+
+    If `damaged`, a file that cannot be read may be replaced, and its metadata are empty.
+    """
     parquet = need("pyarrow.parquet", "predict_to", SCALE)
     try:
         found = (parquet.read_metadata(path).metadata or {}).get(STAMP_KEY)
@@ -221,83 +226,80 @@ def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
         found = None
     if found is None:
         raise ValueError(
-            f"{path} was not written by predict_to, whose folder should hold nothing else: give another folder."
+            f"{path} was not written by predict_to, and the folder must hold nothing else. Choose another folder."
         )
     stamp: dict[str, Any] = json.loads(found)
     return stamp
 
 
-def _check_columns(source: Any, asked: Asked) -> None:
+def _check_columns(source: Any, request: PredictionRequest) -> None:
     there = source.columns_there()
-    for name in (*asked.keep, *asked.others):
+    for name in (*request.keep, *request.others):
         if name not in there:
             raise ValueError(f"{source.path} has no column {name!r}; it has {', '.join(there[:8])}.")
-    taken = [name for name in asked.keep if name in asked.outputs]
+    taken = [name for name in request.keep if name in request.outputs]
     if taken:
-        raise ValueError(f"keep has {taken[0]!r}, which is the name of a prediction; rename that column of the input.")
+        raise ValueError(f"keep names {taken[0]!r}, which is the name of a prediction. Rename the column of the input.")
 
 
 def check_target(folder: Any) -> Path:
-    """Return the folder that is written; raise where it is an address."""
+    """Return the output folder; raise if it is an address."""
     if is_address(folder):
         raise ValueError(
-            f"Predictions go into a folder that this machine, and every worker, can write to; {folder} is an address. "
-            "Write to a folder, and copy it: pyarrow.fs.copy_files(folder, address)."
+            f"folder must be a local folder that every worker can write to; {folder} is an address. Write to a local "
+            "folder, and copy it: pyarrow.fs.copy_files(folder, address)."
         )
     return Path(folder)
 
 
 def refuse_inputs(folder: Path, paths: Sequence[str]) -> None:
-    """Raise where a file that is read lies in the folder that is written."""
+    """Raise if an input file is in the output folder."""
     here = [path for path in paths if not is_address(path)]
     inside = [path for path in here if Path(path).resolve().is_relative_to(folder.resolve())]
     if inside:
-        raise ValueError(
-            f"{inside[0]} is a file of the input, and lies in {folder}, where predictions are to go. Give a folder of "
-            "its own, outside of what the input reads."
-        )
+        raise ValueError(f"The input file {inside[0]} is in the output folder {folder}. Choose another output folder.")
 
 
 def _root(paths: Sequence[str]) -> str:
-    """Return the folder that all files are in; folders that say a value, as ``year=2020``, are below it."""
+    """Return the common folder of all files, without folders that hold a value, such as ``year=2020``."""
     folders = [os.path.dirname(absolute(path)) for path in paths]
     parts = Path(os.path.commonpath(folders)).parts
     plain = next((i for i, part in enumerate(parts) if "=" in part), len(parts))
     return str(Path(*parts[:plain]))
 
 
-# --- one process at a time, and somebody who looks on
+# --- lock and progress
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder: what is written aside there is then of a run that died."""
-    holding = lock(folder / LOCK_NAME)
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder, so that one process at a time writes to it."""
+    folder_lock = lock(folder / LOCK_NAME)
     try:
-        holding.__enter__()
+        folder_lock.__enter__()
     except OSError as error:
         if error.filename is not None:  # the folder cannot be written to
             raise
-        raise RuntimeError(f"Another process is writing predictions into {folder}; wait for its end.") from error
+        raise RuntimeError(f"Another process is writing predictions into {folder}. Wait until it ends.") from error
     try:
         yield
     finally:
-        holding.__exit__(None, None, None)
+        folder_lock.__exit__(None, None, None)
 
 
 @contextmanager
 def _watched(paths: list[Path], advance: Advance) -> Iterator[None]:
-    """Advance a bar by each file that appears, whoever writes it."""
+    """Advance a progress bar by each file that appears, because workers write the files."""
     over, waiting = Event(), set(paths)
 
-    def look() -> None:
+    def count_new() -> None:
         for path in [path for path in waiting if path.exists()]:
             waiting.discard(path)
             advance()
 
     def watch() -> None:
         while not over.wait(0.5):
-            look()
+            count_new()
 
     thread = Thread(target=watch, daemon=True)
     thread.start()
@@ -306,4 +308,4 @@ def _watched(paths: list[Path], advance: Advance) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        look()
+        count_new()

@@ -1,6 +1,6 @@
-"""Raw tables in files, with text, dates and gaps: what makes numbers of them is learned in one pass over all rows.
+"""Preparation of raw tables in files, with text, dates and missing values, fitted in one pass over all rows.
 
-It is applied where a partition is decoded, so that what is kept there are numbers, and no second table is written.
+It is applied when a partition is decoded, so no second table is written.
 """
 
 import hashlib
@@ -20,58 +20,60 @@ from scarless.scale.columns import SCALE
 from scarless.scale.engine import PartitionedEngine, Passes
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups
-from scarless.scale.partitions import Arrays, Cache, Part, Plan, Program
+from scarless.scale.partitions import Arrays, Batch, Cache, Plan, Program
 from scarless.scale.raw_columns import (
-    MOST_LEVELS,
-    Column,
-    Facts,
-    Moments,
+    MAX_CATEGORIES,
+    ColumnMoments,
+    ColumnStatistics,
+    RawColumn,
     Tail,
-    facts_of_column,
-    fill,
-    recipe_of,
-    tail_of_column,
+    column_statistics,
+    describe_column,
+    fill_outputs,
+    log_moments,
 )
 
 
 class FilePreparation(BaseEstimator):
-    r"""Make numbers of a raw table in files, as `scarless.raw.preparation.table_preparation` does in memory.
+    r"""Preparation of a raw table in files, like `scarless.raw.preparation.table_preparation` in memory.
 
-    One pass over all rows finds means, variances, gaps and levels; their sums are added in the plan's order, so that
-    the result does not depend on who adds them.
+    One pass over all rows finds means, variances, missing values and categories. Sums are added in the order of the
+    rows, so the result does not depend on the scheduler.
 
-    - Numbers (and truth values, as 0 and 1) are standardised. A gap becomes the mean, with a column beside that says
-      so: without a penalty, the median would change nothing but that column's coefficient.
-    - Text and categories with up to `max_categories` values: a column for each, of two only one. Missing is a value of its
-      own; a value that was not seen in the fit is none of them. Text in dictionaries is read as such.
-    - Beside numbers with a long tail, as incomes have, their logarithm: a second pass over these columns measures it.
-      Of a column with zeros it is :math:`\log(1 + x/m)`, `m` the geometric mean of what is above 0.
+    - Numbers, and booleans as 0 and 1: a missing value becomes the mean, and a missing indicator is added. In a model
+      without a penalty, filling with the median instead would change only the coefficient of the indicator.
+    - Text and categories with up to `max_categories` values: one column for each category, or a single column if there
+      are two. Missing values are a category. A category that was not seen in the fit has 0 in all columns.
+    - Numbers with a long tail, such as income: their logarithm is added, which needs a second pass over these columns.
+      If there are zeros, it is :math:`\log(1 + x/m)`, where `m` is the geometric mean of the positive values.
     - Dates: year, month and day.
-    - All these columns are standardised, as in memory. What is the same in every row is left out.
 
-    Differences to the preparation in memory: text with more values is refused, and `m` is the median there.
+    All columns are standardised. Constant columns are left out. There are two differences from the preparation in
+    memory: text with more than `max_categories` values raises an error, and `m` is not the median.
 
     Parameters
     ----------
     max_categories : int, default=40
+        Largest number of different values of a column of text.
 
     Attributes
     ----------
-    columns_ : list of Column
-        Each raw column, and what is made of it.
+    columns_ : list of RawColumn
+        Description of each raw column and the columns derived from it.
     """
 
-    def __init__(self, *, max_categories: int = MOST_LEVELS) -> None:
+    def __init__(self, *, max_categories: int = MAX_CATEGORIES) -> None:
         self.max_categories = max_categories
 
     def fit(self, X: ParquetRows, label: str | Several | None = None, weight: str | None = None) -> Self:
-        """Look at all rows once.
+        """Learn the preparation from all rows.
 
         Parameters
         ----------
         X : ParquetRows
+            Rows of the raw table.
         label, weight : str, optional
-            Columns that are no attributes; of labels `scarless.engines.base.Several`, too.
+            Columns of labels and weights, which are not attributes. `label` may be `scarless.engines.base.Several`.
 
         Returns
         -------
@@ -79,28 +81,30 @@ class FilePreparation(BaseEstimator):
         """
         if not isinstance(X, ParquetRows):
             raise TypeError(
-                f"FilePreparation is fitted to ParquetRows, got {type(X).__name__}. For a table in memory there is "
+                f"X must be ParquetRows; got {type(X).__name__}. For a table in memory, use "
                 "scarless.raw.preparation.table_preparation()."
             )
         plan = X.plan(label, weight, raw=True)
         program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
-        lanes = find_executor(X.scheduler).map(facts_of_lane, program, plan.lanes, (self.max_categories,))
-        facts = reduce(lambda one, other: _joined(one, other, self.max_categories), lanes)
-        self._refuse_many(facts)
-        tails = _tails(X, facts)
-        columns = _with_names_of_their_own([recipe_of(name, each, tails.get(name)) for name, each in facts.items()])
+        found = find_executor(X.scheduler).map(batch_statistics, program, plan.batches, (self.max_categories,))
+        statistics = reduce(lambda one, other: _merged(one, other, self.max_categories), found)
+        self._refuse_many(statistics)
+        logarithms = _log_moments(X, statistics)
+        columns = _with_unique_names(
+            [describe_column(name, each, logarithms.get(name)) for name, each in statistics.items()]
+        )
         if not any(column.outputs for column in columns):
-            raise ValueError(f"{X.files[0]}: every column is the same in all rows, so there is nothing to learn from.")
-        self.columns_: list[Column] = columns
+            raise ValueError(f"{X.files[0]}: every column is constant, so there is nothing to learn from.")
+        self.columns_: list[RawColumn] = columns
         return self
 
-    def _refuse_many(self, facts: dict[str, Facts]) -> None:
-        many = [name for name, each in facts.items() if each.many]
+    def _refuse_many(self, statistics: dict[str, ColumnStatistics]) -> None:
+        many = [name for name, each in statistics.items() if each.many]
         if many:
             raise ValueError(
-                f"{', '.join(map(repr, many))}: text with more than {self.max_categories} different values, of which no "
-                "columns are made. Leave it out with ParquetRows(folder, columns=[...]); or put its values into groups "
-                "(a region for a postcode, a chapter for a code), or write it as a number where it has an order."
+                f"{', '.join(map(repr, many))}: text may have at most {self.max_categories} different values. Leave it "
+                "out with ParquetRows(folder, columns=[...]), group its values (a region for a postcode, a chapter for "
+                "a code), or write it as a number if it has an order."
             )
 
     @property
@@ -111,61 +115,62 @@ class FilePreparation(BaseEstimator):
 
     @property
     def names(self) -> list[str]:
-        """Columns that come out."""
+        """Prepared columns."""
         return [output.name for column in self.columns_ for output in column.outputs]
 
     @property
     def token(self) -> str:
-        """A name for what is done: another for something else."""
+        """Identifier of the preparation."""
         return hashlib.sha256(repr([tuple(column) for column in self.columns_]).encode()).hexdigest()[:32]
 
     def transform(self, X: Any) -> Any:
-        """Return the rows of files as rows of numbers; of a data frame, a data frame.
+        """Return the prepared rows.
 
         Parameters
         ----------
         X : ParquetRows or data frame
+            Rows of a raw table.
 
         Returns
         -------
         PreparedRows or data frame
+            PreparedRows for ParquetRows, and a data frame for a data frame.
         """
         if isinstance(X, ParquetRows):
             return PreparedRows(X, self)
         arrow, pandas = (need(name, "Preparing a table", SCALE) for name in ("pyarrow", "pandas"))
         if not hasattr(X, "columns"):
-            raise TypeError(
-                f"A table with named columns is needed, ParquetRows or a data frame; got {type(X).__name__}."
-            )
-        lost = [name for name in self.raw_names if name not in list(X.columns)]
-        if lost:
-            raise ValueError(f"X has no column {lost[0]!r}, which it had when the preparation was fitted.")
+            raise TypeError(f"X must be ParquetRows or a data frame, with named columns; got {type(X).__name__}.")
+        absent = [name for name in self.raw_names if name not in list(X.columns)]
+        if absent:
+            raise ValueError(f"X must have the columns of the fit; it has no column {absent[0]!r}.")
         given = X[self.raw_names]
         table = given.to_arrow() if hasattr(given, "to_arrow") else arrow.Table.from_pandas(given, preserve_index=False)
-        below = self.decode(table, np.dtype(np.float64), "X")
-        return pandas.DataFrame(below.T, columns=self.names, index=getattr(given, "index", None))
+        transposed = self.decode(table, np.dtype(np.float64), "X")
+        return pandas.DataFrame(transposed.T, columns=self.names, index=getattr(given, "index", None))
 
     def decode(self, table: Any, dtype: Any, where: str) -> Any:
-        """Return the prepared columns of an Arrow table, one below the other."""
-        below = np.empty((sum(len(column.outputs) for column in self.columns_), table.num_rows), dtype=dtype)
+        """Return the prepared columns of an Arrow table as the rows of an array."""
+        transposed = np.empty((sum(len(column.outputs) for column in self.columns_), table.num_rows), dtype=dtype)
         first = 0
         for column in self.columns_:
-            rows = below[first : first + len(column.outputs)]
+            rows = transposed[first : first + len(column.outputs)]
             if len(rows):
-                fill(rows, column, table.column(column.name), where)
+                fill_outputs(rows, column, table.column(column.name), where)
             first += len(rows)
-        return below
+        return transposed
 
 
 class PreparedRows:
-    """Rows of files as a fitted preparation shows them: what `fit`, `predict` and diagnostics take as a table.
+    """Rows of files, prepared when they are decoded. `fit`, `predict` and diagnostics take them as a table.
 
     Parameters
     ----------
     rows : ParquetRows
-        In float32 unless their `dtype` says otherwise: standardised columns lose nothing by it that matters.
+        Raw rows. The prepared rows have the precision `rows.dtype` or, if it is not set, float32, which is precise
+        enough for standardised columns.
     preparation : FilePreparation
-        Fitted.
+        Fitted preparation.
 
     Examples
     --------
@@ -192,30 +197,30 @@ class PreparedRows:
 
     @property
     def scheduler(self) -> Any:
-        """Who walks the rows."""
+        """Scheduler of the passes."""
         return self.rows.scheduler
 
     @property
     def cache(self) -> Cache:
-        """Where decoded rows stay."""
+        """Cache of decoded rows."""
         return self.rows.cache
 
     @property
     def token(self) -> str:
-        """A name for the preparation."""
+        """Identifier of the preparation."""
         return self.preparation.token
 
     @property
     def condition(self) -> str:
-        """Which rows of the files these are, in words; empty for all."""
+        """Description of the filter on the rows; empty for all rows."""
         return self.rows.condition
 
     def plan(self, label: str | Several | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
-        """Return the pieces in which the rows are walked; what is read is raw, whatever `raw` says."""
+        """Return the partitions of the rows; raw columns are read regardless of `raw`."""
         names = self.preparation.names
-        there = self.rows.plan(label, weight, raw=True, row_bytes=len(names) * self.dtype.itemsize)
+        plan = self.rows.plan(label, weight, raw=True, row_bytes=len(names) * self.dtype.itemsize)
         token = self.preparation.token
-        sources = [PreparedGroups(part.source, self.preparation, token, str(self.dtype)) for part in there.parts]
+        sources = [PreparedGroups(each.source, self.preparation, token, str(self.dtype)) for each in plan.partitions]
         return Plan.of(sources, names, self.dtype)
 
 
@@ -233,12 +238,12 @@ class PreparedGroups:
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return self.raw.n_rows
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Path of the file."""
         return self.raw.path
 
     def columns_there(self) -> list[str]:
@@ -247,30 +252,30 @@ class PreparedGroups:
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """Its row groups."""
+        """Numbers of the row groups."""
         return self.raw.groups
 
     @property
     def stamp(self) -> tuple[int, int]:
-        """The file's size and time of change when the plan was made."""
+        """Size and modification time of the file when the plan was made."""
         return self.raw.stamp
 
     @property
     def place(self) -> str:
-        """Where in the file, in words."""
+        """Location in the file, for messages."""
         return self.raw.place
 
     @property
     def names(self) -> list[str]:
-        """The prepared columns."""
+        """Prepared columns."""
         return self.preparation.names
 
     def load(self) -> Arrays:
-        """Decode and prepare attributes, and decode labels and weights."""
+        """Return the prepared attributes, labels and weights, read from the file."""
         return self.decode(self.read())
 
     def read(self, others: Sequence[str] = ()) -> Any:
-        """Return raw attributes, labels, weights and other columns as an Arrow table."""
+        """Return the raw attributes, labels, weights and other columns as an Arrow table."""
         return self.raw.read(others, dictionaries=True)
 
     def decode(self, table: Any) -> Arrays:
@@ -279,11 +284,11 @@ class PreparedGroups:
         return {"X": self.preparation.decode(table, self.dtype, where).T, **self.raw.beside(table)}
 
     def beside(self, table: Any) -> Arrays:
-        """Return labels and weights, where there are any."""
+        """Return the labels and weights, if there are any."""
         return self.raw.beside(table)
 
     def numbers(self, table: Any, name: str) -> Any:
-        """Return a raw column of numbers without gaps."""
+        """Return a raw column of numbers; raise if a value is missing."""
         return self.raw.numbers(table, name)
 
 
@@ -291,50 +296,52 @@ class PreparedGroups:
 def _open_prepared(X: PreparedRows, y: Any = None, sample_weight: Any = None) -> Engine:
     for name, value in (("labels", y), ("sample_weight", sample_weight)):
         if value is not None and not isinstance(value, str | Several):
-            raise TypeError(f"With PreparedRows the {name} are a column of the files, given by its name.")
+            raise TypeError(f"{name} must name a column of the files if X is PreparedRows; got {type(value).__name__}.")
     passes = None if X.rows.checkpoint is None else Passes(X.rows.checkpoint)
     return PartitionedEngine(X.plan(y, sample_weight), find_executor(X.scheduler), X.cache, passes)
 
 
-def facts_of_lane(program: Program, lane: tuple[Part, ...], max_categories: int) -> dict[str, Facts]:
-    """Return what a run of partitions tells of each column; nothing of them is kept."""
-    found = [_facts_of(part.source, max_categories) for part in lane]
-    return reduce(lambda one, other: _joined(one, other, max_categories), found)
+def batch_statistics(program: Program, batch: Batch, max_categories: int) -> dict[str, ColumnStatistics]:
+    """Return the statistics of each column in a batch of partitions; decoded rows are not kept."""
+    found = [_partition_statistics(each.source, max_categories) for each in batch]
+    return reduce(lambda one, other: _merged(one, other, max_categories), found)
 
 
-def _facts_of(source: RowGroups, max_categories: int) -> dict[str, Facts]:
+def _partition_statistics(source: RowGroups, max_categories: int) -> dict[str, ColumnStatistics]:
     table, where = source.read(dictionaries=True), f"{source.path}, {source.place}"
-    return {name: facts_of_column(table.column(name), name, where, max_categories) for name in source.names}
+    return {name: column_statistics(table.column(name), name, where, max_categories) for name in source.names}
 
 
-def _tails(X: ParquetRows, facts: dict[str, Facts]) -> dict[str, Moments]:
-    """Return the moments of the logarithms of columns with long tails, by one more pass over these columns."""
-    tails = {name: each.tail for name, each in facts.items() if each.tail is not None}
+def _log_moments(X: ParquetRows, statistics: dict[str, ColumnStatistics]) -> dict[str, ColumnMoments]:
+    """Return the moments of the logarithms of columns with long tails, in one more pass over these columns."""
+    tails = {name: each.tail for name, each in statistics.items() if each.tail is not None}
     if not tails:
         return {}
     plan = X.select(list(tails)).plan(raw=True)
     program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
-    lanes = find_executor(X.scheduler).map(tails_of_lane, program, plan.lanes, (tails,))
-    return {name: reduce(Moments.and_those, [lane[name] for lane in lanes]) for name in tails}
+    found = find_executor(X.scheduler).map(log_moments_of_batch, program, plan.batches, (tails,))
+    return {name: reduce(ColumnMoments.merged, [each[name] for each in found]) for name in tails}
 
 
-def tails_of_lane(program: Program, lane: tuple[Part, ...], tails: dict[str, Tail]) -> dict[str, Moments]:
-    """Return the moments of logarithms in a run of partitions."""
-    found: dict[str, Moments] = {}
-    for part in lane:
-        table = part.source.read()
+def log_moments_of_batch(program: Program, batch: Batch, tails: dict[str, Tail]) -> dict[str, ColumnMoments]:
+    """Return the moments of logarithms in a batch of partitions."""
+    found: dict[str, ColumnMoments] = {}
+    for partition in batch:
+        table = partition.source.read()
         for name, tail in tails.items():
-            here = tail_of_column(table.column(name), tail)
-            found[name] = found[name].and_those(here) if name in found else here
+            moments = log_moments(table.column(name), tail)
+            found[name] = found[name].merged(moments) if name in found else moments
     return found
 
 
-def _joined(one: dict[str, Facts], other: dict[str, Facts], max_categories: int) -> dict[str, Facts]:
-    return {name: facts.and_those(other[name], name, max_categories) for name, facts in one.items()}
+def _merged(
+    one: dict[str, ColumnStatistics], other: dict[str, ColumnStatistics], max_categories: int
+) -> dict[str, ColumnStatistics]:
+    return {name: statistics.merged(other[name], name, max_categories) for name, statistics in one.items()}
 
 
-def _with_names_of_their_own(columns: list[Column]) -> list[Column]:
-    """Lengthen a name that two outputs share, as of a column `a_b` and the level `b` of `a`."""
+def _with_unique_names(columns: list[RawColumn]) -> list[RawColumn]:
+    """Append ``_`` to names that two outputs share, such as column `a_b` and category `b` of column `a`."""
     taken: set[str] = set()
     found = []
     for column in columns:

@@ -1,7 +1,7 @@
-"""Columns of raw tables, one at a time: what is learned of one, and what numbers are made of it.
+"""Columns of raw tables: their statistics in one pass, and the numeric columns derived from them.
 
-`Column` is the one description of a raw column after a fit. The preparation of tables in files is made of such; that of
-tables in memory, by skrub, can be described by them (`scarless.raw.preparation`).
+`RawColumn` describes a raw column after a fit. The preparation of tables in files consists of such descriptions. The
+preparation of tables in memory can be described by them, too (`scarless.raw.preparation`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,25 +13,30 @@ from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE, PartitionError
 
-NUMBER, DATE, LEVELS, EMPTY = "number", "date", "levels", "empty"
-TEXT, WORDS = "text", "words"  # in memory only: many different texts, each output a number, or some words
-MISSING, LOG = "missing", "log"  # pieces of a column, called so in models and reports too
-LONG_TAIL = 2.0  # skewness; that of an exponential distribution
-MOST_LEVELS = 40  # of text that is read as categories
-# A number with more different values than this, among the first rows of a partition, is no code.
-MOST_VALUES_OF_A_CODE, FIRST_ROWS = 40, 10_000
+# Kinds of columns. Model files hold these texts, so they must not change.
+NUMBER, DATE, CATEGORIES, EMPTY = "number", "date", "levels", "empty"
+# Kinds for tables in memory only: free text whose outputs are numbered (TEXT) or are described by words (WORDS).
+TEXT, WORDS = "text", "words"
+MISSING, LOG = "missing", "log"  # pieces of a column; models and reports contain these words
+LONG_TAIL_SKEW = 2.0  # skewness of an exponential distribution
+MAX_CATEGORIES = 40  # largest number of different texts in a column that is read as categories
+# A column of numbers does not hold codes if it has more than MAX_CODE_VALUES different values in the first CODE_ROWS
+# rows of a partition.
+MAX_CODE_VALUES, CODE_ROWS = 40, 10_000
 DATE_PARTS = ("year", "month", "day")
-_WORDS = {NUMBER: "numbers", DATE: "dates", LEVELS: "text or categories"}
-LARGEST_NUMBER = 1e100  # as for tables in memory
+_KIND_NAMES = {NUMBER: "numbers", DATE: "dates", CATEGORIES: "text or categories"}
+MAX_NUMBER = 1e100  # largest allowed number, as for tables in memory
 
 
-class Moments(NamedTuple):
-    """Count, mean, sums of squares and cubes about the mean, range of numbers; two are joined without cancellation.
+class ColumnMoments(NamedTuple):
+    """Count, mean, sums of squares and cubes about the mean, and range of numbers.
+
+    Moments of two sets of numbers can be merged without loss of precision.
 
     Examples
     --------
-    >>> joined = Moments.of(np.array([1.0, 2.0])).and_those(Moments.of(np.array([6.0])))
-    >>> joined.n, joined.mean, joined.squares, joined.cubes
+    >>> merged = ColumnMoments.of(np.array([1.0, 2.0])).merged(ColumnMoments.of(np.array([6.0])))
+    >>> merged.n, merged.mean, merged.squares, merged.cubes
     (3, 3.0, 14.0, 18.0)
     """
 
@@ -44,98 +49,99 @@ class Moments(NamedTuple):
 
     @property
     def skewness(self) -> float:
-        """Third standardised moment; 0 of what does not vary."""
+        """Third standardised moment; 0 if all values are equal."""
         return float(np.sqrt(self.n) * self.cubes / self.squares**1.5) if self.squares > 0 else 0.0
 
     @classmethod
-    def of(cls, values: Vector) -> "Moments":
-        """Return those of some numbers."""
+    def of(cls, values: Vector) -> "ColumnMoments":
+        """Return the moments of some numbers."""
         if not values.size:
-            return NONE
+            return NO_VALUES
         mean = float(values.mean())
-        apart = values - mean
-        squared = apart * apart
+        centred = values - mean
+        squared = centred * centred
         least, most = float(values.min()), float(values.max())
-        return cls(values.size, mean, float(squared.sum()), least, most, float(squared @ apart))
+        return cls(values.size, mean, float(squared.sum()), least, most, float(squared @ centred))
 
-    def and_those(self, other: "Moments") -> "Moments":
-        """Return the moments of both together."""
+    def merged(self, other: "ColumnMoments") -> "ColumnMoments":
+        """Return the moments of both sets of numbers together."""
         if self.n == 0 or other.n == 0:
             return other if self.n == 0 else self
-        n, apart = self.n + other.n, other.mean - self.mean
-        both, lopsided = self.n * other.n / n, (self.n - other.n) / n
-        between = 3.0 * apart * (self.n * other.squares - other.n * self.squares) / n
-        return Moments(
+        n, gap = self.n + other.n, other.mean - self.mean
+        weight, imbalance = self.n * other.n / n, (self.n - other.n) / n
+        between = 3.0 * gap * (self.n * other.squares - other.n * self.squares) / n
+        return ColumnMoments(
             n,
-            self.mean + apart * other.n / n,
-            self.squares + other.squares + apart**2 * both,
+            self.mean + gap * other.n / n,
+            self.squares + other.squares + gap**2 * weight,
             min(self.least, other.least),
             max(self.most, other.most),
-            self.cubes + other.cubes + apart**3 * both * lopsided + between,
+            self.cubes + other.cubes + gap**3 * weight * imbalance + between,
         )
 
 
-NONE = Moments(0, 0.0, 0.0, np.inf, -np.inf)
+NO_VALUES = ColumnMoments(0, 0.0, 0.0, np.inf, -np.inf)
 
 
 class Tail(NamedTuple):
-    """Of a column with a long tail, how its logarithm is taken.
+    """Parameters of the logarithm of a column with a long tail.
 
-    `least` is the least value of the fit. `unit` counts where that is 0: in memory the median of what is above 0, in
-    files the geometric mean of it (sums add up, medians do not).
+    `unit` is used if the minimum is 0. In memory it is the median of the positive values. In files it is their
+    geometric mean, because sums can be added over partitions and medians cannot.
     """
 
-    least: float
+    least: float  # minimum in the fit
     unit: float
 
     def logarithm(self, values: Vector) -> Vector:
-        """Return the logarithm of numbers; of what is below the least that was seen, that of the least."""
-        above = np.maximum(values, self.least)
-        return np.asarray(np.log(above) if self.least > 0 else np.log1p(above / self.unit))
+        """Return the logarithm of numbers; numbers below the minimum of the fit are raised to it."""
+        raised = np.maximum(values, self.least)
+        return np.asarray(np.log(raised) if self.least > 0 else np.log1p(raised / self.unit))
 
     @staticmethod
     def logarithms(values: Matrix, least: Vector, unit: Vector) -> Matrix:
-        """Return the same of several columns at once."""
-        above = np.maximum(values, least)
+        """Return the logarithms of several columns at once."""
+        raised = np.maximum(values, least)
         with np.errstate(divide="ignore"):
-            return np.where(least > 0, np.log(above), np.log1p(above / unit))
+            return np.where(least > 0, np.log(raised), np.log1p(raised / unit))
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a pass tells of a column: how many rows, how many without a value, moments of parts, counts of levels."""
+class ColumnStatistics:
+    """Statistics of a raw column in one pass: counts of rows and missing values, moments, counts of categories."""
 
     kind: str
-    where: str  # the first partition that it was seen in
+    where: str  # the first partition with this kind, for errors
     n_rows: int
     n_missing: int
-    parts: tuple[Moments, ...] = ()
-    counts: dict[str, int] = field(default_factory=dict)
-    many: bool = False  # levels, more than anyone wants
-    logs: Moments = NONE  # of what is above 0, where nothing is below
-    varied: bool = False  # whether a number takes many values
+    parts: tuple[ColumnMoments, ...] = ()  # moments of the numbers, or of the parts of dates
+    counts: dict[str, int] = field(default_factory=dict)  # rows of each category
+    many: bool = False  # whether there are more categories than allowed
+    logs: ColumnMoments = NO_VALUES  # moments of the logarithms of the positive values, if none is negative
+    varied: bool = False  # whether a column of numbers has many different values
 
     @property
     def tail(self) -> Tail | None:
-        """How the logarithm of a number is taken, where its tail is long."""
+        """Parameters of the logarithm, if the column holds numbers with a long tail."""
         if self.kind != NUMBER or not self.varied or not self.parts or self.parts[0].least < 0:
             return None
-        if not self.parts[0].skewness > LONG_TAIL:
+        if not self.parts[0].skewness > LONG_TAIL_SKEW:
             return None
         return Tail(self.parts[0].least, float(np.exp(self.logs.mean)))
 
-    def and_those(self, other: "Facts", name: str, max_categories: int) -> "Facts":
-        """Return the facts of both together."""
+    def merged(self, other: "ColumnStatistics", name: str, max_categories: int) -> "ColumnStatistics":
+        """Return the statistics of both sets of rows together."""
         n_rows, n_missing = self.n_rows + other.n_rows, self.n_missing + other.n_missing
         if EMPTY in (self.kind, other.kind):
             return replace(other if self.kind == EMPTY else self, n_rows=n_rows, n_missing=n_missing)
         if self.kind != other.kind:
             raise PartitionError(
-                f"{other.where}: the column {name!r} holds {_WORDS[other.kind]}, and {_WORDS[self.kind]} in "
-                f"{self.where}. Write it in one way, or leave it out: ParquetRows(folder, columns=[...])."
+                f"{other.where}: the column {name!r} holds {_KIND_NAMES[other.kind]}, but it holds "
+                f"{_KIND_NAMES[self.kind]} in {self.where}. Write the same type to all files, or leave the column out: "
+                "ParquetRows(folder, columns=[...])."
             )
-        parts = tuple(a.and_those(b) for a, b in zip(self.parts, other.parts, strict=True))
-        counts = {level: self.counts.get(level, 0) + other.counts.get(level, 0) for level in self.counts | other.counts}
+        parts = tuple(a.merged(b) for a, b in zip(self.parts, other.parts, strict=True))
+        counts = {each: self.counts.get(each, 0) + other.counts.get(each, 0) for each in self.counts | other.counts}
         many = self.many or other.many or len(counts) > max_categories
         return replace(
             self,
@@ -144,138 +150,142 @@ class Facts:
             many=many,
             n_rows=n_rows,
             n_missing=n_missing,
-            logs=self.logs.and_those(other.logs),
+            logs=self.logs.merged(other.logs),
             varied=self.varied or other.varied,
         )
 
 
 class Output(NamedTuple):
-    """A prepared column: ``(x - mean) / scale`` of a part of a raw one, or of whether it has a level, or none.
+    """A prepared column: ``(x - mean) / scale``, where x is a number, a part of a date, a logarithm or an indicator.
 
-    In memory a later step centres and scales: the mean is 0 here and the scale 1, or NaN where an output has no unit.
+    For tables in memory, a later step centres and scales. The mean is then 0, and the scale is 1, or NaN for an output
+    without a unit, such as a direction in a space of words.
     """
 
     name: str
-    piece: str  # a level, a part of a date, MISSING, LOG, words; empty for the column itself
-    code: int  # which part or level; behind the last of them: missing
+    piece: str  # category, part of a date, MISSING, LOG or words; empty for the column itself
+    code: int  # position of the part or category; the position after the last one means missing
     mean: float = 0.0
     scale: float = 1.0
 
 
-class Column(NamedTuple):
-    """What was learned of a raw column: how it is read, its levels and tail, and what is made of it."""
+class RawColumn(NamedTuple):
+    """Description of a raw column after a fit: its kind, its categories, and the columns derived from it."""
 
     name: str
     kind: str
-    levels: tuple[str, ...]
+    categories: tuple[str, ...]
     outputs: tuple[Output, ...]
     tail: Tail | None = None
 
 
 def kind_of(kind: Any, name: str, where: str) -> str:
-    """Return what a column of an Arrow type is read as."""
+    """Return the kind of a column of an Arrow type; raise if it cannot be turned into numbers."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return NUMBER
     if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
-        return LEVELS
+        return CATEGORIES
     if types.is_timestamp(kind) or types.is_date(kind):
         return DATE
     if types.is_null(kind):
         return EMPTY
     raise PartitionError(
-        f"{where}: the column {name!r} holds {kind}, of which no numbers are made. Leave it out: "
+        f"{where}: the column {name!r} holds {kind}, which cannot be turned into numbers. Leave it out: "
         "ParquetRows(folder, columns=[...])."
     )
 
 
-def facts_of_column(column: Any, name: str, where: str, max_categories: int) -> Facts:
-    """Return what one partition tells of a column."""
+def column_statistics(column: Any, name: str, where: str, max_categories: int) -> ColumnStatistics:
+    """Return the statistics of a column in one partition."""
     kind, n = kind_of(column.type, name, where), len(column)
     if kind == EMPTY or column.null_count == n:
-        return Facts(EMPTY, where, n, n)
-    if kind == LEVELS:
-        levels, codes = _level_codes(column)
-        counts = np.bincount(codes, minlength=len(levels) + 1)
-        used = np.flatnonzero(counts[: len(levels)])
+        return ColumnStatistics(EMPTY, where, n, n)
+    if kind == CATEGORIES:
+        categories, codes = _category_codes(column)
+        counts = np.bincount(codes, minlength=len(categories) + 1)
+        used = np.flatnonzero(counts[: len(categories)])
         if used.size > max_categories:
-            return Facts(kind, where, n, int(counts[-1]), many=True)
+            return ColumnStatistics(kind, where, n, int(counts[-1]), many=True)
         found: dict[str, int] = {}
-        for code in used:  # two values may read the same
-            level = str(levels[code].as_py())
-            found[level] = found.get(level, 0) + int(counts[code])
-        return Facts(kind, where, n, int(counts[-1]), counts=found)
+        for code in used:  # two values may have the same text
+            category = str(categories[code].as_py())
+            found[category] = found.get(category, 0) + int(counts[code])
+        return ColumnStatistics(kind, where, n, int(counts[-1]), counts=found)
     parts = _parts(column, kind)
     _refuse_huge(parts, name, where)
-    there = ~np.isnan(parts[0])
-    parts = parts if there.all() else [part[there] for part in parts]
-    facts = Facts(kind, where, n, n - int(there.sum()), parts=tuple(map(Moments.of, parts)))
-    if kind != NUMBER or facts.parts[0].least < 0:
-        return facts
-    above = parts[0][parts[0] > 0]
-    varied = np.unique(parts[0][:FIRST_ROWS]).size > MOST_VALUES_OF_A_CODE
-    return replace(facts, logs=Moments.of(np.log(above)), varied=varied) if varied else facts
+    present = ~np.isnan(parts[0])
+    parts = parts if present.all() else [part[present] for part in parts]
+    statistics = ColumnStatistics(kind, where, n, n - int(present.sum()), parts=tuple(map(ColumnMoments.of, parts)))
+    if kind != NUMBER or statistics.parts[0].least < 0:
+        return statistics
+    positive = parts[0][parts[0] > 0]
+    varied = np.unique(parts[0][:CODE_ROWS]).size > MAX_CODE_VALUES
+    return replace(statistics, logs=ColumnMoments.of(np.log(positive)), varied=varied) if varied else statistics
 
 
-def tail_of_column(column: Any, tail: Tail) -> Moments:
-    """Return the moments of a column's logarithm in one partition."""
+def log_moments(column: Any, tail: Tail) -> ColumnMoments:
+    """Return the moments of the logarithm of a column in one partition."""
     values = _floats(column)
-    return Moments.of(tail.logarithm(values[~np.isnan(values)]))
+    return ColumnMoments.of(tail.logarithm(values[~np.isnan(values)]))
 
 
-def recipe_of(name: str, facts: Facts, logarithm: Moments | None = None) -> Column:
-    """Return what is made of a column, once all of it was seen: nothing of what is the same in every row.
+def describe_column(name: str, statistics: ColumnStatistics, logarithm: ColumnMoments | None = None) -> RawColumn:
+    """Return the description of a column, given the statistics of all rows; a constant column has no outputs.
 
-    `logarithm` has the moments of that of a column whose tail is long.
+    `logarithm` holds the moments of the logarithm of a column with a long tail.
     """
-    n, outputs = facts.n_rows, []
-    levels = tuple(sorted(facts.counts))
-    if facts.kind == LEVELS:
-        counts = [facts.counts[level] for level in levels] + ([facts.n_missing] if facts.n_missing else [])
-        first = 1 if len(counts) == 2 else 0  # of two, one says it all
+    n, outputs = statistics.n_rows, []
+    categories = tuple(sorted(statistics.counts))
+    if statistics.kind == CATEGORIES:
+        counts = [statistics.counts[each] for each in categories] + (
+            [statistics.n_missing] if statistics.n_missing else []
+        )
+        first = 1 if len(counts) == 2 else 0  # two categories need one column
         for code in range(first, len(counts) if len(counts) > 1 else 0):
-            outputs.append(_indicator(name, levels[code] if code < len(levels) else MISSING, code, counts[code] / n))
-        return Column(name, LEVELS, levels, tuple(outputs))
-    pieces = DATE_PARTS if facts.kind == DATE else ("",) if logarithm is None else ("", LOG)
-    parts = facts.parts if logarithm is None else (*facts.parts, logarithm)
+            piece = categories[code] if code < len(categories) else MISSING
+            outputs.append(_indicator(name, piece, code, counts[code] / n))
+        return RawColumn(name, CATEGORIES, categories, tuple(outputs))
+    pieces = DATE_PARTS if statistics.kind == DATE else ("",) if logarithm is None else ("", LOG)
+    parts = statistics.parts if logarithm is None else (*statistics.parts, logarithm)
     for code, (piece, part) in enumerate(zip(pieces, parts, strict=False)):
-        scale = float(np.sqrt(part.squares / n))  # with gaps filled by the mean
+        scale = float(np.sqrt(part.squares / n))  # missing values are filled with the mean
         if part.most > part.least and scale > 0:
             outputs.append(Output(f"{name}_{piece}" if piece else name, piece, code, part.mean, scale))
-    if 0 < facts.n_missing < n:
-        indicator = _indicator(name, MISSING, len(pieces), facts.n_missing / n)
+    if 0 < statistics.n_missing < n:
+        indicator = _indicator(name, MISSING, len(pieces), statistics.n_missing / n)
         outputs.append(indicator._replace(name=f"missingindicator_{name}"))
-    return Column(name, facts.kind, (), tuple(outputs), None if logarithm is None else facts.tail)
+    return RawColumn(name, statistics.kind, (), tuple(outputs), None if logarithm is None else statistics.tail)
 
 
 def _indicator(name: str, piece: str, code: int, share: float) -> Output:
     return Output(f"{name}_{piece}", piece, code, share, float(np.sqrt(share * (1.0 - share))))
 
 
-def fill(below: Any, recipe: Column, column: Any, where: str) -> None:
-    """Write what is made of a column into rows of an array, one for each output."""
+def fill_outputs(transposed: Any, described: RawColumn, column: Any, where: str) -> None:
+    """Write the outputs of a column into the rows of an array, one row for each output."""
     if column.null_count == len(column):
         arrow = need("pyarrow", "Preparing a table", SCALE)
-        column = arrow.chunked_array([arrow.nulls(len(column))])  # of whatever type
-    kind = kind_of(column.type, recipe.name, where)
-    if kind not in (recipe.kind, EMPTY):
+        column = arrow.chunked_array([arrow.nulls(len(column))])  # an empty column may have any type
+    kind = kind_of(column.type, described.name, where)
+    if kind not in (described.kind, EMPTY):
         raise PartitionError(
-            f"{where}: the column {recipe.name!r} holds {_WORDS[kind]}, and {_WORDS[recipe.kind]} when the preparation "
-            "was fitted."
+            f"{where}: the column {described.name!r} must hold {_KIND_NAMES[described.kind]}, as in the fit; it holds "
+            f"{_KIND_NAMES[kind]}."
         )
-    if recipe.kind == LEVELS:
-        codes = _known_codes(column, recipe.levels)
-        for row, output in zip(below, recipe.outputs, strict=True):
-            values = np.full(len(recipe.levels) + 2, -output.mean / output.scale)
+    if described.kind == CATEGORIES:
+        codes = _known_codes(column, described.categories)
+        for row, output in zip(transposed, described.outputs, strict=True):
+            values = np.full(len(described.categories) + 2, -output.mean / output.scale)
             values[output.code] = (1.0 - output.mean) / output.scale
             row[:] = values.astype(row.dtype)[codes]
         return
-    parts = _parts(column, recipe.kind)
-    _refuse_huge(parts, recipe.name, where)
+    parts = _parts(column, described.kind)
+    _refuse_huge(parts, described.name, where)
     gaps = np.isnan(parts[0])
-    if recipe.tail is not None:
-        parts.append(recipe.tail.logarithm(parts[0]))
-    for row, output in zip(below, recipe.outputs, strict=True):
+    if described.tail is not None:
+        parts.append(described.tail.logarithm(parts[0]))
+    for row, output in zip(transposed, described.outputs, strict=True):
         found = parts[output.code] if output.code < len(parts) else gaps
         row[:] = (found - output.mean) / output.scale
         if output.code < len(parts) and gaps.any():
@@ -283,19 +293,19 @@ def fill(below: Any, recipe: Column, column: Any, where: str) -> None:
 
 
 def _refuse_huge(parts: list[Vector], name: str, where: str) -> None:
-    """Raise where a number is infinite or beyond use, with its row."""
+    """Raise an error if a number is infinite or too large."""
     for part in parts:
-        if np.nanmax(np.abs(part), initial=0.0) > LARGEST_NUMBER:
-            row = int(np.flatnonzero(np.abs(part) > LARGEST_NUMBER)[0])
+        if np.nanmax(np.abs(part), initial=0.0) > MAX_NUMBER:
+            row = int(np.flatnonzero(np.abs(part) > MAX_NUMBER)[0])
             raise PartitionError(
                 f"{where}: the column {name!r} holds {part[row]:g} in row {row + 1} (counted from 1), which is "
-                "infinite or beyond 1e100. Correct the cell, leave it empty if the value is not known, or leave the "
-                "column out."
+                "infinite or larger than 1e100. Correct the cell, leave it empty if the value is not known, or leave "
+                "out the column."
             )
 
 
 def _parts(column: Any, kind: str) -> list[Vector]:
-    """Return numbers, or the parts of dates, NaN where there is none."""
+    """Return the numbers, or the parts of the dates; missing values are NaN."""
     if kind == NUMBER:
         return [_floats(column)]
     compute, types = (need(name, "Preparing a table", SCALE) for name in ("pyarrow.compute", "pyarrow.types"))
@@ -305,34 +315,34 @@ def _parts(column: Any, kind: str) -> list[Vector]:
 
 
 def _floats(column: Any) -> Vector:
-    """Return a column in float64, NaN where there is nothing."""
+    """Return a column in float64; missing values are NaN."""
     arrow = need("pyarrow", "Preparing a table", SCALE)
     if not arrow.types.is_floating(column.type):
         column = column.cast(arrow.float64(), safe=False)
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
-def _level_codes(column: Any) -> tuple[Any, Integers]:
-    """Return the values of a column, and of each row the number of its own; missing is behind the last."""
+def _category_codes(column: Any) -> tuple[Any, Integers]:
+    """Return the different values of a column, and the code of each row; the code after the last means missing."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if not types.is_dictionary(column.type):
         column = column.dictionary_encode()
     found = column.unify_dictionaries().combine_chunks()
-    levels = found.dictionary
-    codes = np.asarray(found.indices.fill_null(len(levels)).to_numpy(zero_copy_only=False), dtype=np.intp)
-    if levels.null_count:  # a dictionary that has no value among its values
-        missing = np.asarray(levels.is_null().to_numpy(zero_copy_only=False))
-        codes = np.append(np.where(missing, len(levels), np.arange(len(levels))), len(levels))[codes]
-    return levels, codes
+    categories = found.dictionary
+    codes = np.asarray(found.indices.fill_null(len(categories)).to_numpy(zero_copy_only=False), dtype=np.intp)
+    if categories.null_count:  # a dictionary may contain a missing value
+        missing = np.asarray(categories.is_null().to_numpy(zero_copy_only=False))
+        codes = np.append(np.where(missing, len(categories), np.arange(len(categories))), len(categories))[codes]
+    return categories, codes
 
 
 def _known_codes(column: Any, known: tuple[str, ...]) -> Integers:
-    """Return the number of each row's level among the known; behind them: missing, and what was never seen."""
+    """Return the code of each row's category; the two codes after the known ones mean missing and unknown."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if types.is_null(column.type):
         return np.full(len(column), len(known), dtype=np.intp)
-    levels, codes = _level_codes(column)
-    place = {level: code for code, level in enumerate(known)}
+    categories, codes = _category_codes(column)
+    place = {category: code for code, category in enumerate(known)}
     unseen = len(known) + 1
-    moved = [place.get(str(level), unseen) for level in levels.to_pylist()]
+    moved = [place.get(str(each), unseen) for each in categories.to_pylist()]
     return np.asarray([*moved, len(known)], dtype=np.intp)[codes]

@@ -1,4 +1,4 @@
-"""Some rows of a table in files, drawn at random, for what needs a table in memory."""
+"""Random samples of a table in files, for methods that need a table in memory."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,43 +13,42 @@ from scarless.outside.extras import need
 from scarless.scale.columns import SCALE
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows
-from scarless.scale.partitions import Part, Program
+from scarless.scale.partitions import Batch, Program
 
 _COUNT = "number of rows"
-MOST_CHECKED_PER_PARTITION = 2000  # of a partition: where more have a value, those that are drawn will do
+# If more rows of a partition have a value in the column `also`, the random sample has enough of them.
+MAX_CHECKED_PER_PARTITION = 2000
 
 
-class Drawn(NamedTuple):
-    """Rows as an Arrow table, in the order of the files; how many rows there are; how often each label is there.
+class DrawnRows(NamedTuple):
+    """A random sample of rows, and counts over all rows."""
 
-    `kinds` has each combination of values of the columns that were asked for, and how many rows have it, last;
-    `checked` those rows beside, which were not drawn, that have a value in a column of which all are wanted.
-    """
-
-    table: Any
-    n_rows: int
-    labels: dict[Any, int]
-    kinds: Any
-    checked: Any
+    table: Any  # drawn rows as an Arrow table, in the order of the files
+    n_rows: int  # number of all rows
+    labels: dict[Any, int]  # number of rows with each value of the first label column
+    kinds: Any  # Arrow table of the combinations of labels; its last column is the number of rows
+    checked: Any  # rows that were not drawn, but have a value in the column `also`
 
 
-def draw_rows(rows: ParquetRows, label: str | Sequence[str], n: int, seed: int, *, also: str = "") -> Drawn:
-    """Draw rows without replacement, each as likely as any other, and count labels, in one pass.
+def draw_rows(rows: ParquetRows, label: str | Sequence[str], n: int, seed: int, *, also: str = "") -> DrawnRows:
+    """Draw rows at random without replacement, and count labels, in one pass.
 
     Parameters
     ----------
     rows : ParquetRows
+        Rows to draw from.
     label : str or list of str
-        The columns whose values are counted, over all rows; `Drawn.labels` is of the first.
+        Columns whose values are counted over all rows. `DrawnRows.labels` counts the first.
     n : int
-        How many to draw; all where there are fewer.
+        Number of rows to draw; all rows if there are fewer.
     seed : int
+        Seed of the random numbers.
     also : str, default=""
-        A column: rows with a value in it come all, where they are few.
+        Column of checks. All rows with a value in this column are returned, except in partitions with very many.
 
     Returns
     -------
-    Drawn
+    DrawnRows
     """
     columns = Several([label] if isinstance(label, str) else label)
     plan = rows.plan(columns, raw=True)
@@ -58,34 +57,34 @@ def draw_rows(rows: ParquetRows, label: str | Sequence[str], n: int, seed: int, 
     else:
         numbers = np.arange(plan.n_rows)
     program = Program((), Preparation(Reading(plan.dtype, None)), rows.cache)
-    found = find_executor(rows.scheduler).map(draw_from_lane, program, plan.lanes, (numbers, columns, also))
-    table, kinds, checked = (_joined([each[k] for each in found]) for k in range(3))
+    found = find_executor(rows.scheduler).map(draw_from_batch, program, plan.batches, (numbers, columns, also))
+    table, kinds, checked = (_concatenated([each[k] for each in found]) for k in range(3))
     kinds = kinds.group_by(list(columns)).aggregate([(_COUNT, "sum")]).rename_columns([*columns, _COUNT])
     labels: Counter[Any] = Counter()
     for value, count in zip(kinds.column(0).to_pylist(), kinds.column(_COUNT).to_pylist(), strict=True):
         labels[value] += count
-    return Drawn(table, plan.n_rows, dict(labels), kinds, checked)
+    return DrawnRows(table, plan.n_rows, dict(labels), kinds, checked)
 
 
-def draw_from_lane(
-    program: Program, lane: tuple[Part, ...], numbers: Integers, columns: Several, also: str
+def draw_from_batch(
+    program: Program, batch: Batch, numbers: Integers, columns: Several, also: str
 ) -> tuple[Any, Any, Any]:
-    """Return those rows of a run of partitions that have these numbers in the table, counts of labels, checked rows."""
+    """Return the rows of a batch that have these numbers in the table, counts of labels, and checked rows."""
     arrow = need("pyarrow", "ParquetRows", SCALE)
     tables, kinds, checked = [], [], []
-    for part in lane:
-        table = part.source.read()
-        first, last = np.searchsorted(numbers, [part.start, part.start + table.num_rows])
-        drawn = numbers[first:last] - part.start
+    for partition in batch:
+        table = partition.source.read()
+        first, last = np.searchsorted(numbers, [partition.start, partition.start + table.num_rows])
+        drawn = numbers[first:last] - partition.start
         tables.append(table.take(arrow.array(drawn)))
         kinds.append(_counts(table.select(list(columns))))
         others = np.setdiff1d(_with_value(table.column(also)), drawn) if also else drawn[:0]
-        checked.append(table.take(arrow.array(others[:0] if others.size > MOST_CHECKED_PER_PARTITION else others)))
-    return _joined(tables), _joined(kinds), _joined(checked)
+        checked.append(table.take(arrow.array(others[:0] if others.size > MAX_CHECKED_PER_PARTITION else others)))
+    return _concatenated(tables), _concatenated(kinds), _concatenated(checked)
 
 
 def _counts(table: Any) -> Any:
-    """Return each combination of values, with how many rows have it."""
+    """Return the combinations of values, with the number of rows of each."""
     types = need("pyarrow", "ParquetRows", SCALE).types
     for number, each in enumerate(table.schema):
         if types.is_dictionary(each.type):
@@ -95,12 +94,12 @@ def _counts(table: Any) -> Any:
 
 
 def _with_value(column: Any) -> Any:
-    """Return which rows have a value: one that is not missing, nor -1."""
+    """Return the positions of values that are neither missing nor -1."""
     values = column.to_pandas()
-    there = values.notna() & (values != -1)
-    return np.flatnonzero(there.to_numpy())
+    present = values.notna() & (values != -1)
+    return np.flatnonzero(present.to_numpy())
 
 
-def _joined(tables: list[Any]) -> Any:
-    """Return tables one below the other; whole numbers in one and broken ones in another become broken."""
+def _concatenated(tables: list[Any]) -> Any:
+    """Return tables concatenated; a column with integers in one table and floats in another becomes floats."""
     return need("pyarrow", "ParquetRows", SCALE).concat_tables(tables, promote_options="permissive")

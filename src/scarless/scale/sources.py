@@ -1,7 +1,7 @@
 """Tables of other libraries that are not in memory.
 
-Partitions of Dask's data frames and arrays are computed where they are walked. Queries that have not been run (polars
-LazyFrames, DuckDB relations) are run once, into Parquet files.
+Partitions of Dask data frames and arrays are computed by the worker that processes them. Lazy queries (polars
+LazyFrames, DuckDB relations) are run once, and their result is written to Parquet files.
 """
 
 import os
@@ -23,9 +23,9 @@ from scarless.scale.executors import find_executor
 from scarless.scale.parquet import DEFAULT_CACHE_BYTES, DatasetRows, ParquetRows, made_of_files, need_names
 from scarless.scale.partitions import Arrays, Cache, Plan, remove_own
 
-GROUP_ROWS = 2**17  # of a file of ours
-# Before this version of polars, streams may mix up the order of rows: queries are then run in memory.
-POLARS_STREAMS_IN_ORDER = (1, 25)
+GROUP_ROWS = 2**17  # rows in a row group of the result of a query
+# In older versions of polars, streaming may change the order of rows. With them, queries are run in memory.
+MIN_POLARS_FOR_STREAMING = (1, 25)
 
 # --- tables of Dask
 
@@ -33,14 +33,14 @@ POLARS_STREAMS_IN_ORDER = (1, 25)
 _USER = "A table of Dask"
 
 
-class Piece(NamedTuple):
-    """One partition of one or more Dask collections: what computes it, and no more."""
+class DaskTasks(NamedTuple):
+    """The Dask tasks that compute one partition of one or more collections."""
 
-    keys: Mapping[str, Any]  # "X", and "y" and "w" where they are collections of their own
+    keys: Mapping[str, Any]  # "X", and "y" and "w" if they are separate collections
     graph: Mapping[Any, Any]
 
     def computed(self) -> dict[str, Any]:
-        """Return the partition, computed in this thread; what a cluster holds already is fetched from it."""
+        """Return the partition, computed in this thread; persisted results are fetched from the cluster."""
         graph = dict(self.graph)
         futures = {key: value for key, value in graph.items() if _is_future(value)}
         if futures:
@@ -50,26 +50,26 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DaskPart:
+class DaskPartition:
     """One partition of a Dask table, with the labels and weights of its rows."""
 
     number: int
     n_rows: int
-    names: tuple[str, ...] | None  # of columns; None for an array
-    label: str | Several | None  # where it is a column of the same frame
+    names: tuple[str, ...] | None  # names of columns; None for an array
+    label: str | Several | None  # name of the column of labels, if it is in the same frame
     weight: str | None
     dtype: str
-    keys: str  # Dask's own names, which say what the piece is
-    piece: Piece = field(repr=False)
+    keys: str  # Dask's keys, which identify the partition
+    tasks: DaskTasks = field(repr=False)
 
     def load(self) -> Arrays:
-        """Compute the partition in this thread."""
-        found = self.piece.computed()
+        """Return the arrays of the partition, computed in this thread."""
+        found = self.tasks.computed()
         for name, values in found.items():
             if values.shape[0] != self.n_rows:
                 raise PartitionError(
-                    f"{self.place_of()} has {values.shape[0]} {_CALLED[name]} when it is computed, and had "
-                    f"{self.n_rows}: it must give the same rows whenever it is computed. persist() it, or write it to "
+                    f"{self.place_of()} has {values.shape[0]} {_CALLED[name]}, but had {self.n_rows} when it was "
+                    "computed before. It must give the same rows every time. Call persist(), or write the table to "
                     "files."
                 )
         looks = self.label if isinstance(self.label, Several) else ()
@@ -86,22 +86,22 @@ class DaskPart:
         return arrays
 
     def place_of(self, row: int | None = None) -> str:
-        """Return where the rows are, in words."""
+        """Return the location of the rows, for messages."""
         return f"partition {self.number} of X"
 
     def _attributes(self, values: Any) -> Any:
         if self.names is None:
             if not isinstance(values, np.ndarray):
                 raise PartitionError(
-                    f"{self.place_of()} is a {type(values).__name__}; dense numpy arrays are needed: "
-                    "X.map_blocks(lambda block: block.toarray()) where they are sparse."
+                    f"{self.place_of()} must be a dense NumPy array; got {type(values).__name__}. For sparse arrays, "
+                    "use X.map_blocks(lambda block: block.toarray())."
                 )
             self._check_kind(values.dtype, "X")
             return np.asarray(values, dtype=self.dtype)
-        below = np.empty((len(self.names), self.n_rows), dtype=self.dtype)
-        for row, name in zip(below, self.names, strict=True):
+        transposed = np.empty((len(self.names), self.n_rows), dtype=self.dtype)
+        for row, name in zip(transposed, self.names, strict=True):
             row[:] = self._numbers(values[name], name)
-        return below.T
+        return transposed.T
 
     def _numbers(self, values: Any, name: str) -> Any:
         self._check_kind(values.dtype, name)
@@ -122,12 +122,12 @@ _CALLED = {"X": "rows", "y": "labels", "w": "weights"}
 
 
 class DaskRows:
-    """The rows of a dask.dataframe or a dask.array: each of its partitions, or chunks of rows, is one of ours.
+    """Rows of a dask.dataframe or a dask.array. Each Dask partition, or chunk of rows, becomes one partition.
 
-    A partition is computed by whoever walks it, in one thread, the first time it is needed; what becomes of it is kept
-    as with files. On a cluster a persisted table stays there. Labels and weights are Dask collections that are cut as
-    the table is, and belong to its rows by position; or, with a data frame, names of its columns. By name is the
-    quicker way for a wide file: then the columns that are not needed are not read.
+    The worker that processes a partition computes it in one thread, when it is first needed. The result is cached as
+    with files. A persisted table stays on the cluster. Labels and weights are Dask collections with the same partitions
+    as the table, matched by position. With a data frame they can also be names of columns. This is faster for files
+    with many columns, because only the needed columns are read.
     """
 
     def __init__(self, table: Any, wanted: Sequence[str] | None = None) -> None:
@@ -135,7 +135,7 @@ class DaskRows:
         self._wanted = None if wanted is None else tuple(wanted)
 
     def select(self, columns: Sequence[str]) -> "DaskRows":
-        """Return the same rows with these columns, in this order; an array, whose columns have no names, as it is."""
+        """Return the same rows with these columns, in this order; an array, which has no names, is not changed."""
         return DaskRows(self.table, columns) if self.has_names else self
 
     @property
@@ -145,55 +145,55 @@ class DaskRows:
 
     @property
     def column_names(self) -> list[str]:
-        """The attributes, where no column is a label or a weight."""
+        """Attributes, if no column is a label or a weight."""
         return self._names(None, None)
 
     def and_columns(self, added: Mapping[str, Any]) -> "DaskRows":
-        """Return the same rows with columns of other frames, cut as this one is, beside them, by position."""
-        n_cuts = [each.npartitions if hasattr(each, "divisions") else 0 for each in added.values()]
-        if not self.has_names or any(n != self.table.npartitions for n in n_cuts):
+        """Return the same rows with columns of other frames with the same partitions added, matched by position."""
+        n_partitions = [each.npartitions if hasattr(each, "divisions") else 0 for each in added.values()]
+        if not self.has_names or any(n != self.table.npartitions for n in n_partitions):
             raise ValueError(
-                "Labels at looks, and audits, of Dask go with a dask.dataframe that is cut as they are: each of its "
-                "partitions needs one with the values of its rows. Take all from one frame, or name its columns."
+                "Labels of several looks, and audits, must be Dask columns with the same partitions as the "
+                "dask.dataframe X. Take them from the same frame, or pass names of its columns."
             )
-        meta = _beside(self.table._meta, list(added), *(each._meta for each in added.values()))
+        meta = _with_columns(self.table._meta, list(added), *(each._meta for each in added.values()))
         options = {"meta": meta, "align_dataframes": False}
-        table = self.table.map_partitions(_beside, list(added), *added.values(), **options)
+        table = self.table.map_partitions(_with_columns, list(added), *added.values(), **options)
         wanted = self._wanted or [name for name in self.column_names if name not in added]
         return DaskRows(table, wanted)
 
     def plan(self, y: Any = None, sample_weight: Any = None) -> Plan:
-        """Return the pieces in which the rows are walked; how many rows each has is found in one pass."""
+        """Return the partitions of the rows; their numbers of rows are computed in one pass."""
         label = y if isinstance(y, str | Several) else None
         weight = sample_weight if isinstance(sample_weight, str) else None
         names = self._names(label, weight)
         given = {"X": self._attributes(names, label, weight), "y": self._vector(y), "w": self._vector(sample_weight)}
-        pieces = _pieces({name: table for name, table in given.items() if table is not None})
-        lengths = _lengths(pieces)
+        tasks = _tasks_of({name: table for name, table in given.items() if table is not None})
+        lengths = _lengths(tasks)
         dtype = _common_type(self.table.dtypes[names]) if self.has_names else _common_type([self.table.dtype])
         sources = [
-            DaskPart(
+            DaskPartition(
                 number=number,
                 n_rows=n_rows,
                 names=tuple(names) if self.has_names else None,
                 label=label,
                 weight=weight,
                 dtype=str(dtype),
-                keys=repr(pieces[number].keys),
-                piece=pieces[number],
+                keys=repr(tasks[number].keys),
+                tasks=tasks[number],
             )
             for number, n_rows in enumerate(lengths)
             if n_rows
         ]
         if not sources:
-            raise ValueError("No partition of X has a row.")
+            raise ValueError("X has no rows.")
         return Plan.of(sources, names, dtype)
 
     def _names(self, label: Any, weight: str | None) -> list[str]:
         if self.has_names:
             return choose_names(list(self.table.columns), self._wanted, label, weight, "X")
         if self.table.ndim != 2:
-            raise ValueError(f"X must have two dimensions, rows and columns; this dask array has {self.table.ndim}.")
+            raise ValueError(f"X must have two dimensions, rows and columns; this Dask array has {self.table.ndim}.")
         return [f"x{j}" for j in range(self.table.shape[1])]
 
     def _attributes(self, names: list[str], label: Any, weight: str | None) -> Any:
@@ -202,16 +202,16 @@ class DaskRows:
         return self.table[list(dict.fromkeys([*names, *column_names(label, weight)]))]
 
     def _vector(self, values: Any) -> Any:
-        """Return labels or weights that are a Dask collection; None for those that are not given, or are columns."""
+        """Return labels or weights that are a Dask collection; None if they are absent or named columns."""
         if values is None or _is_vector(values):
             return values
         if isinstance(values, str | Several) and self.has_names:
             return None
         raise TypeError(
-            f"With a table of Dask labels and weights are Dask's too, cut as the table is: a Series such as "
+            f"Labels and weights of a Dask table must be Dask collections with the same partitions: a Series such as "
             f"X['diagnosed'], a one-dimensional array{', or the name of a column of X' if self.has_names else ''}; got "
-            f"{'the text ' + repr(values) if isinstance(values, str) else 'a ' + type(values).__name__}. Of values in "
-            "memory make one: dask.array.from_array(values, chunks=...)."
+            f"{'the text ' + repr(values) if isinstance(values, str) else 'a ' + type(values).__name__}. Convert "
+            "values in memory with dask.array.from_array(values, chunks=...)."
         )
 
 
@@ -228,12 +228,12 @@ def _open_dask(X: DaskRows, y: Any = None, sample_weight: Any = None) -> Engine:
     return engine
 
 
-def _beside(frame: Any, names: list[str], *columns: Any) -> Any:
+def _with_columns(frame: Any, names: list[str], *columns: Any) -> Any:
     for column in columns:
         if len(column) != len(frame):
             raise ValueError(
-                f"A partition of X has {len(frame)} rows, and {len(column)} labels or audits: one is needed for each "
-                "row. Take all of them from one frame."
+                f"A partition of X has {len(frame)} rows but {len(column)} labels or audits; there must be one for "
+                "each row. Take X, the labels and the audits from the same frame."
             )
     return frame.assign(**{name: column.array for name, column in zip(names, columns, strict=True)})
 
@@ -242,12 +242,12 @@ def _is_vector(values: Any) -> bool:
     return hasattr(values, "__dask_graph__") and getattr(values, "ndim", 0) == 1
 
 
-def _pieces(given: Mapping[str, Any]) -> list[Piece]:
-    """Return the partitions of collections, side by side, each with the part of the graph that computes it.
+def _tasks_of(given: Mapping[str, Any]) -> list[DaskTasks]:
+    """Return the tasks of each partition of collections.
 
-    Several collections are taken as they are: optimised, each might be cut anew, and what they share computed twice. Of
-    one alone, only the columns that it has are read. (Not by dask.optimize, which may return, under the keys of a
-    Series, the frames that it is taken from.)
+    Several collections are not optimised, because optimisation might change their partitions, and shared tasks might be
+    computed twice. A single collection is optimised, so that only its columns are read. The function dask.optimize is
+    not used, because it may return the whole frame under the keys of a Series.
     """
     core = need("dask.core", _USER, "dask")
     if len(given) == 1:
@@ -256,41 +256,42 @@ def _pieces(given: Mapping[str, Any]) -> list[Piece]:
     for name, each in keys.items():
         if len(each) != len(keys["X"]):
             raise ValueError(
-                f"X has {len(keys['X'])} partitions and the {_CALLED[name]} have {len(each)}: each partition of X "
-                "needs one with the values of its rows. Take both from one frame, or cut them alike (repartition, "
+                f"X has {len(keys['X'])} partitions, but the {_CALLED[name]} have {len(each)}; there must be one for "
+                "each partition of X. Take both from one frame, or give them the same partitions (repartition, "
                 "rechunk)."
             )
     graph = {key: task for table in given.values() for key, task in dict(table.__dask_graph__()).items()}
     places = [dict(zip(keys, each, strict=True)) for each in zip(*keys.values(), strict=True)]
-    return [Piece(place, _what_computes(graph, list(place.values()), core)) for place in places]
+    return [DaskTasks(place, _subgraph(graph, list(place.values()), core)) for place in places]
 
 
-def _what_computes(graph: Mapping[Any, Any], keys: list[Any], core: Any) -> dict[Any, Any]:
+def _subgraph(graph: Mapping[Any, Any], keys: list[Any], core: Any) -> dict[Any, Any]:
+    """Return the tasks of a graph that are needed for some keys."""
     found: dict[Any, Any] = {}
-    ahead = list(keys)
-    while ahead:
-        at = ahead.pop()
-        if at not in found:
-            found[at] = graph[at]
-            if not _is_future(graph[at]):
-                ahead += core.get_dependencies(graph, at)
+    waiting = list(keys)
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found[key] = graph[key]
+            if not _is_future(graph[key]):
+                waiting += core.get_dependencies(graph, key)
     return found
 
 
-def _lengths(pieces: list[Piece]) -> list[int]:
-    """Return how many rows each partition has, by whatever Dask computes with: a cluster, or threads."""
+def _lengths(tasks: list[DaskTasks]) -> list[int]:
+    """Return the number of rows of each partition, computed with Dask's current scheduler."""
     dask, delayed = need("dask", _USER, "dask"), need("dask.delayed", _USER, "dask")
-    asked = []
-    for piece in pieces:
-        parts = {name: delayed.Delayed(key, piece.graph) for name, key in piece.keys.items()}
-        asked.append({name: dask.delayed(_height)(part) for name, part in parts.items()})
-    (found,) = dask.compute(asked)
+    delayed_heights = []
+    for each in tasks:
+        values = {name: delayed.Delayed(key, each.graph) for name, key in each.keys.items()}
+        delayed_heights.append({name: dask.delayed(_height)(value) for name, value in values.items()})
+    (found,) = dask.compute(delayed_heights)
     for number, heights in enumerate(found):
         for name, height in heights.items():
             if height != heights["X"]:
                 raise ValueError(
-                    f"Partition {number} of X has {heights['X']} rows and {height} {_CALLED[name]}: one is needed for "
-                    "each row. Take both from one frame, or cut them alike (repartition, rechunk)."
+                    f"Partition {number} of X has {heights['X']} rows but {height} {_CALLED[name]}; there must be one "
+                    "for each row. Take both from one frame, or give them the same partitions (repartition, rechunk)."
                 )
     return [heights["X"] for heights in found]
 
@@ -305,7 +306,7 @@ def _common_type(kinds: Any) -> np.dtype[Any]:
 
 
 def _labels(values: Any) -> Any:
-    """Return labels as an array of numbers or text; one that has gaps stays as it is, and is told of with its row."""
+    """Return labels as an array of numbers or text; with missing values, an array of objects, reported later."""
     plain = np.asarray(values)
     if not plain.dtype.hasobject or need("pandas", _USER, "dask").isna(plain).any():
         return plain
@@ -313,7 +314,7 @@ def _labels(values: Any) -> Any:
 
 
 def _with_gaps(values: Any) -> Any:
-    """Return labels of a look as an array, of whatever kind; numbers with gaps, as pandas has several, with NaN."""
+    """Return labels of a look as an array; missing values among numbers become NaN."""
     types = need("pandas.api.types", _USER, "dask")
     if types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype):
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -326,31 +327,31 @@ def _is_future(value: Any) -> bool:
 
 
 def _fetched(futures: list[Any]) -> list[Any]:
-    """Return what a cluster holds; a worker lets others work while it waits."""
+    """Return the results of futures; a worker lets other tasks run while it waits."""
     distributed = need("distributed", _USER, "dask")
     try:
         distributed.get_worker()
     except ValueError:
         return [future.result() for future in futures]
     with distributed.worker_client() as client:
-        # Those that came inside a task know no client, and nobody told the scheduler that they are wanted here: as
-        # arguments of a task of this worker's client they are.
+        # Futures inside a task have no client, and the scheduler does not know that this worker needs them. As
+        # arguments of a task of this worker's client they are kept and sent.
         known = [distributed.Future(future.key, client) for future in futures]
-        return list(client.gather([client.submit(_itself, future, pure=False) for future in known]))
+        return list(client.gather([client.submit(_identity, future, pure=False) for future in known]))
 
 
-def _itself(values: Any) -> Any:
+def _identity(values: Any) -> Any:
     return values
 
 
 # --- queries
 
 
-Write = Callable[[list[str], str], None]  # some columns of a query, as one Parquet file
+Write = Callable[[list[str], str], None]  # writes some columns of a query to a Parquet file
 
 
-class Scratch:
-    """A folder that is there as long as this object is; copies of it, in other processes, leave it alone."""
+class ScratchFolder:
+    """Temporary folder that is removed with this object; copies in other processes do not remove it."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="scarless-query-")
@@ -358,19 +359,19 @@ class Scratch:
 
 
 class QueryRows:
-    """The rows of a query, which is run once: streamed into a Parquet file, that is then read like any other.
+    """Rows of a query, which is run once and written to a temporary Parquet file.
 
-    A fit walks its rows many times, and a query may be dear, or give its rows in another order the next time. The file
-    holds the columns that are asked for, lies in the system's folder for temporary files (the environment variable
-    ``TMPDIR`` names another), and is removed when neither these rows nor any engine over them are needed. A cluster of
-    several machines cannot read it: write Parquet files to where all see them, and use `ParquetRows`.
+    A fit needs many passes, and a query may be slow, or return its rows in another order the next time. The file holds
+    only the columns that are needed. It is in the system's temporary folder (environment variable ``TMPDIR``). It is
+    removed when these rows and all engines over them have been deleted. Other machines of a cluster cannot read the
+    file: for a cluster, write Parquet files to a shared folder, and use `ParquetRows`.
     """
 
     def __init__(self, kind: str, names: Sequence[str], write: Write, row_names: frozenset[str] = frozenset()) -> None:
         self.kind, self.names, self.row_names = kind, tuple(names), row_names
         self._write: Write | None = write
         self._wanted: tuple[str, ...] | None = None
-        self._results: list[tuple[frozenset[str], Scratch]] = []  # by the columns they have; shared by selections
+        self._results: list[tuple[frozenset[str], ScratchFolder]] = []  # columns and files; shared by selections
 
     def select(self, columns: Sequence[str]) -> "QueryRows":
         """Return the same rows with these attributes, in this order."""
@@ -380,33 +381,36 @@ class QueryRows:
 
     @property
     def column_names(self) -> list[str]:
-        """The attributes, where no column is a label or a weight."""
+        """Attributes, if no column is a label or a weight."""
         return choose_names(self.names, self._wanted, None, None, f"The {self.kind}", self.row_names)
 
     def opened(self, label: str | Several | None, weight: str | None) -> Engine:
-        """Return the engine over the rows; it keeps the file."""
+        """Return the engine over the rows; the file exists as long as the engine."""
         attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}", self.row_names)
         needed = list(dict.fromkeys([*attributes, *column_names(label, weight)]))
-        scratch = self._result(needed or list(self.names[:1]))  # rows are counted by some column
+        scratch = self._result(needed or list(self.names[:1]))  # at least one column, to count the rows
         rows = ParquetRows(scratch.folder, columns=attributes)
         rows._called = f"the result of the {self.kind}"
         engine: Any = open_rows(rows, label, weight)
         engine.scratch = scratch
         return engine
 
-    def _result(self, columns: list[str]) -> Scratch:
-        for there, scratch in self._results:
-            if there.issuperset(columns):
+    def _result(self, columns: list[str]) -> ScratchFolder:
+        for written, scratch in self._results:
+            if written.issuperset(columns):
                 return scratch
         if self._write is None:
-            raise ValueError(f"This {self.kind} came from another process, and only what was read of it came along.")
-        scratch = Scratch()
+            raise ValueError(
+                f"This {self.kind} was sent from another process, where not all of the columns {', '.join(columns)} "
+                "were read. Read them there first, or write the table to Parquet files."
+            )
+        scratch = ScratchFolder()
         self._write(columns, str(Path(scratch.folder, "result.parquet")))
         self._results.append((frozenset(columns), scratch))
         return scratch
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the query behind: a connection to a database cannot go to another process."""
+        """Return the state without the query, because a connection to a database cannot be sent."""
         return {**vars(self), "_write": None}
 
 
@@ -418,13 +422,13 @@ def _open_query(X: QueryRows, y: Any = None, sample_weight: Any = None) -> Engin
 
 def lazy_frame_rows(X: Any) -> QueryRows:
     """Return the rows of a polars LazyFrame."""
-    polars = sys.modules["polars"]  # whose frame it is
+    polars = sys.modules["polars"]  # imported already, because X is its frame
 
     def write(columns: list[str], path: str) -> None:
         wanted = X.select(columns)
         try:
-            if _version_of(polars) < POLARS_STREAMS_IN_ORDER:
-                raise polars.exceptions.InvalidOperationError("streams of several files come in any order")
+            if _version_of(polars) < MIN_POLARS_FOR_STREAMING:
+                raise polars.exceptions.InvalidOperationError("streaming does not keep the order of rows")
             wanted.sink_parquet(path, row_group_size=GROUP_ROWS)
         except polars.exceptions.InvalidOperationError:  # older versions cannot stream every query
             wanted.collect().write_parquet(path, row_group_size=GROUP_ROWS)
@@ -447,7 +451,7 @@ def relation_rows(X: Any) -> QueryRows:
 
 
 def _scanned_rows(X: Any) -> QueryRows:
-    """Return the rows of a pyarrow Dataset that is not made of files."""
+    """Return the rows of a pyarrow Dataset that does not consist of files."""
     parquet = need("pyarrow.parquet", "a pyarrow Dataset", SCALE)
 
     def write(columns: list[str], path: str) -> None:
@@ -460,5 +464,5 @@ def _scanned_rows(X: Any) -> QueryRows:
 
 
 def dataset_rows(X: Any) -> DatasetRows | QueryRows:
-    """Return the rows of a pyarrow Dataset: of its files, or what a scan gives where it is not made of files."""
+    """Return the rows of a pyarrow Dataset, from its files or, if it has none, from a scan."""
     return DatasetRows(X) if made_of_files(X) else _scanned_rows(X)

@@ -1,6 +1,6 @@
-"""Networks: the losses as modules of torch, and a classifier over skorch. Needs ``pip install "scarless[torch]"``.
+"""Neural networks: losses as torch modules, and a classifier based on skorch. Needs ``pip install "scarless[torch]"``.
 
-Nothing else here imports torch; ``import scarless`` does not.
+``import scarless`` does not import torch.
 """
 
 from scarless.outside.extras import need

@@ -1,4 +1,4 @@
-"""Two networks fitted to checked rows: folds, networks made and trained, and how their logits are read afterwards."""
+"""Fit of two networks to checked rows: folds, training, recalibration, and the logits of the trained networks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,102 +12,98 @@ from scarless.checks.options import check_random_stream, shown
 from scarless.numerics.arrays import Array, Vector
 from scarless.outside.extras import need
 from scarless.outside.progress import progress_bar
-from scarless.torch.inputs import Scale, held_out_rows
+from scarless.torch.inputs import InputScale, held_out_rows
 from scarless.torch.networks import (
-    Pair,
+    PairModule,
     PairNet,
-    Rows,
     Shape,
+    TensorRows,
     default_classifier,
     default_propensity,
     make_module,
     mean_of,
     refuse_embedding,
-    renew,
+    reset_weights,
     tensor_rows,
 )
-from scarless.torch.recalibrating import HeldOut, Recalibrated, as_they_are, recalibrate_networks
+from scarless.torch.recalibrating import HeldOutLogits, Recalibrated, not_recalibrated, recalibrate_networks
 from scarless.torch.training import (
     Checkpoint,
     NetTraining,
-    Progress,
-    Tell,
+    Report,
     Trained,
     Trainer,
     TrainingOptions,
+    TrainingProgress,
     make_net,
     mark_of,
 )
 
 torch: Any = need("torch", "scarless.torch.fitting", "torch")
 
-# Labels among held-out rows that are enough for scale and level: with fewer, every row is held out once.
-ENOUGH_LABELS = 500
-_WAYS = ("held-out", "out-of-fold")
+# Number of held-out labels from which one fold is enough to recalibrate; with fewer, every row is held out once.
+MIN_HELD_OUT_LABELS = 500
+_METHODS = ("held-out", "out-of-fold")
 
 
 @dataclass(frozen=True)
 class NetworkFit:
-    """What two networks are made of and how they are trained, all of it checked; `train` does it.
-
-    `audits` are imaginary ones. `of_x` says that what the propensity sees follows from what the classifier sees, and
-    `sees_all` that it is all of it. `words` tell a fit with other parameters from this one, for its checkpoint.
-    """
+    """Checked parameters of a fit of two networks; `train` runs it."""
 
     module: Any
     propensity_module: Any
     training: NetTraining
     n_starts: int
     recalibrate: bool | str
-    audits: float
+    audits: float  # number of pseudo-observations
     standardise: bool
     integers: bool
     device: str
     checkpoint: Any
     random_state: Any
     verbose: bool
-    of_x: bool
-    sees_all: bool
-    words: tuple[str, ...]
+    of_x: bool  # whether the inputs of the propensity are a function of X
+    sees_all: bool  # whether the propensity sees all columns of X
+    words: tuple[str, ...]  # texts of the parameters, which identify the fit in its checkpoint
 
     def train(self, x: Array, z: Array, s: Vector, w: Vector) -> "TrainedPair":
-        """Train on all folds, and recalibrate what comes of it; `z` is what the propensity sees."""
+        """Train on all folds, and recalibrate the logits; `x` and `z` are the inputs of class and propensity."""
         drawn = [int(seed) for seed in check_random_stream(self.random_state).integers(2**31, size=2)]
         checkpoint = Checkpoint(self.checkpoint, self._mark([x, z, s, w]))
         seeds = checkpoint.seeds(drawn, fixed=self.random_state is not None)
         share = float(self.training.validation_share)
         folds, unseen = plan_folds(s, share=share, recalibrate=self.recalibrate, seed=seeds[0])
-        seen_all = np.unique(np.concatenate([fold.train for fold in folds]))
+        trained = np.unique(np.concatenate([fold.train for fold in folds]))
         scales = (
-            Scale.of(x[seen_all], self.standardise and not self.integers),
-            Scale.of(z[seen_all], self.standardise),
+            InputScale.of(x[trained], self.standardise and not self.integers),
+            InputScale.of(z[trained], self.standardise),
         )
         rows = tensor_rows(scales[0](x), scales[1](z), s, w, self._dtype, integers=self.integers)
         options = TrainingOptions.of(self.training, n_rows=s.size, device=_device(self.device), seed=seeds[1])
         nets, parts = [], []
-        with self._message_about_epochs() as tell:
-            progress = Progress.of(checkpoint, self.n_starts, tell)
+        with self._reported_epochs() as report:
+            progress = TrainingProgress.of(checkpoint, self.n_starts, report)
             for number, fold in enumerate(folds):
-                judges = rows.take(torch.as_tensor(fold.judge))
-                trained_on = rows.take(torch.as_tensor(fold.train))
-                trainer = Trainer(trained_on, judges, options, lambda i: self._make_pair(i, x.shape[1:], z.shape[1:]))
+                held_out = rows.take(torch.as_tensor(fold.held_out))
+                train = rows.take(torch.as_tensor(fold.train))
+                trainer = Trainer(train, held_out, options, lambda i: self._make_pair(i, x.shape[1:], z.shape[1:]))
                 nets.append(trainer.run(number, progress))
-                parts.append(_judged(nets[-1], judges))
-        judged = HeldOut(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-        recalibrated = self._recalibrate(nets[0], judged) if self.recalibrate and unseen else as_they_are()
+                parts.append(_held_out_logits(nets[-1], held_out))
+        logits = HeldOutLogits(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        recalibrated = self._recalibrate(nets[0], logits) if self.recalibrate and unseen else not_recalibrated()
         starts = [progress.finished(number) for number in range(len(folds))]
         net = _mean_net(nets, options)
         return TrainedPair(
-            net, *scales, recalibrated, self._dtype, self.integers, starts, progress.state["history"], judged
+            net, *scales, recalibrated, self._dtype, self.integers, starts, progress.state["history"], logits
         )
 
     @property
     def _dtype(self) -> Any:
         return torch.float64 if self.training.dtype == "float64" else torch.float32
 
-    def _recalibrate(self, net: PairNet, judged: HeldOut) -> Recalibrated:
+    def _recalibrate(self, net: PairNet, logits: HeldOutLogits) -> Recalibrated:
         linear = self.propensity_module is None and isinstance(net.module_.e, torch.nn.Linear)
-        return recalibrate_networks(judged, audits=self.audits, linear=linear, swappable=self.sees_all, of_x=self.of_x)
+        return recalibrate_networks(logits, audits=self.audits, linear=linear, swappable=self.sees_all, of_x=self.of_x)
 
     def _make_pair(self, number: int, x_shape: Shape, z_shape: Shape) -> Any:
         f = make_module(self.module, x_shape, default_classifier, "module")
@@ -115,17 +111,17 @@ class NetworkFit:
             refuse_embedding(f)
         if self.propensity_module is None and len(z_shape) > 1:
             raise ValueError(
-                f"propensity_features have rows of shape {z_shape}; the logistic propensity needs columns. Give a "
-                "propensity_module that takes them, or one value or vector a row."
+                f"propensity_features must have one value or vector for each row for the logistic propensity; the "
+                f"shape of a row is {z_shape}. Pass a propensity_module that takes this shape, or other features."
             )
         e = make_module(self.propensity_module, z_shape, default_propensity, "propensity_module")
         if number > 0:
-            renew(f)
-            renew(e)
-        return Pair(f, e).to(self._dtype)
+            reset_weights(f)
+            reset_weights(e)
+        return PairModule(f, e).to(self._dtype)
 
     def _mark(self, arrays: list[Any]) -> str:
-        """Return what tells this fit from others, for its checkpoint."""
+        """Return the identifier of this fit in its checkpoint."""
         if self.checkpoint is None:
             return ""
         words = list(self.words)
@@ -134,60 +130,61 @@ class NetworkFit:
         return mark_of(arrays, words)
 
     @contextmanager
-    def _message_about_epochs(self) -> Iterator[Tell]:
+    def _reported_epochs(self) -> Iterator[Report]:
         with progress_bar("training", 0, False if self.verbose else None) as advance:
 
-            def tell(what: str) -> None:
+            def report(message: str) -> None:
                 advance()
                 if self.verbose:
-                    print(f"SARNetClassifier: {what}", flush=True)
+                    print(f"SARNetClassifier: {message}", flush=True)
 
-            yield tell
+            yield report
 
 
 @dataclass(frozen=True)
 class TrainedPair:
-    """Two trained networks, what they see of rows, and how their logits are recalibrated."""
+    """Two trained networks, with the scales of their inputs and the recalibration of their logits."""
 
     net: PairNet
-    scale_f: Scale
-    scale_e: Scale
+    scale_f: InputScale
+    scale_e: InputScale
     recalibrated: Recalibrated
-    dtype: Any  # of torch
+    dtype: Any  # torch dtype of the inputs
     integers: bool
-    starts: list[list[Trained]]  # of each fold
+    starts: list[list[Trained]]  # results of the starts of each fold
     history: list[dict[str, float]]
-    judged: HeldOut
+    held_out: HeldOutLogits
 
     @property
-    def class_sees_more(self) -> bool:
-        """Whether the class's logit needs what the propensity sees, too."""
+    def class_needs_propensity_inputs(self) -> bool:
+        """Whether the logit of the class depends on the inputs of the propensity, too."""
         return self.recalibrated.tilt is not None
 
     def class_logits(self, rows: Array, seen: Array | None) -> Vector:
-        """Return the class's logits of rows; `seen` is what the propensity sees, where `class_sees_more`."""
+        """Return the logits of the class; `seen` are the inputs of the propensity, if the class needs them."""
         given = np.ascontiguousarray(rows if self.integers else self.scale_f(rows))
         u = self.net.class_logits(torch.as_tensor(given, dtype=torch.int64 if self.integers else self.dtype))
         return self.recalibrated.classify(u, None if seen is None else self.scale_e(seen))
 
     def propensity_logits(self, seen: Array) -> Vector:
-        """Return the propensity's logits, by what it sees of rows."""
+        """Return the logits of the propensity, given its inputs."""
         scaled = self.scale_e(seen)
         v = self.net.propensity_logits(torch.as_tensor(np.ascontiguousarray(scaled), dtype=self.dtype))
         return self.recalibrated.propensity(v, scaled)
 
 
-def _judged(net: PairNet, rows: Rows) -> HeldOut:
+def _held_out_logits(net: PairNet, rows: TensorRows) -> HeldOutLogits:
     seen, s, w = (each.double().numpy() for each in (rows.z, rows.s, rows.w))
-    return HeldOut(net.class_logits(rows.x), net.propensity_logits(rows.z), seen, s, w)
+    return HeldOutLogits(net.class_logits(rows.x), net.propensity_logits(rows.z), seen, s, w)
 
 
 def _mean_net(nets: list[PairNet], options: TrainingOptions) -> PairNet:
-    """Return the networks of all folds as one pair, whose logits are their means."""
+    """Return one pair of networks whose logits are the means over all folds."""
     if len(nets) == 1:
         return nets[0]
     pairs = [net.module_ for net in nets]
-    return make_net(Pair(mean_of([each.f for each in pairs]), mean_of([each.e for each in pairs])), options, 0.5)
+    mean = PairModule(mean_of([each.f for each in pairs]), mean_of([each.e for each in pairs]))
+    return make_net(mean, options, 0.5)
 
 
 def _device(given: Any) -> str:
@@ -196,53 +193,55 @@ def _device(given: Any) -> str:
     try:
         device = torch.device(given)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or another of torch's; got {shown(given)}.") from error
+        raise ValueError(
+            f"device must be 'auto', 'cpu', 'cuda' or another device of torch; got {shown(given)}."
+        ) from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={given!r} is not there: torch sees no GPU. Use device='auto' or 'cpu'.")
+        raise ValueError(f"device={given!r} is not available: torch finds no GPU. Use device='auto' or 'cpu'.")
     return str(device)
 
 
-# --- which rows train a network, and which judge it
+# --- rows for training, and held-out rows
 
 
-class Fold(NamedTuple):
-    """Rows to train on, and rows to stop and recalibrate by."""
+class NetFold(NamedTuple):
+    """Rows to train on, and held-out rows, which are used to stop training and to recalibrate the logits."""
 
     train: NDArray[np.intp]
-    judge: NDArray[np.intp]
+    held_out: NDArray[np.intp]
 
 
 def check_recalibrate(given: Any) -> str | bool:
-    """Return how logits are recalibrated: a way by name, True for the one that the number of labels asks for, or False."""
+    """Return the method of recalibration: its name, True to choose by the number of labels, or False for none."""
     if isinstance(given, bool | np.bool_):
         return bool(given)
-    if isinstance(given, str) and given in _WAYS:
+    if isinstance(given, str) and given in _METHODS:
         return given
     raise ValueError(f"recalibrate must be True, False, 'held-out' or 'out-of-fold'; got {shown(given)}.")
 
 
-def plan_folds(s: Vector, *, share: float, recalibrate: str | bool, seed: int) -> tuple[list[Fold], bool]:
-    """Return the folds, and whether judges are rows that were not trained on.
+def plan_folds(s: Vector, *, share: float, recalibrate: str | bool, seed: int) -> tuple[list[NetFold], bool]:
+    """Return the folds, and whether the held-out rows are not among the training rows.
 
-    One fold whose judges are a `share` of the rows; or, "out-of-fold", as many folds as there are such shares, so that
-    every row judges a network that has not seen it. `recalibrate` True takes these where the held-out rows of one fold would
-    have fewer than 500 labels: the level is then a matter of few labels, and networks of few rows are quick.
+    With "held-out" there is one fold, and a `share` of the rows is held out. With "out-of-fold" there are 1 / `share`
+    folds, so that every row is held out once. `recalibrate=True` chooses "out-of-fold" if one fold would hold out fewer
+    than 500 labels: the class prior would then depend on few labels, and training on few rows is fast.
     """
     n_folds = max(2, round(1.0 / share)) if share else 1
     labelled = float(s.sum())
-    wanted = recalibrate == "out-of-fold" or (recalibrate is True and share * labelled < ENOUGH_LABELS)
+    wanted = recalibrate == "out-of-fold" or (recalibrate is True and share * labelled < MIN_HELD_OUT_LABELS)
     if share and wanted and min(labelled, s.size - labelled) >= n_folds:
-        place = _places(s, n_folds, np.random.default_rng(seed))
-        return [Fold(np.flatnonzero(place != k), np.flatnonzero(place == k)) for k in range(n_folds)], True
+        fold = _fold_of_rows(s, n_folds, np.random.default_rng(seed))
+        return [NetFold(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)], True
     held = held_out_rows(s, share, np.random.default_rng(seed))
-    judges = held if held.any() else ~held
-    return [Fold(np.flatnonzero(~held), np.flatnonzero(judges))], bool(held.any())
+    held_out = held if held.any() else ~held
+    return [NetFold(np.flatnonzero(~held), np.flatnonzero(held_out))], bool(held.any())
 
 
-def _places(s: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the fold that each row judges in: labelled and other rows spread evenly."""
-    place = np.empty(s.size, dtype=np.intp)
+def _fold_of_rows(s: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the fold that holds out each row; labelled and unlabelled rows are spread evenly."""
+    fold = np.empty(s.size, dtype=np.intp)
     for label in (0.0, 1.0):
         rows = rng.permutation(np.flatnonzero(s == label))
-        place[rows] = np.arange(rows.size) % n_folds
-    return place
+        fold[rows] = np.arange(rows.size) % n_folds
+    return fold

@@ -1,4 +1,4 @@
-"""What a network sees of the user's rows: tables or arrays of any shape, checked and scaled; labels; held-out rows."""
+"""Inputs of networks: checks and scales of tables and of arrays of any shape; labels; held-out rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,47 +16,46 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
 Array = NDArray[Any]
-MIN_DEVIATION = 1e-5  # of a column's root mean square: with a smaller deviation it is taken for constant
+MIN_RELATIVE_DEVIATION = 1e-5  # standard deviation / root mean square; a column with a smaller one is nearly constant
 
 
 @dataclass(frozen=True)
-class Scale:
-    """What is subtracted from a column, or from all pixels, and what it is divided by."""
+class InputScale:
+    """Shift and scale of each column, or of all pixels together."""
 
     shift: Array
     unit: Array
 
     @classmethod
-    def of(cls, values: Array, use: bool) -> "Scale":
-        """Return that of rows: by column of tables, one for all of any other shape; or none.
+    def of(cls, values: Array, use: bool) -> "InputScale":
+        """Return the scale that standardises columns of tables, or all pixels together; without `use`, the identity.
 
-        A column that hardly varies, by less than 1e-5 of its size, is moved but not stretched: new rows that differ
-        from it by more than these did would come out huge.
+        A nearly constant column is shifted but not scaled, because a small difference in new rows would become huge.
         """
         if not use or not values.size:
             return cls(np.zeros(1), np.ones(1))
         axis = 0 if values.ndim == 2 else None
         shift, unit = values.mean(axis=axis, dtype=np.float64), values.std(axis=axis, dtype=np.float64)
-        flat = unit <= MIN_DEVIATION * np.hypot(shift, unit)
+        flat = unit <= MIN_RELATIVE_DEVIATION * np.hypot(shift, unit)
         return cls(np.asarray(shift), np.where(flat, 1.0, unit))
 
     def __call__(self, values: Array) -> Array:
-        """Return values scaled, in float64."""
+        """Return the scaled values, in float64."""
         return np.asarray((values - self.shift) / self.unit)
 
 
 def plain(X: Any) -> Any:
-    """Return tensors as arrays, and everything else as it is."""
+    """Return a tensor as an array; other objects are returned unchanged."""
     return X.detach().cpu().numpy() if hasattr(X, "detach") and hasattr(X, "cpu") else X
 
 
 def is_table(X: Any) -> bool:
-    """Whether rows have columns; images have more dimensions."""
+    """Return whether X is a table; images have more dimensions."""
     return hasattr(X, "columns") or not hasattr(X, "ndim") or X.ndim <= 2
 
 
 def read_training(estimator: Any, X: Any, y: Any) -> tuple[Array, Vector, LabelCoding]:
-    """Check rows and labels; set ``n_features_in_`` and, of data frames, ``feature_names_in_``."""
+    """Check rows and labels; set ``n_features_in_`` and, for data frames, ``feature_names_in_``."""
     X, y = plain(X), plain(y)
     if is_table(X):
         _refuse_sparse(X, type(estimator).__name__)
@@ -70,55 +69,54 @@ def read_training(estimator: Any, X: Any, y: Any) -> tuple[Array, Vector, LabelC
 
 
 def read_rows(estimator: Any, X: Any, shape: tuple[int, ...]) -> Array:
-    """Check other rows: they must be like those of the fit."""
+    """Check new rows, which must have the shape of the rows of the fit."""
     X = plain(X)
     if len(shape) == 1:
         _refuse_sparse(X, type(estimator).__name__)
         return np.asarray(check_table(estimator, X, reset=False))
     rows = check_images(X, "X")
     if rows.shape[1:] != shape:
-        raise ValueError(f"X has rows of shape {rows.shape[1:]}; {type(estimator).__name__} was fitted to {shape}.")
+        raise ValueError(f"X must have rows of shape {shape}, as in the fit; they have shape {rows.shape[1:]}.")
     return rows
 
 
 def check_images(X: Any, name: str) -> Array:
-    """Return an array of numbers whose first axis are rows."""
+    """Return an array of numbers with any number of dimensions; the first axis is the rows."""
     return np.asarray(check_array(X, allow_nd=True, ensure_2d=False, dtype=[np.float64, np.float32], input_name=name))
 
 
 def check_integers(rows: Array) -> None:
-    """Refuse rows that are no whole numbers from 0 on, where a network takes them as integers."""
+    """Raise if a value is not a non-negative integer."""
     bad = np.argwhere((rows != np.floor(rows)) | (rows < 0))
     if bad.size:
-        at = tuple(int(i) for i in bad[0])
+        index = tuple(int(i) for i in bad[0])
         raise ValueError(
-            f"integers=True needs whole numbers from 0 on in X, such as token ids; {len(bad)} of {rows.size} values "
-            f"are not (first: X[{', '.join(map(str, at))}] = {rows[at]:g}). Use integers=False for other numbers."
+            f"X must hold non-negative integers, such as token ids, if integers=True; {len(bad)} of {rows.size} values "
+            f"are not (first: X[{', '.join(map(str, index))}] = {rows[index]:g}). Use integers=False for other numbers."
         )
 
 
 def check_features(given: Any, n_rows: int) -> Array:
-    """Return what the propensity sees, where it was given by itself: a row for each row of X."""
+    """Return propensity features as an array with one row for each row of X."""
     values = np.asarray(plain(given))
     values = values[:, None] if values.ndim == 1 else values
     values = check_images(values, "propensity_features")
     if values.shape[0] != n_rows:
         raise ValueError(
-            f"propensity_features has {values.shape[0]} rows and X has {n_rows}; give one row for each row of X."
+            f"propensity_features must have one row for each of the {n_rows} rows of X; it has {values.shape[0]}."
         )
     return values
 
 
 def attribute_columns(estimator: Any, X: Any, rows: Array) -> NDArray[np.intp]:
-    """Return the columns that the propensity sees; none where none are named."""
+    """Return the columns of the propensity attributes; empty if `propensity_attributes` is None."""
     attributes = estimator.propensity_attributes
     if attributes is None:
         return np.arange(0)
     if rows.ndim != 2:
         raise ValueError(
-            f"propensity_attributes name columns, and X has rows of shape {rows.shape[1:]}. Say what labels depend on "
-            "as a function, propensity_features=lambda X: X.mean(axis=(1, 2)), or as an array, "
-            "fit(X, y, propensity_features=Z)."
+            f"propensity_attributes need columns, but X has rows of shape {rows.shape[1:]}. Pass a function, "
+            "propensity_features=lambda X: X.mean(axis=(1, 2)), or an array, fit(X, y, propensity_features=Z)."
         )
     if isinstance(attributes, str) and attributes == "all":
         return np.arange(rows.shape[1])
@@ -129,7 +127,7 @@ def attribute_columns(estimator: Any, X: Any, rows: Array) -> NDArray[np.intp]:
 
 
 def held_out_rows(s: Vector, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return which rows are held out: a share of the labelled ones and of the others; none of too few rows."""
+    """Return which rows are held out: a share of labelled and of unlabelled rows; none if there are too few."""
     held = np.zeros(s.size, dtype=bool)
     if share == 0.0:
         return held
@@ -140,9 +138,9 @@ def held_out_rows(s: Vector, share: float, rng: np.random.Generator) -> NDArray[
     kept = [np.unique(s[part]).size for part in (held, ~held)]
     if kept != [2, 2]:
         warn_user(
-            f"validation_share={share:g} of {int(s.sum())} labelled and {int((1 - s).sum())} unlabelled rows leaves "
-            "none of a kind to train on, or to hold out: all rows are trained on, and nothing is held out. Give "
-            "more rows.",
+            f"validation_share={share:g} of {int(s.sum())} labelled and {int((1 - s).sum())} unlabelled rows leaves no "
+            "labelled or no unlabelled rows to train on or to hold out. All rows are used for training, and none are "
+            "held out. Use more rows.",
             UserWarning,
         )
         held[:] = False
@@ -152,6 +150,6 @@ def held_out_rows(s: Vector, share: float, rng: np.random.Generator) -> NDArray[
 def _refuse_sparse(X: Any, name: str) -> None:
     if hasattr(X, "tocsr"):
         raise TypeError(
-            f"{name} takes dense rows, and X is a sparse matrix. Use X.toarray() where that fits into memory, or "
-            "SAREMClassifier, which takes sparse tables."
+            f"X must be dense for {name}; got a sparse matrix. Use X.toarray() if it fits into memory, or "
+            "SAREMClassifier, which accepts sparse matrices."
         )

@@ -1,7 +1,7 @@
-r"""What networks are trained by, as modules of torch.
+r"""Losses for networks, as torch modules.
 
-All take logits, never probabilities: ``u`` of :math:`f = \Pr(y=1|x)`, ``v`` of :math:`e = \Pr(s=1|y=1,x)`. Logits of
-half precision (float16, bfloat16) are read in float32, so that a mixed-precision network needs nothing else.
+All losses take logits, not probabilities: ``u`` of :math:`f = \Pr(y=1|x)`, and ``v`` of :math:`e = \Pr(s=1|y=1,x)`.
+Logits in half precision (float16, bfloat16) are converted to float32, so mixed-precision networks need no further code.
 """
 
 from typing import Any
@@ -18,15 +18,15 @@ _COSTS = ("log", "sigmoid")
 _SCENARIOS = ("single-training-set", "case-control")
 
 
-def wide(values: Any) -> Any:
-    """Return logits in at least float32."""
+def at_least_float32(values: Any) -> Any:
+    """Return logits in float32 or float64."""
     values = torch.as_tensor(values)
     return values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)
 
 
 def column(values: Any, name: str) -> Any:
-    """Return one logit a row as a vector."""
-    values = wide(values)
+    """Return one logit for each row as a vector."""
+    values = at_least_float32(values)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -34,14 +34,15 @@ def column(values: Any, name: str) -> Any:
     return values
 
 
-def beside(values: Any, logits: Any, name: str) -> Any:
-    """Return values per row in the type of the logits, and where these are."""
+def like_logits(values: Any, logits: Any, name: str) -> Any:
+    """Return values of rows with the type and device of the logits; raise if the shapes differ."""
     values = torch.as_tensor(values, dtype=logits.dtype, device=logits.device)
     if values.ndim == logits.ndim + 1 and values.shape[-1] == 1:
         values = values[..., 0]
     if values.ndim and values.shape != logits.shape:
         raise ValueError(
-            f"{name} has shape {tuple(values.shape)}, the logits {tuple(logits.shape)}; give one value for each logit."
+            f"{name} must have one value for each logit, of shape {tuple(logits.shape)}; its shape is "
+            f"{tuple(values.shape)}."
         )
     return values
 
@@ -52,7 +53,7 @@ def log_not(z: Any) -> Any:
 
 
 class RowLoss(Module):  # type: ignore[misc, unused-ignore]
-    """A loss that is a value per row, and a reduction."""
+    """Loss with one value for each row, and a reduction."""
 
     def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
@@ -60,7 +61,7 @@ class RowLoss(Module):  # type: ignore[misc, unused-ignore]
 
     def _reduced(self, loss: Any, weight: Any) -> Any:
         if weight is not None:
-            weight = beside(weight, loss, "weight")
+            weight = like_logits(weight, loss, "weight")
             loss = loss * weight
         if self.reduction == "none":
             return loss
@@ -73,11 +74,11 @@ class RowLoss(Module):  # type: ignore[misc, unused-ignore]
 
 
 def sar_log_likelihood(u: Any, v: Any, s: Any) -> Any:
-    r"""Return :math:`s(\log f + \log e) + (1-s)\log(1 - fe)` per row, to full precision for any finite logit.
+    r"""Return :math:`s(\log f + \log e) + (1-s)\log(1 - fe)` of each row, to full precision for any finite logit.
 
     .. math:: -\log(1 - fe) = \log(1 + e^t), \qquad t = -\log(e^{-u-v} + e^{-u} + e^{-v}).
 
-    No probability is subtracted, neither here nor in the derivatives, which are sums of terms of one sign.
+    No digits cancel: probabilities are not subtracted, and the derivatives are sums of terms of the same sign.
 
     Examples
     --------
@@ -91,17 +92,17 @@ def sar_log_likelihood(u: Any, v: Any, s: Any) -> Any:
 
 
 class SARLikelihoodLoss(RowLoss):
-    r"""Minus the observed log-likelihood of labels, by the logits of two networks.
+    r"""Negative observed log-likelihood of labels, given the logits of two networks.
 
     .. math:: -s(\log f + \log e) - (1-s)\log(1 - fe), \qquad s \sim \mathrm{Bernoulli}(fe).
 
-    Right when labels are given to positives only, with a probability that depends on what the second network sees. What
-    tells the two networks apart is that they see different attributes, or are of different form.
+    Assumption: only positives are labelled, with a probability that depends on the inputs of the second network. The
+    two networks can be distinguished only if their inputs or their functional forms differ.
 
     Parameters
     ----------
     reduction : {"mean", "sum", "none"}, default="mean"
-        The mean is weighted where weights are given.
+        Reduction over rows. The mean is weighted if weights are passed.
 
     References
     ----------
@@ -124,9 +125,9 @@ class SARLikelihoodLoss(RowLoss):
         u, v : tensor of shape (n_rows,) or (n_rows, 1)
             Logits of the class and of the propensity.
         s : tensor of shape (n_rows,)
-            1 for labelled rows, 0 for the others.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         weight : tensor of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
 
         Returns
         -------
@@ -135,27 +136,27 @@ class SARLikelihoodLoss(RowLoss):
         u, v = column(u, "u"), column(v, "v")
         if u.shape != v.shape:
             raise ValueError(
-                f"u and v must hold one logit per row each; their shapes are {tuple(u.shape)} and {tuple(v.shape)}."
+                f"u and v must each hold one logit per row; their shapes are {tuple(u.shape)} and {tuple(v.shape)}."
             )
-        return self._reduced(-sar_log_likelihood(u, v, beside(s, u, "s")), weight)
+        return self._reduced(-sar_log_likelihood(u, v, like_logits(s, u, "s")), weight)
 
 
 class LooksLikelihoodLoss(RowLoss):
-    r"""Minus the log-likelihood of rows that were looked at several times, or whose class was checked.
+    r"""Negative log-likelihood of rows with several looks or with audits.
 
     .. math:: A = \prod_j e_j^{t_j}(1-e_j)^{m_j-t_j}, \quad B = \prod_j h_j^{t_j}(1-h_j)^{m_j-t_j}, \quad
         -\log\{f A + (1-f) B\}
 
-    with :math:`m_j` looks of kind `j`, :math:`t_j` of them with a label, and rates :math:`h_j` at which negatives are
-    labelled. Rows whose class was checked have :math:`-\log fA` or :math:`-\log (1-f)B`. Right when looks are
-    independent given class and attributes.
+    with :math:`m_j` looks of kind `j`, of which :math:`t_j` gave a label, and false positive rates :math:`h_j`. The
+    loss of an audited row is :math:`-\log fA` or :math:`-\log (1-f)B`. Assumption: looks are independent, given class
+    and attributes.
 
     Parameters
     ----------
     bounds : (float, float), optional
-        Of propensities: :math:`e = l + (b - l)\,\sigma(v)`.
+        Bounds of the propensities: :math:`e = l + (b - l)\,\sigma(v)`.
     reduction : {"mean", "sum", "none"}, default="mean"
-        The mean is weighted where weights are given.
+        Reduction over rows. The mean is weighted if weights are passed.
 
     References
     ----------
@@ -186,23 +187,23 @@ class LooksLikelihoodLoss(RowLoss):
         u : tensor of shape (n_rows,)
             Logits of the class.
         v : tensor of shape (n_rows, n_looks)
-            Logits of each look's propensity.
+            Logits of the propensity of each look.
         labels : tensor of shape (n_rows, n_looks)
-            How often each kind of look gave a label.
+            Number of labels of each kind of look.
         looks : tensor of shape (n_rows, n_looks), optional
-            How often it took place; once where it is not given.
+            Number of looks of each kind; 1 by default.
         audit : tensor of shape (n_rows,), optional
-            1 or 0 for rows whose class was checked, -1 for the others.
+            True class of audited rows, 1 or 0; -1 for rows that were not audited.
         g : tensor of shape (n_rows, n_looks), optional
-            Logits of the rates at which negatives are labelled; without them no negative is.
+            Logits of the false positive rates. By default the rates are 0.
         weight : tensor of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
 
         Returns
         -------
         tensor
         """
-        u, v = column(u, "u"), wide(v)
+        u, v = column(u, "u"), at_least_float32(v)
         v = v[:, None] if v.ndim == 1 else v
         labels = _table(labels, v, "labels")
         looks = torch.ones_like(v) if looks is None else _table(looks, v, "looks")
@@ -213,7 +214,7 @@ class LooksLikelihoodLoss(RowLoss):
         impossible = (labels.sum(dim=1) > 0) if g is None else torch.zeros_like(u, dtype=torch.bool)
         value = torch.where(impossible, positive, torch.logaddexp(positive, negative))
         if audit is not None:
-            audit = beside(audit, u, "audit")
+            audit = like_logits(audit, u, "audit")
             _refuse_labelled_negatives(impossible & (audit == 0))
             value = torch.where(audit >= 0, torch.where(audit == 1, positive, negative), value)
         return self._reduced(-value, weight)
@@ -233,16 +234,16 @@ def _log_bernoulli(z: Any, labels: Any, missed: Any) -> Any:
 
 
 def _table(values: Any, v: Any, name: str) -> Any:
-    """Return one value for each look of each row; of one kind of look, a vector will do."""
+    """Return one value for each row and look; with one kind of look, values may be a vector."""
     values = torch.as_tensor(values)
-    return beside(values[:, None] if values.ndim == 1 else values, v, name)
+    return like_logits(values[:, None] if values.ndim == 1 else values, v, name)
 
 
 def _refuse_labelled_negatives(rows: Any) -> None:
     if bool(rows.any()):
         raise ValueError(
-            f"{int(rows.sum())} rows have a label and an audit that found them negative, which cannot be without false "
-            "positives. Give g, the logits of the rates at which negatives are labelled, or correct these rows."
+            f"{int(rows.sum())} rows have a label, but an audit found them negative. Without false positives this is "
+            "impossible. Pass g, the logits of the false positive rates, or correct these rows."
         )
 
 
@@ -255,19 +256,19 @@ def _check_bounds(bounds: Any) -> tuple[float, float] | None:
     return low, high
 
 
-# --- the likelihood with its derivatives in closed form
+# --- the likelihood and its derivatives in closed form
 
 
 def loss_and_slopes(u: Any, v: Any, s: Any, w: Any) -> tuple[Any, Any]:
-    r"""Return the weighted mean of minus the observed log-likelihood, and its derivatives by `u` and by `v`.
+    r"""Return the weighted mean of the negative observed log-likelihood, and its derivatives by `u` and `v`.
 
-    By closed forms: fewer and smaller steps than by autograd. With
+    Closed forms need fewer operations than autograd. With
     :math:`t = \log\frac{fe}{1-fe} = -\log(e^{-v} + e^{-u}/e)`, the logit of a label,
 
     .. math:: \frac{\partial\log f e}{\partial u} = 1-f, \qquad
         \frac{\partial\log(1-fe)}{\partial u} = -\frac{fe(1-f)}{1-fe} = -e^{t + \log(1-f)},
 
-    and the same for `v` with `e` in the place of `f`. Every exponent is at most 0, so nothing overflows.
+    and the same for `v`, with `e` instead of `f`. Every exponent is at most 0, so nothing overflows.
 
     Examples
     --------
@@ -285,11 +286,11 @@ def loss_and_slopes(u: Any, v: Any, s: Any, w: Any) -> tuple[Any, Any]:
         return torch.dot(share, value).neg_(), slopes.mul_((unlabelled - s).mul_(share))
 
 
-# --- risks of one network, where propensities or the class prior are known
+# --- risks of one network, with known propensities or a known class prior
 
 
 class _RiskLoss(Module):  # type: ignore[misc, unused-ignore]
-    """A risk that is put together of two means, whose second estimates the negatives' part and may come out below 0."""
+    """Risk that is a sum of two means; the second estimates the risk of negatives and may be negative."""
 
     def __init__(self, *, correction: str, cost: str, beta: float, gamma: float) -> None:
         super().__init__()
@@ -298,7 +299,7 @@ class _RiskLoss(Module):  # type: ignore[misc, unused-ignore]
         self.beta, self.gamma = check_at_least_zero(beta, "beta"), check_at_least_zero(gamma, "gamma")
 
     def _costs(self, u: Any) -> tuple[Any, Any]:
-        """Return what a logit costs on a positive, and on a negative row."""
+        """Return the cost of a logit for a positive and for a negative row."""
         if self.cost == "sigmoid":
             return torch.sigmoid(-u), torch.sigmoid(u)
         return -torch.nn.functional.logsigmoid(u), -log_not(u)
@@ -308,30 +309,30 @@ class _RiskLoss(Module):  # type: ignore[misc, unused-ignore]
             return positive + negative
         if self.correction == "absolute":
             return positive + negative.abs()
-        # The value is that of the published risk; where the negatives' part is below -beta, its gradient leads back up.
+        # The value is the published risk. If the risk of negatives is below -beta, the gradient increases it.
         back = -self.gamma * negative
         value = (positive - self.beta).detach() + (back - back.detach())
         return torch.where(negative < -self.beta, value, positive + negative)
 
 
 class PropensityWeightedLoss(_RiskLoss):
-    r"""The propensity-weighted risk, where propensities are known.
+    r"""Propensity-weighted risk, for known propensities.
 
     .. math:: \underbrace{\overline{\tfrac{s}{e}\delta_1(u)}}_{R_+} +
         \underbrace{\overline{\bigl(1 - \tfrac{s}{e}\bigr)\delta_0(u)}}_{R_-}
 
-    Unbiased for the supervised risk when :math:`e = \Pr(s=1|y=1,x) > 0` (Bekker et al. 2019). A flexible network
-    makes :math:`R_-` negative, which no risk is: "non-negative" then takes a step that raises it again, as Kiryo et al.
-    (2017) do, and "absolute" takes :math:`|R_-|`.
+    It is unbiased for the supervised risk if :math:`e = \Pr(s=1|y=1,x) > 0` (Bekker et al. 2019). A flexible network
+    can make the estimate :math:`R_-` negative, although a risk is never negative. "non-negative" then takes a step that
+    increases it, as in Kiryo et al. (2017), and "absolute" uses :math:`|R_-|`.
 
     Parameters
     ----------
     correction : {"unbiased", "non-negative", "absolute"}, default="non-negative"
-        What is done about a negative :math:`R_-`.
+        Correction of a negative :math:`R_-`.
     cost : {"log", "sigmoid"}, default="log"
         :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
     beta, gamma : float, default=0 and 1
-        Of "non-negative": below ``-beta`` steps lead back, and are ``gamma`` times as long.
+        Parameters of "non-negative": below ``-beta``, a step follows ``-gamma`` times the gradient of :math:`R_-`.
 
     References
     ----------
@@ -360,20 +361,20 @@ class PropensityWeightedLoss(_RiskLoss):
         u : tensor of shape (n_rows,) or (n_rows, 1)
             Logits of the class.
         s : tensor of shape (n_rows,)
-            1 for labelled rows, 0 for the others.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         propensity : float or tensor of shape (n_rows,)
-            In (0, 1].
+            Propensity of each row, in (0, 1].
         weight : tensor of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
 
         Returns
         -------
         tensor
         """
         u = column(u, "u")
-        share = beside(s, u, "s") / beside(propensity, u, "propensity")
+        share = like_logits(s, u, "s") / like_logits(propensity, u, "propensity")
         cost_pos, cost_neg = self._costs(u)
-        weight = torch.ones_like(u) if weight is None else beside(weight, u, "weight")
+        weight = torch.ones_like(u) if weight is None else like_logits(weight, u, "weight")
         total = weight.sum()
         return self._corrected(
             (weight * share * cost_pos).sum() / total, (weight * (1.0 - share) * cost_neg).sum() / total
@@ -381,21 +382,20 @@ class PropensityWeightedLoss(_RiskLoss):
 
 
 class UPULoss(_RiskLoss):
-    r"""The unbiased risk under SCAR with a known class prior :math:`\alpha`.
+    r"""Unbiased risk under SCAR, for a known class prior :math:`\alpha`.
 
     .. math:: \alpha\,\overline{\delta_1(u)}^{\,P} + \overline{\delta_0(u)} - \alpha\,\overline{\delta_0(u)}^{\,P}
 
-    with means over labelled rows `P`, and over all rows: labels are missing from rows of one sample
-    ("single-training-set"). Where unlabelled rows are a sample of the population by themselves ("case-control"), the
-    second mean is over these. Right when labelled rows are a random sample of the positives; for labels that are biased
-    it is not.
+    with means over labelled rows `P`, and over all rows if there is one sample ("single-training-set"). If unlabelled
+    rows are a separate sample of the population ("case-control"), the second mean is over unlabelled rows. Assumption:
+    labelled rows are a random sample of the positives. This does not hold for biased labels.
 
     Parameters
     ----------
     class_prior : float
         Share of positives.
     scenario : {"single-training-set", "case-control"}, default="single-training-set"
-        Whether labels are missing from rows of one sample, or unlabelled rows are a sample of their own.
+        Whether all rows are one sample, or unlabelled rows are a separate sample.
     cost : {"log", "sigmoid"}, default="log"
         :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
 
@@ -423,19 +423,19 @@ class UPULoss(_RiskLoss):
         u : tensor of shape (n_rows,) or (n_rows, 1)
             Logits of the class.
         s : tensor of shape (n_rows,)
-            1 for labelled rows, 0 for the others.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         weight : tensor of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
 
         Returns
         -------
         tensor
-            Means over no rows, as in a batch without labels, count as 0.
+            A mean over no rows, as in a batch without labels, is 0.
         """
         u = column(u, "u")
-        s = beside(s, u, "s")
+        s = like_logits(s, u, "s")
         cost_pos, cost_neg = self._costs(u)
-        weight = torch.ones_like(u) if weight is None else beside(weight, u, "weight")
+        weight = torch.ones_like(u) if weight is None else like_logits(weight, u, "weight")
         labelled, every = weight * s, weight if self.scenario == "single-training-set" else weight * (1.0 - s)
         positive = self.class_prior * _mean(cost_pos, labelled)
         return self._corrected(positive, _mean(cost_neg, every) - self.class_prior * _mean(cost_neg, labelled))
@@ -447,13 +447,13 @@ def _mean(values: Any, weight: Any) -> Any:
 
 
 class NNPULoss(UPULoss):
-    r"""The non-negative risk under SCAR with a known class prior: `UPULoss` whose negatives' part is kept from below 0.
+    r"""Non-negative risk under SCAR, for a known class prior: `UPULoss` with a correction of negative risks.
 
     .. math:: \alpha\,\overline{\delta_1(u)}^{\,P} +
         \max\Bigl(0,\; \overline{\delta_0(u)} - \alpha\,\overline{\delta_0(u)}^{\,P}\Bigr)
 
-    Where the second part is negative, "non-negative" takes a step that raises it again, and "absolute" takes its
-    absolute value. Right where `UPULoss` is; a flexible network overfits less by it.
+    If the second term is negative, "non-negative" takes a step that increases it, and "absolute" uses its absolute
+    value. The assumption is that of `UPULoss`; a flexible network overfits less.
 
     Parameters
     ----------
@@ -462,11 +462,11 @@ class NNPULoss(UPULoss):
     scenario : {"single-training-set", "case-control"}, default="single-training-set"
         As in `UPULoss`.
     cost : {"log", "sigmoid"}, default="sigmoid"
-        As in `UPULoss`; "sigmoid" is what was published.
+        As in `UPULoss`; the paper uses "sigmoid".
     correction : {"non-negative", "absolute"}, default="non-negative"
-        See above.
+        Correction of a negative second term.
     beta, gamma : float, default=0 and 1
-        Below ``-beta`` steps lead back, and are ``gamma`` times as long.
+        Parameters of "non-negative": below ``-beta``, a step follows ``-gamma`` times its gradient.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""A classifier of two networks, trained by the observed likelihood."""
+"""Classifier with two networks, trained by the observed likelihood."""
 
 from typing import Any
 
@@ -22,105 +22,106 @@ from scarless.torch.fitting import NetworkFit, TrainedPair, check_recalibrate
 from scarless.torch.inputs import attribute_columns, check_features, check_integers, plain, read_rows, read_training
 from scarless.torch.training import NetTraining, check_training
 
-PSEUDO_OBSERVATIONS = 4.0  # where nobody says how many, as in stacks
-# What does not tell one fit from another; modules and seeds are told apart by themselves.
+PSEUDO_OBSERVATIONS = 4.0  # default number, as in stacks
+# Parameters that are left out of the identifier of a fit in its checkpoint. Other forms of the modules, the seed,
+# `training` and `known` are part of it.
 _NOT_IN_MARK = (
     "checkpoint", "verbose", "device", "module", "propensity_module", "random_state", "training", "known",
 )  # fmt: skip
 
 
 class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, unused-ignore]
-    r"""Two networks, one of the class and one of the labelling, trained together by the observed likelihood.
+    r"""Classifier with two networks, one for the class and one for the labelling, trained by the observed likelihood.
 
     .. math:: s \sim \mathrm{Bernoulli}(f(x)\, e(z)), \qquad f = \sigma(u(x)), \quad e = \sigma(v(z))
 
-    Training begins as the paper does: the classifier tells labelled from unlabelled rows, both of equal weight, and the
-    propensity is the one that this implies. Then both follow the likelihood in batches, until that of held-out rows has
-    not risen for `patience` epochs (of `training`), and go back to where it was highest. Last, scale and level of the
-    logits of rows that were not trained on are estimated anew together with the propensity (`recalibrate`): early stopping,
-    like a penalty, gets directions right and scales too small. Where a logistic propensity sees part of what the
-    classifier sees, the class's logit may follow it further than the network did, which has learned least where
-    positives are hardly ever labelled. What labels then leave open is said in a warning.
+    Training starts as in the paper: the classifier separates labelled from unlabelled rows, with equal total weights.
+    The propensity is then fitted to the labels, with unlabelled rows weighted by their class probability. Then both
+    networks maximise the likelihood in batches. Training ends when the likelihood of held-out rows has not improved for
+    `patience` epochs, and the best weights are restored. Like a penalty, early stopping makes the logits too small. The
+    logits of held-out rows are therefore recalibrated together with the propensity (`recalibrate`). A warning reports
+    what the labels do not determine.
 
-    Right when only positives are labelled, with a probability that depends on `z` alone, and when what the propensity
-    network can express is much less than what the classifier can: two flexible networks that see the same rows explain
-    the labels equally well in each other's place.
+    Assumptions: only positives are labelled, with a probability that depends only on `z`; and the propensity network is
+    much less flexible than the classifier. Two flexible networks with the same inputs could be swapped.
 
     Parameters
     ----------
     module : torch.nn.Module, class or callable, optional
-        The classifier: one logit for each row. A class or function is called with the number of columns (of images,
-        with the shape of one), or with nothing if it takes nothing; an instance is copied. By default a network with
-        one hidden layer of 64.
+        Classifier, which returns one logit for each row. A class or function is called with the number of columns or,
+        for images, with the shape of one image. If it takes no arguments, it is called without them. An instance is
+        copied. Default: a network with one hidden layer of 64 units.
     propensity_module : torch.nn.Module, class or callable, optional
-        The propensity, likewise. By default logistic.
+        Propensity network, passed like `module`. Default: a logistic model.
     propensity_attributes : column selector, "all" or None, default=None
-        The columns of `X` that labelling depends on. None, without `propensity_features`, is SCAR: the same propensity
-        for every row.
+        Columns of `X` that the propensity depends on. None, without `propensity_features`, means SCAR: the same
+        propensity for every row.
     propensity_features : callable, optional
-        In the place of columns: a function of `X` that returns what labelling depends on, such as the brightness of
-        each image. `fit` and predictions also take them as arrays.
+        Function of `X` that returns the inputs of the propensity, such as the brightness of each image; use it instead
+        of columns. `fit` and predictions also accept the inputs as arrays.
     training : NetTraining, optional
-        How networks are trained: epochs, batches, step lengths, optimiser, held-out rows, precision. Default:
-        ``NetTraining()``. Give one for a grid search to reach inside, as ``training__lr``.
+        Options of the training: epochs, batches, learning rates, optimiser, held-out rows, precision. Default:
+        ``NetTraining()``. Pass one if a grid search should set its parameters, such as ``training__lr``.
     known : list, optional
-        ``[PseudoObservations(4)]``, the default: imaginary positives, half of them labelled, that keep the label frequency
-        off 0 and 1 where logits are recalibrated.
+        Pseudo-observations, which keep the label frequency away from 0 and 1 in the recalibration. Default:
+        ``[PseudoObservations(4)]``.
     n_starts : int, default=1
-        How often to train in each fold, each time from other weights; the best by held-out likelihood is taken.
+        Number of trainings in each fold, from different initial weights. The networks with the best held-out likelihood
+        are chosen.
     recalibrate : bool, "held-out" or "out-of-fold", default=True
-        Whether to estimate scale and level of logits, and the propensity's, anew, and by which rows. "held-out": one
-        pair of networks, and the rows that stopped its training. "out-of-fold": one pair for each fold, so that every
-        row is held out once; predictions are by the networks' mean logits. That takes as many times as long, and is
-        far more certain of the level where labels are few. True takes "out-of-fold" where less than 500 of the held-out
-        rows are labelled, else "held-out". False leaves the networks as training ended.
+        Whether to recalibrate the logits, and on which rows. "held-out": one pair of networks, recalibrated on the
+        held-out rows that determined when its training ended. "out-of-fold": one pair for each fold, so that every row
+        is held out once; predictions use the mean logits. This multiplies the training time by the number of folds, but
+        determines the class prior much better if there are few labels. True: "out-of-fold" if fewer than 500 held-out
+        rows are labelled, else "held-out". False: no recalibration.
     standardise : bool, default=True
-        Whether networks see columns with mean 0 and variance 1; of images, all pixels together. Columns that hardly
-        vary are moved, and not stretched.
+        Whether to standardise columns to mean 0 and variance 1; for images, all pixels together. Nearly constant
+        columns are shifted, but not scaled.
     integers : bool, default=False
-        Whether `X` holds whole numbers that `module` takes as they are, such as the token ids of texts: they are not
-        standardised, and come as ``torch.int64``. `propensity_features` gets them too.
+        Whether `X` holds integers, such as token ids of texts. They are not standardised, and `module` receives them as
+        ``torch.int64``. `propensity_features` receives them, too.
     device : str, default="auto"
-        "auto" is "cuda" where there is one, else "cpu".
+        Device of torch. "auto" is "cuda" if it is available, else "cpu".
     checkpoint : path, optional
-        A folder in which the state of training is kept after each epoch. A fit of the same rows with the same
-        parameters goes on from there, and ends as if it had never been stopped.
+        Folder in which the state is stored after each epoch. If a fit with the same rows and parameters is started
+        again, it resumes from this state, with the same result.
     pos_label : label, optional
-        Which of two labels marks labelled rows; needed unless they are 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
     random_state : int, Generator or None, default=None
-        For held-out rows, weights and batches. The same number gives the same networks on the same machine.
+        Seed of the random numbers: held-out rows, weights and batches. Pass an int for reproducible results on the same
+        machine.
     verbose : bool, default=False
         Whether to print a line for each epoch.
 
     Attributes
     ----------
     classes_ : array of shape (2,)
-        The two labels, that of unlabelled rows first.
+        The two labels; the label of unlabelled rows is first.
     module_, propensity_module_ : torch.nn.Module
-        The trained networks, out of fold the mean of those of all folds; what they see is standardised.
+        The trained networks, or the means over all folds. Their inputs are standardised.
     net_ : skorch.NeuralNet
-        Both under skorch.
+        Both networks in skorch.
     recalibration_ : Recalibration
-        How logits were moved and stretched; only where they were.
+        Recalibration of the logits; absent if they were not recalibrated.
     class_prior_ : float
-        Estimated share of positives, by the rows that were held out.
+        Share of positives, estimated on held-out rows.
     label_frequency_ : float
         Estimated share of positives that are labelled.
     log_likelihood_ : float
-        Of these rows together.
+        Total log-likelihood of held-out rows.
     starts_ : array of shape (n_folds, n_starts)
-        Held-out log-likelihood per row of each start, in the one fold or in all.
+        Held-out log-likelihood per row of each fold and start.
     history_ : dict of arrays
-        ``fold``, ``start``, ``epoch``, ``train_loss`` and ``log_likelihood`` (held out, per row) of every epoch.
+        ``fold``, ``start``, ``epoch``, ``train_loss`` and held-out ``log_likelihood`` per row of every epoch.
     n_iter_ : int
-        Epochs of the start that was taken, the most of any fold.
+        Epochs of the chosen start; the largest number over folds.
     converged_ : bool
-        Whether held-out rows ended training in every fold, and not `max_epochs`.
+        Whether training ended before `max_epochs` in every fold.
 
     See Also
     --------
-    SARLikelihoodLoss : The likelihood alone, for a training loop of your own.
-    scarless.SAREMClassifier : Logistic models, or scikit-learn's, for tables.
+    SARLikelihoodLoss : The likelihood as a loss, for your own training loop.
+    scarless.SAREMClassifier : Logistic models, or models of scikit-learn, for tables.
 
     References
     ----------
@@ -132,7 +133,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 3))
-    >>> y = np.abs(X[:, 0]) > 1  # no line tells these classes apart
+    >>> y = np.abs(X[:, 0]) > 1  # no straight line separates these classes
     >>> s = y & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 2])))
     >>> model = SARNetClassifier(propensity_attributes=[2], training=NetTraining(lr=0.01), random_state=0)
     >>> model = model.fit(X, s)
@@ -188,11 +189,11 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "class_prior_")  # what a fit stores last
+        return hasattr(self, "class_prior_")  # the last attribute that a fit stores
 
     @property
     def label_coding_(self) -> LabelCoding:
-        """The two values of labels in the fit, and which of them is the positive one."""
+        """The two values of labels in the fit, and which of them marks a labelled row."""
         return self._coding
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, propensity_features: Any = None) -> Any:
@@ -201,13 +202,13 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         Parameters
         ----------
         X : array of shape (n_rows, ...) or data frame
-            Rows of numbers: columns, images, or of any other shape that `module` takes.
+            Rows of numbers: columns, images, or any other shape that `module` takes.
         y : array of shape (n_rows,)
-            Observed labels: 1 for labelled positives, 0 for unlabelled rows.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
-            How often each row counts.
+            Weight of each row; 1 by default.
         propensity_features : array of shape (n_rows, ...), optional
-            What labelling depends on, where it is not columns of `X`; predictions of propensities need it as well.
+            Inputs of the propensity, if they are not columns of `X`. Predictions of propensities then need them, too.
 
         Returns
         -------
@@ -232,7 +233,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         return self
 
     def _check_options(self) -> float:
-        """Check parameters; return how many pseudo-observations there are."""
+        """Check parameters, and return the number of pseudo-observations."""
         check_whole(self.n_starts, "n_starts", at_least=1)
         check_recalibrate(self.recalibrate)
         for name in ("standardise", "integers"):
@@ -240,32 +241,33 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         if self.propensity_features is not None and not callable(self.propensity_features):
             raise ValueError(
                 "propensity_features must be a function of X here, so that predictions can use it; got "
-                f"{shown(self.propensity_features)}. An array goes into fit(X, y, propensity_features=Z)."
+                f"{shown(self.propensity_features)}. Pass an array to fit(X, y, propensity_features=Z)."
             )
-        known = check_known(self.known, audits=PSEUDO_OBSERVATIONS)
+        known = check_known(self.known, pseudo_weight=PSEUDO_OBSERVATIONS)
         if known.shares:
             raise ValueError(
-                f"known says {known.shares[0].told}, which networks cannot be held to: SARNetClassifier takes "
-                "PseudoObservations(...) only. SAREMClassifier and SAREMClassifierCV take what is known of shares."
+                "SARNetClassifier accepts only PseudoObservations(...) in known; got "
+                f"{known.shares[0].description}. Use "
+                "SAREMClassifier or SAREMClassifierCV for a known class prior or label frequency."
             )
-        return known.audits
+        return known.pseudo_weight
 
     def _check_columns(self, X: Any, rows: Array) -> NDArray[np.intp]:
         ways = (self.propensity_attributes is not None, self.propensity_features is not None, self._given)
         if sum(ways) > 1:
             raise ValueError(
-                "What labelling depends on was said more than once: give one of propensity_attributes, the function "
-                "propensity_features, and fit(X, y, propensity_features=Z)."
+                "The inputs of the propensity were specified more than once. Pass only one of propensity_attributes, "
+                "the function propensity_features, and fit(X, y, propensity_features=Z)."
             )
         return attribute_columns(self, X, rows)
 
     def _propensity_rows(self, X: Any, rows: Array, given: Any) -> Array:
-        """Return what the propensity sees of rows."""
+        """Return the inputs of the propensity."""
         if (given is not None) != self._given:
             raise ValueError(
-                "propensity_features were given as an array to fit, and are needed here too: propensity_features=Z."
+                "propensity_features was passed as an array to fit, and is needed here too: propensity_features=Z."
                 if self._given
-                else "propensity_features were not given as an array to fit, and cannot be given here."
+                else "propensity_features was not passed as an array to fit, and cannot be passed here. Leave it out."
             )
         if self._given:
             return check_features(given, rows.shape[0])
@@ -276,7 +278,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
     def _network_fit(self, training: NetTraining, audits: float) -> NetworkFit:
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in _NOT_IN_MARK}
         how = {f"training__{name}": value for name, value in training.get_params().items()}
-        told = sorted({**own, **how, "audits": audits}.items())
+        parameters = sorted({**own, **how, "audits": audits}.items())
         return NetworkFit(
             module=self.module,
             propensity_module=self.propensity_module,
@@ -292,7 +294,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
             verbose=self.verbose,
             of_x=not self._given,
             sees_all=len(self._shape) == 1 and self._columns.size == self._shape[0],
-            words=tuple(f"{name}={shown(value)}" for name, value in told),
+            words=tuple(f"{name}={shown(value)}" for name, value in parameters),
         )
 
     def _store(self, pair: TrainedPair) -> None:
@@ -306,11 +308,11 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         self.n_iter_ = int(np.bincount(self.history_["fold"][taken]).max())
         if pair.recalibrated.recalibration is not None:
             self.recalibration_ = pair.recalibrated.recalibration
-        prior, self.label_frequency_, self.log_likelihood_ = pair.recalibrated.shares(pair.judged)
+        prior, self.label_frequency_, self.log_likelihood_ = pair.recalibrated.shares(pair.held_out)
         self._warn(prior)
-        doubts = pair.recalibrated.doubts(pair.judged)
+        doubts = pair.recalibrated.doubts(pair.held_out)
         if doubts:
-            warn_user(f"{type(self).__name__} is in doubt. {' '.join(doubts)}", UserWarning)
+            warn_user(f"The fit of {type(self).__name__} is uncertain. {' '.join(doubts)}", UserWarning)
         self.class_prior_ = prior
 
     def _warn(self, prior: float) -> None:
@@ -318,31 +320,32 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         training = check_training(self.training)
         if not self.converged_ and training.patience is not None:
             warn_user(
-                f"{name} did not stop in max_epochs={training.max_epochs} epochs: the held-out log-likelihood per row "
-                f"is {self.history_['log_likelihood'][-1]:.4f} and may still rise. Raise max_epochs or lr.",
+                f"{name} did not converge in max_epochs={training.max_epochs} epochs: the held-out log-likelihood per "
+                f"row is {self.history_['log_likelihood'][-1]:.4f} and may still increase. Increase max_epochs or lr.",
                 ConvergenceWarning,
             )
         if all_labelled(self.label_frequency_):
             warn_user(
-                f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}): its "
-                "classifier is then the naive one. If that cannot be: does X tell the label? Otherwise use a simpler "
-                "module, or recalibrate=True.",
+                f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}), so its "
+                "classifier is the naive model. If this is implausible, remove columns that were filled in after the "
+                "label was known, use a simpler module, or recalibrate=True.",
                 UserWarning,
             )
         if prior > 0.95:
             warn_user(
-                f"{name} finds that nearly every row is positive (class prior {prior:.3f}): the propensity explains "
-                "the labels by itself. If that cannot be, let it see less: fewer propensity_attributes, a simpler "
+                f"{name} finds that nearly every row is positive (class prior {prior:.3f}): the propensity alone "
+                "explains the labels. If this is implausible, use fewer propensity_attributes, or a simpler "
                 "propensity_module.",
                 UserWarning,
             )
 
     def predict_proba(self, X: Any) -> Vector:
-        """Return the probability of each class, one column per entry of ``classes_``.
+        """Return the probability of each class, one column for each entry of ``classes_``.
 
         Parameters
         ----------
         X : array of shape (n_rows, ...) or data frame
+            Rows, as in `fit`.
 
         Returns
         -------
@@ -358,8 +361,9 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         Parameters
         ----------
         X : array of shape (n_rows, ...) or data frame
+            Rows, as in `fit`.
         decision : {"accuracy", "balanced"} or pair of numbers, default="accuracy"
-            Which cut of the probability, as in `SAREMClassifier.predict`.
+            Threshold of the probability, as in `SAREMClassifier.predict`.
 
         Returns
         -------
@@ -370,13 +374,14 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         return self._coding.decode(self._class_probability(X) > cut_of(decision, self.class_prior_))
 
     def predict_propensity(self, X: Any, *, propensity_features: Any = None) -> Vector:
-        r"""Return the labelling propensity :math:`e = \Pr(s=1|y=1,z)` of each row.
+        r"""Return the propensity :math:`e = \Pr(s=1|y=1,z)` of each row.
 
         Parameters
         ----------
         X : array of shape (n_rows, ...) or data frame
+            Rows, as in `fit`.
         propensity_features : array of shape (n_rows, ...), optional
-            As in `fit`, where it was given there.
+            Inputs of the propensity, if they were passed to `fit`.
 
         Returns
         -------
@@ -390,19 +395,20 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         rows = read_rows(self, X, self._shape)
         if self.integers:
             check_integers(rows)
-        seen = self._propensity_rows(X, rows, None) if self._pair.class_sees_more else None
+        seen = self._propensity_rows(X, rows, None) if self._pair.class_needs_propensity_inputs else None
         return np.asarray(expit(self._pair.class_logits(rows, seen)))
 
     def predict_posterior(self, X: Any, s: ArrayLike, *, propensity_features: Any = None) -> Vector:
-        r"""Return :math:`\Pr(y=1|x,s)` of each row: its class given that it was, or was not, labelled.
+        r"""Return the posterior :math:`\Pr(y=1|x,s)` of each row: its class probability given its label.
 
         Parameters
         ----------
         X : array of shape (n_rows, ...) or data frame
+            Rows, as in `fit`.
         s : array of shape (n_rows,)
             Observed labels, coded as in `fit`.
         propensity_features : array of shape (n_rows, ...), optional
-            As in `fit`, where it was given there.
+            Inputs of the propensity, if they were passed to `fit`.
 
         Returns
         -------
@@ -413,16 +419,18 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         return posterior(self._class_probability(X), e, coded)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, propensity_features: Any = None) -> float:
-        """Return the mean observed log-likelihood of labels: what can be said of a fit without knowing the class.
+        """Return the mean log-likelihood of observed labels, which measures a fit without knowing the classes.
 
         Parameters
         ----------
         X : array of shape (n_rows, ...) or data frame
+            Rows, as in `fit`.
         y : array of shape (n_rows,)
             Observed labels, coded as in `fit`.
         sample_weight : array of shape (n_rows,), optional
+            Weight of each row; 1 by default.
         propensity_features : array of shape (n_rows, ...), optional
-            As in `fit`, where it was given there.
+            Inputs of the propensity, if they were passed to `fit`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Networks as users give them, and two of them under skorch: rows in batches, and what a batch costs in each phase."""
+"""Creation of networks from the user's modules, and a pair of networks in skorch with the loss of each phase."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -18,37 +18,37 @@ skorch: Any = need("skorch", "scarless.torch.networks", "torch")
 Module: Any = torch.nn.Module
 
 HIDDEN_UNITS = 64  # of the default classifier
-MAX_BYTES_ON_DEVICE = 2 * 2**30  # of rows that are copied to the device once, and not batch by batch
-LOGITS_AT_ONCE = 4096  # rows whose logits are computed together
+MAX_BYTES_ON_DEVICE = 2 * 2**30  # fewer bytes of rows are copied to the device once; more are copied batch by batch
+LOGIT_BATCH_ROWS = 4096  # rows whose logits are computed together
 
 Shape = tuple[int, ...]
 
 
-class Constant(Module):  # type: ignore[misc, unused-ignore]
-    """One logit for all rows: a propensity without attributes."""
+class ConstantLogit(Module):  # type: ignore[misc, unused-ignore]
+    """The same logit for all rows: a propensity without attributes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bias = torch.nn.Parameter(torch.zeros(()))
 
     def forward(self, z: Any) -> Any:
-        """Return the logit once for each row."""
+        """Return the logit for each row."""
         return self.bias.expand(z.shape[0])
 
 
-class Pair(Module):  # type: ignore[misc, unused-ignore]
-    """A classifier and a propensity network side by side: rows in, two logits a row out."""
+class PairModule(Module):  # type: ignore[misc, unused-ignore]
+    """Module with a classifier and a propensity network, which returns two logits for each row."""
 
     def __init__(self, f: Any, e: Any) -> None:
         super().__init__()
         self.f, self.e = f, e
 
     def forward(self, x: Any, z: Any) -> Any:
-        """Return logits of the class, and of the propensity."""
+        """Return the logits of the class and of the propensity."""
         return one_logit(self.f(x), x, "module"), one_logit(self.e(z), z, "propensity_module")
 
 
-class Mean(Module):  # type: ignore[misc, unused-ignore]
+class MeanLogit(Module):  # type: ignore[misc, unused-ignore]
     """The mean logit of several networks."""
 
     def __init__(self, members: list[Any]) -> None:
@@ -56,50 +56,50 @@ class Mean(Module):  # type: ignore[misc, unused-ignore]
         self.members = torch.nn.ModuleList(members)
 
     def forward(self, rows: Any) -> Any:
-        """Return the mean of one logit each."""
+        """Return the mean of the networks' logits."""
         return torch.stack([one_logit(each(rows), rows, "module") for each in self.members]).mean(dim=0)
 
 
 def mean_of(members: list[Any]) -> Any:
-    """Return one network in the place of several: of logistic models one of their kind, whose logit is the mean."""
+    """Return a network whose logit is the mean over several; for logistic models, a logistic model."""
     if len(members) == 1:
         return members[0]
-    if all(type(each) in (torch.nn.Linear, Constant) for each in members):
+    if all(type(each) in (torch.nn.Linear, ConstantLogit) for each in members):
         one = deepcopy(members[0])
         states = [each.state_dict() for each in members]
         one.load_state_dict({name: torch.stack([each[name] for each in states]).mean(dim=0) for name in states[0]})
         return one
-    return Mean(members)
+    return MeanLogit(members)
 
 
 def one_logit(logits: Any, rows: Any, parameter: str) -> Any:
-    """Return a network's answer as a vector, or say what is wrong with it."""
+    """Return the output of a network as a vector; raise if it is not one logit for each row."""
     n_rows = rows.shape[0]
     if not hasattr(logits, "shape") or tuple(logits.shape) not in {(n_rows,), (n_rows, 1)}:
-        found = f"of shape {tuple(logits.shape)}" if hasattr(logits, "shape") else f"a {type(logits).__name__}"
+        found = f"shape {tuple(logits.shape)}" if hasattr(logits, "shape") else f"type {type(logits).__name__}"
         raise ValueError(
             f"{parameter} must return one logit for each row, of shape (n_rows,) or (n_rows, 1); for {n_rows} rows it "
-            f"returned a value {found}. End it with torch.nn.Linear(..., 1), and without a sigmoid."
+            f"returned a value of {found}. Its last layer should be torch.nn.Linear(..., 1), without a sigmoid."
         )
     return logits.reshape(n_rows)
 
 
 def default_classifier(shape: Shape) -> Any:
-    """Return a small network with one hidden layer; of images, one of their pixels."""
+    """Return a small network with one hidden layer; images are flattened."""
     nn, n_columns = torch.nn, _size(shape)
     return nn.Sequential(nn.Flatten(), nn.Linear(n_columns, HIDDEN_UNITS), nn.ReLU(), nn.Linear(HIDDEN_UNITS, 1))
 
 
 def default_propensity(shape: Shape) -> Any:
-    """Return a logistic model; without attributes, one logit for all rows."""
-    return torch.nn.Linear(shape[0], 1) if _size(shape) else Constant()
+    """Return a logistic model; without attributes, a constant logit."""
+    return torch.nn.Linear(shape[0], 1) if _size(shape) else ConstantLogit()
 
 
 def make_module(given: Any, shape: Shape, default: Callable[[Shape], Any], parameter: str) -> Any:
-    """Return a fresh network for rows of a shape.
+    """Return a new network for rows of a shape.
 
-    An instance is copied, with its weights; a class or function gets the number of columns (the shape, where rows are
-    images), or nothing where it takes nothing.
+    An instance is copied with its weights. A class or function is called with the number of columns (with the shape, if
+    rows are images), or without arguments if it takes none.
     """
     if given is None:
         return default(shape)
@@ -107,33 +107,33 @@ def make_module(given: Any, shape: Shape, default: Callable[[Shape], Any], param
         return deepcopy(given)
     if not callable(given):
         raise ValueError(
-            f"{parameter} must be a torch.nn.Module, a class of modules, or a function that makes one from the number "
+            f"{parameter} must be a torch.nn.Module, a class of modules, or a function that returns one for the number "
             f"of columns; got {shown(given)}."
         )
-    made = given(shape[0] if len(shape) == 1 else shape) if _wants_shape(given) else given()
-    if not isinstance(made, Module):
-        raise ValueError(f"{parameter} must make a torch.nn.Module; it returned {shown(made)}.")
-    return made
+    module = given(shape[0] if len(shape) == 1 else shape) if _takes_shape(given) else given()
+    if not isinstance(module, Module):
+        raise ValueError(f"{parameter} must make a torch.nn.Module; it returned {shown(module)}.")
+    return module
 
 
 def refuse_embedding(module: Any) -> None:
-    """Refuse a network that begins with an embedding, where rows come as numbers that were scaled."""
+    """Raise if the first layer of a network is an embedding, which needs integers."""
     first = next((part for part in module.modules() if not list(part.children())), module)
     if isinstance(first, torch.nn.Embedding | torch.nn.EmbeddingBag):
         raise ValueError(
-            f"module begins with {type(first).__name__}, which takes integers, and X is handed over as numbers with "
-            "mean 0 and variance 1. Use integers=True, which leaves X as it is."
+            f"module begins with {type(first).__name__}, which needs integers, but X is standardised to mean 0 and "
+            "variance 1. Use integers=True, which passes X unchanged."
         )
 
 
-def renew(module: Any) -> None:
-    """Draw all weights anew that know how to be drawn: for a second start of a network that came as an instance."""
+def reset_weights(module: Any) -> None:
+    """Draw new weights for all layers that have `reset_parameters`, for another start of a given network."""
     for part in module.modules():
         if callable(getattr(part, "reset_parameters", None)):
             part.reset_parameters()
 
 
-def _wants_shape(maker: Any) -> bool:
+def _takes_shape(maker: Any) -> bool:
     try:
         parameters = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):
@@ -149,38 +149,38 @@ def _size(shape: Shape) -> int:
     return size
 
 
-# --- two networks under skorch
+# --- two networks in skorch
 
 
-class Rows(NamedTuple):
-    """Rows as tensors: what the classifier sees, what the propensity sees, labels and weights."""
+class TensorRows(NamedTuple):
+    """Rows as tensors: inputs of class and propensity, labels and weights."""
 
     x: Any
     z: Any
     s: Any
     w: Any
 
-    def take(self, rows: Any) -> "Rows":
+    def take(self, rows: Any) -> "TensorRows":
         """Return some of the rows."""
-        return Rows(*(each[rows] for each in self))
+        return TensorRows(*(each[rows] for each in self))
 
-    def at(self, device: Any) -> "Rows":
-        """Return the rows on a device, unless they are too many."""
+    def at(self, device: Any) -> "TensorRows":
+        """Return the rows on a device, unless they are too large."""
         size = sum(each.element_size() * each.nelement() for each in self)
-        return Rows(*(each.to(device) for each in self)) if size <= MAX_BYTES_ON_DEVICE else self
+        return TensorRows(*(each.to(device) for each in self)) if size <= MAX_BYTES_ON_DEVICE else self
 
 
-def tensor_rows(x: Any, z: Any, s: Vector, w: Vector, dtype: Any, *, integers: bool = False) -> Rows:
-    """Return rows as tensors of one type; what the classifier sees may be integers."""
+def tensor_rows(x: Any, z: Any, s: Vector, w: Vector, dtype: Any, *, integers: bool = False) -> TensorRows:
+    """Return rows as tensors of one type; the inputs of the class may be integers."""
     types = (torch.int64 if integers else dtype, dtype, dtype, dtype)
     parts = zip((x, z, s, w), types, strict=True)
-    return Rows(*(torch.as_tensor(np.ascontiguousarray(each), dtype=kind) for each, kind in parts))
+    return TensorRows(*(torch.as_tensor(np.ascontiguousarray(each), dtype=kind) for each, kind in parts))
 
 
 class RowData(torch.utils.data.Dataset):  # type: ignore[misc, unused-ignore]
-    """Rows as torch's data sets are asked for them."""
+    """Rows as a torch Dataset."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TensorRows) -> None:
         self.rows = rows
 
     def __len__(self) -> int:
@@ -192,7 +192,7 @@ class RowData(torch.utils.data.Dataset):  # type: ignore[misc, unused-ignore]
 
 
 class Batches:
-    """Rows in a random order, a batch at a time, each cut out by one index: a loader of single rows is far slower."""
+    """Batches of rows in random order. Each batch is indexed at once, because a loader of single rows is far slower."""
 
     def __init__(self, dataset: RowData, batch_size: int) -> None:
         self.dataset, self.batch_size = dataset, batch_size
@@ -210,8 +210,9 @@ class Batches:
 def phase_loss(phase: str, u: Any, v: Any, s: Any, w: Any, share: float) -> Any:
     """Return the mean loss of a batch.
 
-    "balanced": the classifier tells labelled from unlabelled rows, both of equal weight; `share` is that of labelled
-    ones. "propensity": the propensity that this classifier implies. "pair": the observed likelihood of both.
+    "balanced": the classifier separates labelled from unlabelled rows, with equal total weights; `share` is the share
+    of labelled rows. "propensity": the propensity is fitted to the labels, with unlabelled rows weighted by their class
+    probability. "pair": the observed likelihood of both.
     """
     cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
     if phase == "balanced":
@@ -224,7 +225,7 @@ def phase_loss(phase: str, u: Any, v: Any, s: Any, w: Any, share: float) -> Any:
 
 
 class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
-    """Skorch's network over a `Pair`."""
+    """skorch network of a `PairModule`."""
 
     phase = "pair"
     share = 0.5  # of labelled rows
@@ -232,17 +233,17 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
     half = False  # whether layers run in bfloat16
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
-        """Return both logits of a batch."""
+        """Return the logits of class and propensity for a batch."""
         with self._precision():
             return self.module_(x["x"].to(self.device), x["z"].to(self.device))
 
     def get_loss(self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False) -> Any:
-        """Return what a batch costs in this phase."""
+        """Return the loss of a batch in the current phase."""
         u, v = (each if each.dtype == torch.float64 else each.float() for each in y_pred)
         return phase_loss(self.phase, u, v, y_true.to(self.device), X["w"].to(self.device), self.share)
 
     def train_step_single(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
-        """Return the loss of a batch, with gradients in place; those of the likelihood by its logits are known."""
+        """Return the loss of a batch, and set the gradients; those of the likelihood are known in closed form."""
         if self.phase != "pair":
             return dict(super().train_step_single(batch, **fit_params))
         self._set_training(True)
@@ -254,7 +255,7 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         return {"loss": loss, "y_pred": (u, v)}
 
     def initialize_optimizer(self, triggered_directly: Any = None) -> Any:
-        """Make an optimiser, with a step length for each network where it takes groups of parameters."""
+        """Create the optimiser, with a learning rate for each network if it supports groups of parameters."""
         pair = self.module_
         args, kwargs = self.get_params_for_optimizer("optimizer", pair.named_parameters())
         if self.propensity_lr is not None and not _takes_no_groups(self.optimizer):
@@ -265,19 +266,19 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         return self
 
     def class_logits(self, x: Any) -> Vector:
-        """Return the class's logits of rows as a float64 vector."""
+        """Return the logits of the class as a float64 vector."""
         return self._logits(self.module_.f, x, "module")
 
     def propensity_logits(self, z: Any) -> Vector:
-        """Return the propensity's logits of rows as a float64 vector."""
+        """Return the logits of the propensity as a float64 vector."""
         return self._logits(self.module_.e, z, "propensity_module")
 
     def _logits(self, module: Any, rows: Any, name: str) -> Vector:
         module.eval()
         found = []
         with torch.no_grad(), self._precision():
-            for start in range(0, rows.shape[0], LOGITS_AT_ONCE):
-                part = rows[start : start + LOGITS_AT_ONCE].to(self.device)
+            for start in range(0, rows.shape[0], LOGIT_BATCH_ROWS):
+                part = rows[start : start + LOGIT_BATCH_ROWS].to(self.device)
                 found.append(one_logit(module(part), part, name).double().cpu())
         return np.asarray(torch.cat(found).numpy())
 

@@ -1,7 +1,7 @@
-"""Networks recalibrated: scale and level of held-out logits anew, together with what is added to the propensity's.
+"""Recalibration of networks by held-out logits: slope and shift of the class, and coefficients of the propensity.
 
-Held-out rows are those that a network was not trained on; where every row is, for the network of another fold, logits
-of all folds stand side by side.
+Held-out rows are rows that a network was not trained on. With several folds, the held-out logits of all folds are
+concatenated.
 """
 
 from typing import Any, NamedTuple
@@ -14,56 +14,55 @@ from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.numerics.linear import Design
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.logistic import engine_of
-from scarless.pair.optima import Climb, choose, climb_all
+from scarless.pair.optima import OptimumFit, choose, fit_from_starts
 from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import Recalibration, grid_interval, recalibrate
 from scarless.pair.starts import make_starts
 
-TILT_C = 10.0  # nearly no penalty, but finite where held-out labels are separable
-LABELS_PER_COEFFICIENT = 10  # held-out labels that each added coefficient needs
-TILT_STARTS = 8  # the paper's, both extremes and scouts: the paper's alone may end in the lower of two optima
-# Class priors about which a fit is in doubt: the length of an interval, the distance of two optima that labels cannot
-# tell apart, and of a fit from the level that it stands for.
-WIDE_INTERVAL, OPTIMA_APART, OFF_ITS_LEVEL = 0.3, 0.1, 0.05
-# A propensity below which a positive is hardly ever labelled, and a share of such positives that is told of.
-HARDLY_EVER, MANY_HARDLY_EVER = 0.01, 0.1
+# Inverse regularisation strength: nearly no penalty, but the optimum is finite if held-out labels are separable.
+TILT_C = 10.0
+MIN_LABELS_PER_COEFFICIENT = 10  # held-out labels for each coefficient
+N_TILT_STARTS = 8  # several, because the paper's start alone may end in the worse of two optima
+# Differences of class priors that cause a warning: the length of the interval; the distance of two optima that the
+# labels cannot distinguish; the distance of the fit from the mean of the grid.
+WIDE_INTERVAL, OPTIMA_GAP, GRID_MEAN_GAP = 0.3, 0.1, 0.05
+# Propensity below which a positive is hardly ever labelled, and the share of such positives that causes a warning.
+LOW_PROPENSITY, MAX_LOW_PROPENSITY_SHARE = 0.01, 0.1
 
 
-class HeldOut(NamedTuple):
-    """Held-out rows: both networks' logits, what the propensity sees, labels and weights."""
+class HeldOutLogits(NamedTuple):
+    """Logits of both networks for held-out rows, with inputs of the propensity, labels and weights."""
 
     u: Vector
     v: Vector
-    seen: Any
+    seen: Any  # inputs of the propensity
     s: Vector
     w: Vector
 
 
 class Recalibrated(NamedTuple):
-    """How logits of networks become those that are believed; as they are, where there is no recalibration."""
+    """Recalibration of the logits of two networks; without one, the logits are not changed."""
 
     recalibration: Recalibration | None
-    added: Vector  # to the propensity's logit: coefficients of what it sees, then an intercept
-    tilt: Vector | None = None  # coefficients of the same attributes for the class, before its logit is recalibrated
-    tied: Interval | None = (
-        None  # class priors of the optima that labels cannot tell apart, where a tilt was looked for
-    )
+    added: Vector  # coefficients of the propensity's inputs and an intercept, added to its logit
+    tilt: Vector | None = None  # coefficients of the same inputs, added to the logit of the class before recalibration
+    tied: Interval | None = None  # class priors of the optima that the labels cannot distinguish, if a tilt was tried
 
     def classify(self, u: Vector, seen: Any) -> Vector:
-        """Return the class's logits; `seen` is what the propensity sees, and only needed where there is a tilt."""
+        """Return the logits of the class; `seen` are the inputs of the propensity, needed only if there is a tilt."""
         if self.recalibration is None:
             return u
         return self.recalibration(u if self.tilt is None else u + np.asarray(seen) @ self.tilt)
 
     def propensity(self, v: Vector, seen: Any) -> Vector:
-        """Return the propensity's logits."""
+        """Return the logits of the propensity."""
         if self.recalibration is None:
             return v
         slopes = np.asarray(seen) @ self.added[:-1] if self.added.size > 1 else 0.0
         return np.asarray(v + slopes + self.added[-1])
 
-    def shares(self, held: HeldOut) -> tuple[float, float, float]:
-        """Return class prior, label frequency and log-likelihood of held-out rows together."""
+    def shares(self, held: HeldOutLogits) -> tuple[float, float, float]:
+        """Return class prior, label frequency and total log-likelihood of held-out rows."""
         u, v = self.classify(held.u, held.seen), self.propensity(held.v, held.seen)
         f, e = np.asarray(expit(u)), np.asarray(expit(v))
         positives = float(held.w @ f)
@@ -72,61 +71,73 @@ class Recalibrated(NamedTuple):
             return self.recalibration.class_prior, self.recalibration.label_frequency, value
         return positives / float(held.w.sum()), float(held.w @ (f * e)) / positives, value
 
-    def doubts(self, held: HeldOut) -> list[str]:
-        """Say what the labels of held-out rows leave open."""
+    def doubts(self, held: HeldOutLogits) -> list[str]:
+        """Return warnings about what the held-out labels do not determine."""
         if self.recalibration is None:
             return []
         few, labels = [], float(held.s.sum())
-        if self.added.size > 1 and labels < LABELS_PER_COEFFICIENT * self.added.size:
+        if self.added.size > 1 and labels < MIN_LABELS_PER_COEFFICIENT * self.added.size:
             few.append(
-                f"The propensity's {self.added.size} coefficients rest on {labels:.0f} labels that were held out, less "
-                f"than {LABELS_PER_COEFFICIENT} each, and the class prior with them. Let the propensity see less, or "
-                "give more rows."
+                f"The propensity's {self.added.size} coefficients, and so the class prior, are estimated from "
+                f"{labels:.0f} held-out labels, fewer than {MIN_LABELS_PER_COEFFICIENT} for each coefficient. Use "
+                "fewer propensity attributes, or more rows."
             )
-        return [*few, *self._level_doubts(self.recalibration), *self._propensity_doubts(held)]
+        return [*few, *self._prior_doubts(self.recalibration), *self._propensity_doubts(held)]
 
-    def _level_doubts(self, found: Recalibration) -> list[str]:
-        found_doubts = found.grid.remarks()
+    def _prior_doubts(self, found: Recalibration) -> list[str]:
+        doubts = found.grid.remarks()
         low, high = grid_interval([found.grid], "class_prior", 0.95)
         if high - low > WIDE_INTERVAL:
-            found_doubts.append(
-                f"The labels leave the class prior between {low:.2f} and {high:.2f}; {found.class_prior:.2f} is taken. "
-                "Give more rows, let the propensity see less, or look up the class of a few rows."
+            doubts.append(
+                f"The labels allow class priors between {low:.2f} and {high:.2f}; the estimate is "
+                f"{found.class_prior:.2f}. Use more rows, fewer propensity attributes, or audit a few rows."
             )
-        if self.tied is not None and self.tied.high - self.tied.low > OPTIMA_APART:
-            found_doubts.append(
-                "Two explanations of the labels cannot be told apart, with class priors of "
-                f"{self.tied.low:.2f} and {self.tied.high:.2f}; the one with the lower label frequency is taken."
+        if self.tied is not None and self.tied.high - self.tied.low > OPTIMA_GAP:
+            doubts.append(
+                "The labels cannot distinguish two optima, with class priors of "
+                f"{self.tied.low:.2f} and {self.tied.high:.2f}. The one with the lower label frequency was chosen."
             )
-        if not found.converged or abs(found.class_prior - found.grid.mean) > OFF_ITS_LEVEL:
-            found_doubts.append(
-                f"The recalibrated step did not settle: it wanted a class prior of {found.grid.mean:.2f} and ended at "
-                f"{found.class_prior:.2f}. Let the propensity see less, or compare with recalibrate=False."
+        if not found.converged or abs(found.class_prior - found.grid.mean) > GRID_MEAN_GAP:
+            doubts.append(
+                f"The recalibration did not converge: its target was a class prior of {found.grid.mean:.2f}, and it "
+                f"ended at {found.class_prior:.2f}. Use fewer propensity attributes, or compare with recalibrate=False."
             )
-        return found_doubts
+        return doubts
 
-    def _propensity_doubts(self, held: HeldOut) -> list[str]:
+    def _propensity_doubts(self, held: HeldOutLogits) -> list[str]:
         f, e = expit(self.classify(held.u, held.seen)), expit(self.propensity(held.v, held.seen))
-        share = float(held.w @ (f * (e < HARDLY_EVER))) / float(held.w @ f)
-        if share <= MANY_HARDLY_EVER:
+        share = float(held.w @ (f * (e < LOW_PROPENSITY))) / float(held.w @ f)
+        if share <= MAX_LOW_PROPENSITY_SHARE:
             return []
         return [
-            f"{share:.0%} of the positives that it finds are labelled less than once in {1 / HARDLY_EVER:.0f} times: "
-            "no label speaks for them, only the models' form. Look up the class of a few such rows."
+            f"{share:.0%} of the estimated positives have a propensity below {LOW_PROPENSITY:.0%}. The labels "
+            "say little about these rows; their estimates depend on the functional form. Audit a few such rows."
         ]
 
 
-def as_they_are() -> Recalibrated:
-    """Return what leaves logits alone."""
+def not_recalibrated() -> Recalibrated:
+    """Return a `Recalibrated` that does not change logits."""
     return Recalibrated(None, np.zeros(1))
 
 
-def recalibrate_networks(held: HeldOut, *, audits: float, linear: bool, swappable: bool, of_x: bool) -> Recalibrated:
-    """Estimate scale and level of held-out logits, and what is added to the propensity's logit.
+def recalibrate_networks(
+    held: HeldOutLogits, *, audits: float, linear: bool, swappable: bool, of_x: bool
+) -> Recalibrated:
+    """Estimate slope and shift of held-out class logits, and the coefficients added to the propensity's logit.
 
-    Of a `linear` propensity the coefficients may change too, and not only its level. They are held near where training
-    left them if it is `swappable`, that is, sees all that the classifier sees. `of_x` says that what it sees follows
-    from what the classifier sees, whose logit may then be tilted by it.
+    Parameters
+    ----------
+    held : HeldOutLogits
+        Held-out rows.
+    audits : float
+        Number of pseudo-observations.
+    linear : bool
+        Whether the propensity is linear; all its coefficients are then estimated, and not only its intercept.
+    swappable : bool
+        Whether the propensity sees all that the classifier sees; its coefficients are then held near their values after
+        training.
+    of_x : bool
+        Whether the inputs of the propensity are a function of X; they may then be added to the logit of the class.
     """
     seen = held.seen if linear else np.empty((held.s.size, 0))
     n_columns = seen.shape[1]
@@ -135,28 +146,29 @@ def recalibrate_networks(held: HeldOut, *, audits: float, linear: bool, swappabl
     u = held.u if tilt is None else held.u + seen @ tilt
     engine = engine_of(seen, s=held.s, w=held.w, u=u, v=held.v)
     hold = np.zeros(n_columns + 1) if linear and swappable else None
-    found = recalibrate(PairProblem.of(engine, columns, columns), audits=audits, hold=hold, given=True)
+    found = recalibrate(PairProblem.of(engine, columns, columns), pseudo_weight=audits, hold=hold, given=True)
     return Recalibrated(found, found.e, tilt, tied)
 
 
-def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
-    """Return by how much the class's logit follows each propensity attribute, beyond what the network has of it.
+def _tilt(held: HeldOutLogits) -> tuple[Vector | None, Interval | None]:
+    """Return coefficients of the propensity's inputs for the logit of the class, and the class priors of tied optima.
 
-    Where positives are hardly ever labelled a network learns little of them: what it misses depends on what labelling
-    depends on, and the propensity would make up for it. So both models see these attributes, beside held-out logits.
-    Their likelihood has several optima; of those that labels cannot tell apart the one with the lowest label frequency
-    is taken, as everywhere. None where labels are too few to tell, where little of the network would be left, or where
-    the likelihood does not gain what so many coefficients must (Schwarz 1978): half the logarithm of the labels each.
-    Also the class priors of the optima that cannot be told apart.
+    A network learns little about positives that are hardly ever labelled. Its error then depends on the attributes of
+    the labelling, and the propensity would compensate for it. Both models are therefore fitted to these attributes, in
+    addition to the held-out logits. The likelihood has several optima. Among those that the labels cannot distinguish,
+    the one with the lowest label frequency is chosen, as elsewhere in this package.
+
+    The coefficients are None if there are too few labels, if they would outweigh the network, or if the log-likelihood
+    gains less than half the logarithm of the number of labels for each coefficient (Schwarz 1978).
     """
     n_columns, labels = held.seen.shape[1], float(held.s.sum())
-    if labels < LABELS_PER_COEFFICIENT * (n_columns + 1):
+    if labels < MIN_LABELS_PER_COEFFICIENT * (n_columns + 1):
         return None, None
     engine = engine_of(np.column_stack([held.u, held.seen]), s=held.s, w=held.w)
     every, seen = Design.of(np.arange(n_columns + 1)), Design.of(np.arange(1, n_columns + 1))
     problem = PairProblem.of(engine, every, seen, TILT_C, TILT_C)
-    kept = [climb for climb in _climbs(problem) if climb.fit.converged and _still_the_network(held, climb.fit.f)]
-    least = min(climb.optimum.objective for climb in _climbs(problem.seeing(Design.of(np.arange(1)))))
+    kept = [fit for fit in _fits(problem) if fit.fit.converged and _network_dominates(held, fit.fit.f)]
+    least = min(fit.optimum.objective for fit in _fits(problem.with_class_design(Design.of(np.arange(1)))))
     if not kept or least - kept[0].optimum.objective < 0.5 * n_columns * np.log(labels):
         return None, None
     chosen = choose(problem, kept)
@@ -164,16 +176,16 @@ def _tilt(held: HeldOut) -> tuple[Vector | None, Interval | None]:
     return f[1:-1] / f[0], chosen.class_priors
 
 
-def _climbs(problem: PairProblem) -> list[Climb]:
-    """Return the optima that several starts lead to, best first."""
-    starts = make_starts(problem, TILT_STARTS, np.random.default_rng(0))
-    return climb_all(problem, starts, tol=1e-9, max_iter=200)
+def _fits(problem: PairProblem) -> list[OptimumFit]:
+    """Return the optima found from several starts, best first."""
+    starts = make_starts(problem, N_TILT_STARTS, np.random.default_rng(0))
+    return fit_from_starts(problem, starts, tol=1e-9, max_iter=200)
 
 
-def _still_the_network(held: HeldOut, f: Vector) -> bool:
-    """Whether the network's logit leads the right way, and tells rows further apart than what is added to it.
+def _network_dominates(held: HeldOutLogits, f: Vector) -> bool:
+    """Return whether the network's logit has a positive slope, and more variance than the added terms.
 
-    Where attributes tell the class by themselves, both models see enough to change places, and the network with them.
+    If the attributes alone determine the class, the two models could be swapped.
     """
     added = held.seen @ f[1:-1]
     return bool(f[0] > 0 and np.cov(f[0] * held.u, aweights=held.w) > np.cov(added, aweights=held.w))

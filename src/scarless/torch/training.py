@@ -1,6 +1,6 @@
-"""From rows to two trained networks: the paper's start, batches, a stop by held-out rows, several starts.
+"""Training of two networks: initialisation as in the paper, batches, early stopping by held-out rows, several starts.
 
-What a fit needs to go on after its process was killed is kept in one file that is written as a whole.
+The state of a fit can be stored in a file, so that an interrupted fit can be resumed.
 """
 
 import hashlib
@@ -19,48 +19,48 @@ from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.outside.extras import need
 from scarless.outside.files import write_whole
 from scarless.outside.notices import warn_user
-from scarless.torch.networks import Batches, PairNet, RowData, Rows
+from scarless.torch.networks import Batches, PairNet, RowData, TensorRows
 
 torch: Any = need("torch", "scarless.torch.training", "torch")
 
-MIN_GAIN = 1e-6  # in held-out log-likelihood per row, to count as better
+MIN_GAIN = 1e-6  # in held-out log-likelihood per row, to count as an improvement
 PHASES = ("balanced", "propensity", "pair")
 OPTIMIZERS = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "lbfgs": "LBFGS"}
 DTYPES = ("float32", "float64", "bfloat16")
 CHECKPOINT_FILE = "network.pt"
-CHECKSUM = "checksum"  # the entry of a state that has it; states of older versions have none
-_ENTRIES = (b"under_way", b"finished", b"history")  # one of them is left where a checkpoint was damaged
+CHECKSUM = "checksum"  # key of the checksum; states of older versions have none
+_ENTRIES = (b"under_way", b"finished", b"history")  # a damaged checkpoint usually still contains one of these keys
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class NetTraining(BaseEstimator):  # type: ignore[misc, unused-ignore]
-    """How two networks are trained: batches, steps, held-out rows, and when training ends.
+    """Options for the training of two networks: batches, optimiser, held-out rows and stopping.
 
-    Give an object of this class as the `training` of `SARNetClassifier`. A grid search reaches inside:
+    Pass an object of this class as `training` of `SARNetClassifier`. A grid search can set its parameters:
     ``training__lr``.
 
     Parameters
     ----------
     max_epochs : int, default=500
-        Limit on the epochs of each start.
+        Largest number of epochs of each start.
     warm_up : int, default=10
-        Epochs of each of the two models before they are trained together.
+        Number of epochs for which each model is trained alone before they are trained together.
     batch_size : int or None, default=128
-        None takes all rows at once.
+        Rows in a batch; None for all rows.
     lr, propensity_lr : float, default=1e-3 and 1e-2
-        Step lengths of the two networks; "lbfgs" uses `lr` for both.
+        Learning rates of the two networks; "lbfgs" uses `lr` for both.
     optimizer : {"adamw", "adam", "sgd", "lbfgs"} or class, default="adamw"
-        By name, or a class of ``torch.optim``.
+        Name of an optimiser, or a class of ``torch.optim``.
     optimizer_options : dict, optional
         Further options of the optimiser, such as ``{"weight_decay": 0.1}``.
     validation_share : float, default=0.2
-        Share of rows that are held out; there are as many folds as such shares. With 0 all rows train, their own
-        likelihood ends training, and nothing is recalibrated.
+        Share of rows that are held out. With several folds, there are 1 / `validation_share` of them. With 0, all rows
+        are used for training and for stopping, and the logits are not recalibrated.
     patience : int or None, default=20
-        Epochs without a better held-out likelihood after which training ends. None goes on to `max_epochs`.
+        Number of epochs without a better held-out likelihood after which training ends. None: train for `max_epochs`.
     dtype : {"float32", "float64", "bfloat16"}, default="float32"
-        What networks compute in. With "bfloat16" layers run in mixed precision; weights and loss stay in float32.
+        Precision of the networks. With "bfloat16", layers run in mixed precision; weights and loss stay in float32.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class NetTraining(BaseEstimator):  # type: ignore[misc, unused-ignore]
 
 
 def check_training(training: Any) -> NetTraining:
-    """Return how networks are trained; None is all defaults."""
+    """Return the checked training options; None means the defaults."""
     training = NetTraining() if training is None else training
     if not isinstance(training, NetTraining):
         raise ValueError(f"training must be a NetTraining(...), or None; got {shown(training)}.")
@@ -117,7 +117,7 @@ def check_training(training: Any) -> NetTraining:
 
 
 def _optimizer_of(given: Any) -> Any:
-    """Return a class of optimisers."""
+    """Return the class of an optimiser."""
     if isinstance(given, str):
         return getattr(torch.optim, OPTIMIZERS[check_choice(given, "optimizer", tuple(OPTIMIZERS))])
     if not callable(given):
@@ -127,7 +127,7 @@ def _optimizer_of(given: Any) -> Any:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to train on given rows: `NetTraining` with a device and a seed."""
+    """Options of `NetTraining` for given rows, with a device and a seed."""
 
     max_epochs: int
     warm_up: int
@@ -143,7 +143,7 @@ class TrainingOptions:
 
     @classmethod
     def of(cls, training: NetTraining, *, n_rows: int, device: str, seed: int) -> "TrainingOptions":
-        """Return the options of a fit to so many rows."""
+        """Return the options of a fit to `n_rows` rows."""
         return cls(
             max_epochs=training.max_epochs,
             warm_up=training.warm_up,
@@ -159,48 +159,51 @@ class TrainingOptions:
         )
 
     def epochs(self, phase: str) -> int:
-        """Return how many epochs a phase has at most."""
+        """Return the largest number of epochs of a phase."""
         return self.max_epochs if phase == "pair" else self.warm_up
 
 
 class Trained(NamedTuple):
-    """What one start led to."""
+    """Result of one start."""
 
     weights: dict[str, Any]
-    log_likelihood: float  # held out, per row
-    stopped: bool  # whether held-out rows ended it, and not the number of epochs
+    log_likelihood: float  # of held-out rows, per row
+    stopped: bool  # whether held-out rows ended training before the largest number of epochs
 
 
-class Progress(NamedTuple):
-    """What all folds of a fit share: where its state is kept, the state, how many starts, and who is told."""
+class TrainingProgress(NamedTuple):
+    """State of a fit that all its folds share."""
 
     checkpoint: "Checkpoint"
     state: dict[str, Any]
     n_starts: int
-    tell: Tell
+    report: Report
 
     @classmethod
-    def of(cls, checkpoint: "Checkpoint", n_starts: int, tell: Tell) -> "Progress":
-        """Return that of a new fit, or of one that was stopped."""
-        return cls(checkpoint, checkpoint.read() or {"finished": [], "history": [], "under_way": None}, n_starts, tell)
+    def of(cls, checkpoint: "Checkpoint", n_starts: int, report: Report) -> "TrainingProgress":
+        """Return the state of a new fit, or of an interrupted one."""
+        state = checkpoint.read() or {"finished": [], "history": [], "under_way": None}
+        return cls(checkpoint, state, n_starts, report)
 
     def finished(self, fold: int) -> list[Trained]:
-        """Return what the starts of a fold led to."""
+        """Return the results of the starts of a fold."""
         return [Trained(*each) for each in self.state["finished"][fold * self.n_starts : (fold + 1) * self.n_starts]]
 
 
 class Trainer:
-    """The fixed side of training on one fold: rows and options."""
+    """Training on one fold, with its rows and options."""
 
-    def __init__(self, train: Rows, held: Rows, options: TrainingOptions, make: Callable[[int], Any]) -> None:
+    def __init__(
+        self, train: TensorRows, held: TensorRows, options: TrainingOptions, make: Callable[[int], Any]
+    ) -> None:
         self.train, self.held = RowData(train.at(options.device)), held.at(options.device)
         self.s, self.w = (each.double().cpu().numpy() for each in (held.s, held.w))
         total = train.w.double().sum()
         self.share = float((train.w * train.s).double().sum() / total)
         self.options, self.make = options, make
 
-    def run(self, fold: int, progress: Progress) -> PairNet:
-        """Train from every start; return the networks of the best."""
+    def run(self, fold: int, progress: TrainingProgress) -> PairNet:
+        """Train from every start, and return the networks of the best start."""
         while len(progress.state["finished"]) < (fold + 1) * progress.n_starts:
             self._one_start(progress)
         finished = progress.finished(fold)
@@ -209,7 +212,7 @@ class Trainer:
         net.module_.load_state_dict(finished[best].weights)
         return net
 
-    def _one_start(self, progress: Progress) -> None:
+    def _one_start(self, progress: TrainingProgress) -> None:
         state = progress.state
         number = len(state["finished"])
         net = self._net(number, progress)
@@ -218,7 +221,7 @@ class Trainer:
             net.module_.load_state_dict(at["weights"])
         for phase in range(at["phase"], len(PHASES)):
             net.phase = PHASES[phase]
-            net.initialize_optimizer()  # the last phase minimised something else
+            net.initialize_optimizer()  # each phase minimises another loss
             if phase != at["phase"]:
                 at.update(phase=phase, epoch=0)
             elif "optimizer" in at:
@@ -226,10 +229,10 @@ class Trainer:
             self._one_phase(net, number, at, progress)
         stopped = at["waited"] >= (self.options.patience or np.inf)
         state["finished"].append((at["best"], at["value"], bool(stopped)))
-        state["under_way"] = None  # the next one begins anew
+        state["under_way"] = None
         progress.checkpoint.write(state)
 
-    def _one_phase(self, net: PairNet, number: int, at: dict[str, Any], progress: Progress) -> None:
+    def _one_phase(self, net: PairNet, number: int, at: dict[str, Any], progress: TrainingProgress) -> None:
         patience, (checkpoint, state) = self.options.patience or np.inf, progress[:2]
         fold, start = divmod(number, progress.n_starts)
         while at["epoch"] < self.options.epochs(net.phase) and at["waited"] < patience:
@@ -240,7 +243,7 @@ class Trainer:
                 place = {"fold": fold, "start": start, "epoch": at["epoch"]}
                 state["history"].append({**place, "train_loss": loss, "log_likelihood": value})
                 where = f"fold {fold + 1}, start {start + 1}, epoch {at['epoch']}"
-                progress.tell(f"{where}, held-out log-likelihood per row {value:.6f}")
+                progress.report(f"{where}, held-out log-likelihood per row {value:.6f}")
                 if at["best"] is None or value > at["value"] + MIN_GAIN:
                     at.update(best=_weights(net), value=value, waited=0)
                 else:
@@ -250,15 +253,15 @@ class Trainer:
                 checkpoint.write({**state, "under_way": at})
 
     def _one_epoch(self, net: PairNet, place: tuple[int, ...]) -> float:
-        """Train for one epoch, whose randomness is its own: so that a fit goes on from a file as if never stopped."""
+        """Train for one epoch, with its own seed, so that a resumed fit gives the same result."""
         with _seeded(self.options, *place):
             net.fit_loop(self.train, None, epochs=1)
         loss = float(net.history[-1, "train_loss"])
         net.history.clear()
         if not np.isfinite(loss):
             raise ValueError(
-                f"The training loss is {loss} in phase {net.phase!r}: the networks' logits are no numbers any more. "
-                "Lower lr, or scale what the modules see."
+                f"The training loss is {loss} in phase {net.phase!r}, because logits of the networks are not finite. "
+                "Lower lr, or scale the inputs."
             )
         return loss
 
@@ -266,14 +269,14 @@ class Trainer:
         u, v = net.class_logits(self.held.x), net.propensity_logits(self.held.z)
         return mean_log_likelihood(u, v, self.s, self.w)
 
-    def _net(self, number: int, progress: Progress) -> PairNet:
+    def _net(self, number: int, progress: TrainingProgress) -> PairNet:
         with _seeded(self.options, number):
             pair = self.make(number % progress.n_starts)
         return make_net(pair, self.options, self.share)
 
 
 def make_net(pair: Any, options: TrainingOptions, share: float) -> PairNet:
-    """Return two networks under skorch."""
+    """Return the skorch network of a pair."""
     net = PairNet(
         module=pair,
         criterion=torch.nn.Identity,
@@ -292,7 +295,7 @@ def make_net(pair: Any, options: TrainingOptions, share: float) -> PairNet:
 
 
 def mean_log_likelihood(u: Vector, v: Vector, s: Vector, w: Vector) -> float:
-    """Return the observed log-likelihood per row."""
+    """Return the mean observed log-likelihood."""
     return float(w @ log_likelihood(u, v, s, pair_terms(u, v))) / float(w.sum())
 
 
@@ -301,7 +304,7 @@ def _weights(net: PairNet) -> dict[str, Any]:
 
 
 class _seeded:
-    """Torch's randomness from a seed of its own, and as it was before afterwards."""
+    """Context manager that seeds torch, and restores its random state afterwards."""
 
     def __init__(self, options: TrainingOptions, *place: int) -> None:
         self.seed = int(np.random.SeedSequence([options.seed, *place]).generate_state(1)[0])
@@ -317,11 +320,11 @@ class _seeded:
         self.fork.__exit__(*error)
 
 
-# --- what a fit needs to go on
+# --- checkpoints
 
 
 class Checkpoint:
-    """A folder with the state of one fit, or nowhere at all."""
+    """File with the state of a fit; without a folder, nothing is stored."""
 
     def __init__(self, folder: Any, mark: str) -> None:
         self.path = None if folder is None else Path(folder) / CHECKPOINT_FILE
@@ -330,40 +333,40 @@ class Checkpoint:
         self._damaged = False
 
     def seeds(self, drawn: list[int], *, fixed: bool) -> list[int]:
-        """Return the seeds of the fit that is gone on with, unless they are `fixed` by the user; else those drawn."""
+        """Return the seeds of the interrupted fit; the drawn seeds if there is none or the user has `fixed` them."""
         state = None if fixed else self.read()
         self._seeds = drawn if state is None else state["seeds"]
         return self._seeds
 
     def read(self) -> dict[str, Any] | None:
-        """Return the state that was left, if any; refuse that of another fit."""
+        """Return the stored state, if any; raise if it belongs to another fit."""
         if self.path is None or self._damaged or not self.path.exists():
             return None
         data = self.path.read_bytes()
         try:
             state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-            mark, said = state["mark"], state.pop(CHECKSUM, None)
-            sound = said is None or said == checksum_of(state)
+            mark, checksum = state["mark"], state.pop(CHECKSUM, None)
+            intact = checksum is None or checksum == checksum_of(state)
         except Exception as error:
             if not any(entry in data for entry in _ENTRIES):
                 raise ValueError(
-                    f"{self.path} is no checkpoint of SARNetClassifier ({type(error).__name__}). Name another folder, "
-                    "or remove the file."
+                    f"{self.path} is not a checkpoint of SARNetClassifier ({type(error).__name__}). Choose another "
+                    "folder, or remove the file."
                 ) from error
-            sound = False
-        if not sound:
+            intact = False
+        if not intact:
             self._damaged = True
             warn_user(f"The checkpoint {self.path} is damaged. The fit starts again from the beginning.", UserWarning)
             return None
         if mark != self.mark:
             raise ValueError(
-                f"{self.path} is from a fit of other rows or with other parameters. To go on with it, fit the same; to "
-                "begin anew, name another folder or remove the file."
+                f"{self.path} is from a fit of other rows or with other parameters. To resume it, use the same rows "
+                "and parameters. To start a new fit, choose another folder, or remove the file."
             )
         return state
 
     def write(self, state: dict[str, Any]) -> None:
-        """Write the state in the place of the last one."""
+        """Write the state, and replace the last one."""
         if self.path is None:
             return
         buffer = io.BytesIO()
@@ -374,7 +377,7 @@ class Checkpoint:
 
 
 def checksum_of(state: Any) -> str:
-    """Return a hash of a state: of its keys, numbers, texts and tensors, in their order."""
+    """Return a hash of the keys, numbers, texts and tensors of a state, in their order."""
     digest = hashlib.sha256()
 
     def add(value: Any) -> None:
@@ -399,7 +402,7 @@ def checksum_of(state: Any) -> str:
 
 
 def mark_of(arrays: list[Any], words: list[str]) -> str:
-    """Return a short text that is the same for the same rows and parameters only."""
+    """Return an identifier of rows and parameters."""
     digest = hashlib.sha256()
     for array in arrays:
         values = np.ascontiguousarray(array)

@@ -1,4 +1,4 @@
-"""The class prior by model and audits."""
+"""Class prior from a model and audits."""
 
 from itertools import combinations, product
 
@@ -114,7 +114,7 @@ def test_where_every_row_is_checked_only_the_drawing_of_rows_is_left():
         assert abs(end - 4 / 7) == pytest.approx(Z * np.sqrt(end * (1 - end) / 7), abs=1e-9)
 
 
-def test_a_model_that_thinks_the_same_of_all_rows_gives_wilsons_interval():
+def test_a_constant_posterior_gives_wilsons_interval():
     """Of many rows few of which are checked, with the spread that was seen below that of either end."""
     n, k = 40, 1
     a = (np.arange(n) < k) * 1.0
@@ -133,7 +133,7 @@ def test_audits_without_a_positive_leave_room():
     found = audited_class_prior(Says(q), np.zeros((2000, 1)), np.zeros(2000), audit)
     assert found.value == pytest.approx(0.0, abs=1e-15)
     assert 0.03 < found.interval.high < 0.12
-    assert "Few of one class" in str(found)
+    assert "One class is rare among the audits" in str(found)
 
 
 def test_the_value_is_never_outside_of_what_is_known():
@@ -156,7 +156,7 @@ def test_weights_only_compare_rows():
     assert one.value == pytest.approx(expected, abs=1e-12)
 
 
-def test_rows_without_weight_are_not_there():
+def test_rows_of_weight_0_are_ignored():
     keep = np.array([0, 1, 2, 3, 5, 6])
     w = np.ones(7)
     w[4] = 0
@@ -176,7 +176,7 @@ def drawn(seed=0, n=3000, n_looks=1):
     return X, y, s * 1.0, audit
 
 
-def test_a_fit_that_has_seen_the_audits_is_asked_without_them():
+def test_posteriors_do_not_use_the_audits_of_the_fit():
     """q of an audited row is not its audit: there would be no difference at all."""
     X, _, s, audit = drawn()
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0], audit=audit)
@@ -224,7 +224,7 @@ def test_false_positives_make_labelled_rows_a_stratum_of_their_own():
     y[:20], y[100:110] = 1, 0
     audit = np.full(200, np.nan)
     audit[5:45], audit[105:145] = y[5:45], y[105:145]
-    with pytest.warns(UserWarning, match="5 audited rows have a label and are negative, and the model takes labels"):
+    with pytest.warns(UserWarning, match="5 audited rows are labelled but negative, and the model assumes"):
         found = audited_class_prior(Says(q), np.zeros((200, 1)), s, audit)
     assert found.value == pytest.approx(0.5 * y[5:45].mean() + 0.5 * y[105:145].mean())
     assert not found.labels_are_certain
@@ -236,7 +236,7 @@ def test_too_few_audits_of_labelled_rows_are_put_together_with_the_others():
     y[100] = 0
     audit = np.full(200, np.nan)
     audit[:40], audit[100:102] = y[:40], y[100:102]
-    with pytest.warns(UserWarning, match="1 audited rows have a label"):
+    with pytest.warns(UserWarning, match="1 audited rows are labelled but negative"):
         found = audited_class_prior(Says(q), np.zeros((200, 1)), s, audit)
     d = np.r_[y[:40] - 0.25, y[100:102] - 1.0]
     assert found.value == pytest.approx(0.625 + d.mean())
@@ -247,10 +247,10 @@ def test_words():
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0])
     found = audited_class_prior(model, X, s[:, 0], audit, level=0.9)
     told = str(found)
-    assert told.startswith(f"Class prior {found.value:.3f}, 0.9 interval {found.interval.low:.3f} to ")
-    assert f"The model alone says {found.model_value:.3f}" in told
-    assert "Labelled rows count as positive, checked or not." in told
-    assert "if chance chose the audits: that positives were checked, or reported, more often would not be" in told
+    assert told.startswith(f"Class prior {found.value:.3f}, 90% interval {found.interval.low:.3f} to ")
+    assert f"The model alone estimates {found.model_value:.3f}" in told
+    assert "Labelled rows count as positive, audited or not." in told
+    assert "if the audited rows were chosen at random, but not if positives were more likely to be audited" in told
     assert repr(found) == told
     assert told in found._repr_html_().replace("&#x27;", "'")
 
@@ -260,7 +260,7 @@ def test_tiny_probabilities_that_are_equal_do_no_harm():
     assert numbers(tiny) == pytest.approx(numbers(none))
 
 
-def test_audits_that_prefer_positives_are_not_noticed_as_the_words_say():
+def test_audits_that_prefer_positives_are_not_detected():
     """The trap, measured: odds of 2 for positives, taken as equal, move the estimate up by more than an end."""
     X, y, s, _ = drawn(n=20_000)
     rng = np.random.default_rng(3)
@@ -273,11 +273,11 @@ def test_audits_that_prefer_positives_are_not_noticed_as_the_words_say():
     assert told.interval.low < y.mean() < told.interval.high
 
 
-def test_wildly_unequal_probabilities_are_told_of():
+def test_very_unequal_probabilities_give_a_warning():
     p = np.array([1e-4, 0.9, 0.9, 0.9, 0.9])
-    with pytest.warns(UserWarning, match="5 audits say as much as 1 random ones; a few rows with tiny probabilities"):
+    with pytest.warns(UserWarning, match="5 audits are worth 1 random audits. A few rows with tiny probabilities"):
         found = audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2, 3, 4]), p)
-    assert "as much as 1 random ones" in str(found)
+    assert "worth only 1 random audits" in str(found)
 
 
 def test_the_scale_of_probabilities_makes_them_sum_to_the_sample():
@@ -292,17 +292,20 @@ def test_the_scale_of_probabilities_makes_them_sum_to_the_sample():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"audit": np.full(7, np.nan)}, "audit has a class for 0 rows without a label that count; at least 2"),
-        ({"audit": audit_of([0, 6])}, "audit has a class for 1 rows without a label"),
+        ({"audit": np.full(7, np.nan)}, "audit must have a class for at least 2 unlabelled rows with .*; got 0"),
+        ({"audit": audit_of([0, 6])}, "audit must have a class for at least 2 unlabelled rows with .*; got 1"),
         ({"audit": np.ones(3)}, "audit has 3 values for 7 rows"),
-        ({"audit": np.full(7, 0.5)}, "audit holds 0.5; it must be 1"),
+        ({"audit": np.full(7, 0.5)}, r"audit must be 1 .* got 0\.5\."),
         ({"probability": 0.0}, r"probability must lie in \(0, 1\]; got 0.0"),
         ({"probability": True}, r"probability must lie in \(0, 1\]; got True"),
-        ({"probability": "random"}, "probability must be numbers, or 'equal'; got 'random'"),
-        ({"probability": np.ones(5)}, "probability has 5 values; give one number, one for each of 7 rows, or one for"),
+        ({"probability": "random"}, "probability must be a number, one number for each row, or 'equal'; got 'random'"),
+        (
+            {"probability": np.ones(5)},
+            "probability has 5 values; pass a single number, one number for each of the 7 rows, or one",
+        ),
         (
             {"probability": [0.5, 0.0, 0.5]},
-            r"\(0, 1\] for every audited row; 1 of 3 do not \(first: row 1 has 0\). A row that could not be chosen",
+            r"\(0, 1\] for every audited row; 1 of 3 do not \(first: row 1 has 0\). Pass the probability with which",
         ),
         ({"probability": [0.5, np.nan, 0.5]}, "first: row 1 has nan"),
         ({"level": 1.5}, "level must lie strictly between 0 and 1; got 1.5"),
@@ -316,10 +319,10 @@ def test_errors(change, told):
         audited_class_prior(Says(Q), X7, **given)
 
 
-def test_what_is_no_fitted_classifier_is_refused():
+def test_objects_other_than_fitted_classifiers_are_refused():
     with pytest.raises(TypeError, match="estimator must be a fitted classifier of this package; got 'a'"):
         audited_class_prior("a", X7, S, audit_of([0, 1]))
-    with pytest.raises(TypeError, match="StandardScaler has no predict_proba"):
+    with pytest.raises(TypeError, match="estimator must be a classifier with predict_proba; StandardScaler has none"):
         audited_class_prior(StandardScaler().fit(X7), X7, S, audit_of([0, 1]))
     with pytest.raises(ValueError, match="s has 6 values for 7 rows"):
         audited_class_prior(NaiveClassifier().fit(X7, S), X7, S[1:], audit_of([0, 1])[:6])

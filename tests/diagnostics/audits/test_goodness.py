@@ -1,4 +1,4 @@
-"""Do several looks fit the models?"""
+"""Goodness of fit of models to several looks."""
 
 import matplotlib as mpl
 import numpy as np
@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from scarless import ClassPrior, Labelling, NaiveClassifier, SAREMClassifier, goodness_of_fit
 from scarless.diagnostics import GoodnessOfFitDisplay
-from scarless.diagnostics.audits._reading import read_judged
+from scarless.diagnostics.audits._reading import read_audit_rows
 from scarless.diagnostics.audits.goodness import _refits
 
 mpl.use("Agg")
@@ -34,21 +34,21 @@ def test_differences_that_no_attribute_explains_are_found():
     model, X, s = fitted(spread=1.5)
     found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0)
     assert found.p_value == found.p_heterogeneity == 0.05
-    assert found.found
+    assert found.rejected
     assert found.heterogeneity > found.samples["heterogeneity"].max() + 1
     assert found.c_hat > 1.5
-    assert "positives differ in how often they are labelled in ways that no attribute explains" in str(found)
+    assert "positives differ in how often they are labelled, and no attribute explains it" in str(found)
     assert goodness_of_fit(model, X, s, n_resamples=0).p_value < 1e-4
 
 
-def test_a_model_that_is_right_is_left_alone():
+def test_a_correct_model_is_not_rejected():
     model, X, s = fitted(missing=0.2)
     found = goodness_of_fit(model, X, s, n_resamples=39, random_state=0)
     assert found.p_value > 0.05
     assert found.p_chi_square > 0.05
     assert 0.4 < found.c_hat < 1.6
     assert abs(found.samples["heterogeneity"].mean()) < 0.6
-    assert "Nothing speaks against the models" in str(found)
+    assert "No evidence against the models" in str(found)
     assert found.n_not_converged == 0
 
 
@@ -72,7 +72,7 @@ def test_without_resamples_the_p_value_is_the_normal_one():
     assert found.p_value == pytest.approx(ndtr(-found.heterogeneity))
     assert np.isnan(found.p_chi_square)
     assert np.isnan(found.c_hat)
-    assert "The p-value is the normal one" in str(found)
+    assert "The p-value is a normal approximation" in str(found)
 
 
 @pytest.mark.filterwarnings("ignore:.*agree more often than independent looks:UserWarning")  # they do: spread=2.0
@@ -81,7 +81,7 @@ def test_the_histories_may_be_asked_for():
     found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0, statistic="histories")
     assert (found.p_value, found.statistic) == (found.p_chi_square, found.chi_square)
     assert found.p_value == 0.05
-    assert "see which histories are rarer or more frequent" in str(found)
+    assert "check which histories are rarer or more common" in str(found)
 
 
 def test_a_p_value_is_the_share_of_statistics_that_are_as_large():
@@ -105,7 +105,7 @@ def test_labels_are_drawn_where_there_were_looks_and_classes_where_there_were_au
     X, y, s = drawn(missing=0.3, n=600)
     audit = np.where(np.arange(600) < 100, y, np.nan)
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s, audit=audit)
-    refits = _refits(read_judged(model, X, s, audit), s, audit)
+    refits = _refits(read_audit_rows(model, X, s, audit), s, audit)
     seen = {}
     inner = type(refits).statistics
 
@@ -154,7 +154,7 @@ def test_every_kind_of_fit_to_several_looks_can_be_tested(options):
     assert np.isfinite(found.samples["histories"]).all()
 
 
-def test_many_looks_are_told_apart_by_their_number_of_labels():
+def test_many_looks_are_grouped_by_their_number_of_labels():
     model, X, s = fitted(n_looks=8, n=800)
     found = goodness_of_fit(model, X, s, n_resamples=0)
     assert found.histories.names[0] == "0 of 8"
@@ -184,10 +184,10 @@ def test_the_picture():
     away = np.sort((observed - expected) / np.sqrt(expected))
     kept = np.sort(away[np.argsort(-np.abs(away))[:16]])
     np.testing.assert_allclose(bars, kept)
-    assert f"{len(names) - 16} nearer ones left out" in shown.ax_.get_ylabel()
-    assert shown.ax_.get_title().startswith("The models may be right:\nheterogeneity, p = ")
+    assert f"{len(names) - 16} with smaller deviations not shown" in shown.ax_.get_ylabel()
+    assert shown.ax_.get_title().startswith("No evidence against the models:\nheterogeneity, p = ")
     assert shown.fit.plot().fit is shown.fit
-    with pytest.raises(TypeError, match="fit must be what goodness_of_fit returns, a GoodnessOfFit; got str"):
+    with pytest.raises(TypeError, match="fit must be a GoodnessOfFit, as returned by goodness_of_fit; got str"):
         GoodnessOfFitDisplay("fit")
 
 
@@ -201,7 +201,7 @@ def test_long_tables_are_cut():
 
 def test_one_look_leaves_nothing_to_test():
     X, y, s = drawn(n=300)
-    told = "at least two looks of each row; this .* saw one label, which fits any propensity: there is nothing to test"
+    told = "at least two looks. This .* was fitted to one label for each row, with which there is nothing to test"
     for model in (
         SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0]),
         SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0], audit=np.where(np.arange(300) < 50, y, np.nan)),
@@ -214,13 +214,13 @@ def test_one_look_leaves_nothing_to_test():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"n_resamples": 5}, "n_resamples must be 0, for the normal p-value, or at least 19: .*; got 5"),
+        ({"n_resamples": 5}, r"n_resamples must be 0 \(for the normal approximation\) or at least 19, .*; got 5"),
         ({"n_resamples": -1}, "n_resamples must be a whole number of at least 0; got -1"),
         ({"n_resamples": 0, "statistic": "histories"}, "statistic='histories' has no p-value without resamples"),
         ({"statistic": "chi"}, "statistic must be one of 'heterogeneity', 'histories'; got 'chi'"),
         ({"n_jobs": 0}, "n_jobs must be None or a whole number"),
         ({"random_state": "a"}, "random_state must be None"),
-        ({"audit": np.r_[0.0, np.full(299, np.nan)]}, "audit has 1 classes, and the model was fitted with 0"),
+        ({"audit": np.r_[0.0, np.full(299, np.nan)]}, "audit has 1 audited rows, but the model was fitted with 0"),
     ],
 )
 def test_errors(options, told):
@@ -234,7 +234,9 @@ def test_errors(options, told):
 
 def test_other_rows_and_weights_are_refused():
     X, _, s = drawn(n=300)
-    told = "must be the rows that the model was fitted on, without weights; there are 300 rows, and the fit counted"
+    told = (
+        "fitted without weights, and X and s must be the rows of that fit; there are 300 rows, but the sum of weights"
+    )
     for model in (
         SAREMClassifier(propensity_attributes=[1]).fit(X[:200], s[:200]),
         SAREMClassifier(propensity_attributes=[1]).fit(X, s, sample_weight=np.full(300, 2.0)),
@@ -243,10 +245,12 @@ def test_other_rows_and_weights_are_refused():
             goodness_of_fit(model, X, s)
 
 
-def test_fits_that_do_not_converge_are_told_of():
+def test_resamples_that_do_not_converge_give_a_warning():
     X, _, s = drawn(n=300)
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s)
     model.max_iter = 1
-    with pytest.warns(UserWarning, match=r"\d+ of 19 fits to drawn labels did not converge; p-values are rough"):
+    with pytest.warns(
+        UserWarning, match=r"\d+ of 19 fits to resampled labels did not converge, so p-values are approximate"
+    ):
         found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0)
     assert found.n_not_converged > 9

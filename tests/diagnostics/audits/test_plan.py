@@ -1,4 +1,4 @@
-"""Which rows to audit, and what they will be worth."""
+"""Plans of audits: rows, probabilities and expected widths."""
 
 import matplotlib as mpl
 import numpy as np
@@ -11,12 +11,12 @@ from sklearn.preprocessing import StandardScaler
 
 from scarless import Labelling, SAREMClassifier, audited_class_prior, plan_audit
 from scarless.diagnostics import AuditPlanDisplay
-from scarless.diagnostics.audits._reading import read_judged
-from scarless.diagnostics.audits.plan import Drawn, ModelWidths
+from scarless.diagnostics.audits._reading import read_audit_rows
+from scarless.diagnostics.audits.plan import AuditDesign, ModelWidths
 from scarless.numerics.objectives import Curvature
 
 mpl.use("Agg")
-NEYMAN = "rows drawn by what the model thinks make short intervals where it is right"
+NEYMAN = "rows are drawn more often where the model is uncertain. Intervals are then shorter if the model is right"
 
 
 def drawn(seed=0, n=1500, n_looks=1, rate=0.0):
@@ -46,32 +46,32 @@ def fitted():
 
 
 @pytest.mark.parametrize(("n_looks", "rate"), [(1, 0.0), (3, 0.0), (2, 0.03)])
-def test_what_a_check_adds_is_its_expected_information_minus_the_rows_own(n_looks, rate):
+def test_the_gain_of_an_audit_is_its_expected_information_minus_that_of_the_row(n_looks, rate):
     """By brute force: the information of a row whose class is known, in the mean over that class given its labels."""
     X, y, s = drawn(n=400, n_looks=n_looks, rate=rate)
     options = {"labelling": Labelling(false_positive_rate="estimate")} if rate else {}
     model = SAREMClassifier(propensity_attributes=[2], **options).fit(X, s, audit=with_audits(y, 40))
-    judged = read_judged(model, X, s, with_audits(y, 40))
-    widths = ModelWidths.of(judged, Drawn.of(judged, "random"), 0.95)
+    data = read_audit_rows(model, X, s, with_audits(y, 40))
+    widths = ModelWidths.of(data, AuditDesign.of(data, "random"), 0.95)
     objective, beta = widths.objective, widths.inference.parameters
     rows = np.random.default_rng(0).permutation(400)[:30]
     chance = np.zeros(400)
     chance[rows] = 1.0
     gained = np.zeros((beta.size, beta.size))
     labels, looks = (
-        model.fitted_pair_.looks.counts(judged.labels)
+        model.fitted_pair_.looks.counts(data.labels)
         if model.fitted_pair_.looks
-        else ((judged.labels == 1) * 1, np.ones((400, 1)))
+        else ((data.labels == 1) * 1, np.ones((400, 1)))
     )
     for i in rows:
-        if judged.audit[i] >= 0:
+        if data.audit[i] >= 0:
             continue
 
         def information(audit, i=i):
             row = {"labels": labels[[i]], "looks": looks[[i]], "audit": np.array([audit]), "w": np.ones(1)}
             return objective.sums(X[[i]], row, beta, Curvature.OBSERVED).curvature
 
-        q = judged.q[i]
+        q = data.q[i]
         known = q * information(1) if q > 0 else 0.0
         known = known + ((1 - q) * information(0) if q < 1 else 0.0)
         gained += known - information(-1)
@@ -95,24 +95,24 @@ def test_an_ordinary_fit_begins_at_its_own_width_too():
     assert plan.width_at(100) < high - low
 
 
-def test_checks_of_all_rows_leave_complete_information():
+def test_audits_of_all_rows_give_complete_information():
     """With every class known the classifier is an ordinary logistic model: its information has no lost part."""
     X, _, s = drawn(n=400)
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
-    judged = read_judged(model, X, s, None)
-    widths = ModelWidths.of(judged, Drawn.of(judged, "random"), 0.95)
+    data = read_audit_rows(model, X, s, None)
+    widths = ModelWidths.of(data, AuditDesign.of(data, "random"), 0.95)
     information = model.fitted_pair_.inference.needed_information() + widths.gain(np.ones(400))
     f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
     ones = np.column_stack([X, np.ones(400)])
     of_f = (ones * (f * (1 - f))[:, None]).T @ ones
     z = np.column_stack([X[:, 2], np.ones(400)])
-    of_e = (z * (judged.q * e * (1 - e))[:, None]).T @ z
+    of_e = (z * (data.q * e * (1 - e))[:, None]).T @ z
     np.testing.assert_allclose(information[:4, :4], of_f, rtol=1e-8)
     np.testing.assert_allclose(information[4:, 4:], of_e, rtol=1e-8)
     np.testing.assert_allclose(information[:4, 4:], 0.0, atol=1e-8)
 
 
-def test_widths_fall_with_audits_and_the_curve_holds_what_is_asked_for(fitted):
+def test_widths_decrease_with_audits_and_the_curve_contains_the_requested_size(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 137, pilot=audit)
     assert 137 in plan.sizes
@@ -152,8 +152,8 @@ def test_rows_are_drawn_as_often_as_their_probabilities_say():
         labelled, audited, labels_are_certain = np.zeros(5, bool), np.zeros(5, bool), True
 
     Judged.q = q
-    design = Drawn.of(Judged, "neyman")
-    chances = design.chances(2)
+    design = AuditDesign.of(Judged, "neyman")
+    chances = design.inclusion(2)
     assert chances.sum() == pytest.approx(2)
     assert chances[1] > 0.02  # a row that the model is sure of keeps a chance
 
@@ -181,8 +181,8 @@ def test_other_designs_warn_and_serve_the_difference_estimator(fitted):
     model, X, y, s, audit = fitted
     with pytest.warns(UserWarning, match=NEYMAN):
         plan = plan_audit(model, X, s, 300, design="two-stage", pilot=audit, random_state=0)
-    assert "Random is the safe design" in str(plan)
-    assert "drawn more often where the model is unsure" in str(plan)
+    assert "The random design is safe" in str(plan)
+    assert "drawn more often where the model is uncertain" in str(plan)
     checked = audit.copy()
     checked[plan.rows] = y[plan.rows]
     found = audited_class_prior(model, X, s, checked, plan.probability)
@@ -217,7 +217,7 @@ def test_the_difference_estimators_width_is_that_of_random_audits():
     assert plan.expected_width_difference[0] == 1.0  # no audits: it knows nothing
 
 
-def test_it_comes_true():
+def test_the_expected_width_is_close_to_the_width_after_the_audits():
     X, y, s = drawn(n=4000)
     audit = with_audits(y, 60)
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s, audit=audit)
@@ -232,7 +232,7 @@ def test_it_comes_true():
 # --- what a plan says
 
 
-def test_prices_are_read_off_the_curve(fitted):
+def test_numbers_of_audits_are_interpolated(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 200, pilot=audit)
     for difference in (False, True):
@@ -242,17 +242,16 @@ def test_prices_are_read_off_the_curve(fitted):
         assert 0 < between < 200
     assert plan.rows_needed(1.0) == 0
     assert plan.rows_needed(1e-6) is None
-    assert "takes more than" in str(plan) or "takes about" in str(plan)
+    assert "needs more than" in str(plan) or "needs about" in str(plan)
 
 
 def test_words(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 200, pilot=audit)
     told = str(plan)
-    assert told.startswith(
-        f"Audit 200 of {plan.n_open:,} rows without a label, drawn at random. Labelled rows count as"
-    )
-    assert f"is {plan.expected_width[0]:.3f} wide now. After 200 more audits expect {plan.width_at(200):.3f}" in told
+    assert told.startswith(f"Audit 200 of {plan.n_open:,} unlabelled rows, drawn at random. Labelled rows count as")
+    assert f"has a width of {plan.expected_width[0]:.3f} now. " in told
+    assert f"Expected width after 200 more audits: {plan.width_at(200):.3f} by a fit" in told
     assert repr(plan) == told
     assert "<p>" in plan._repr_html_()
     frame = plan.to_frame()
@@ -261,10 +260,10 @@ def test_words(fitted):
     np.testing.assert_array_equal(frame["expected_width"], plan.expected_width)
 
 
-def test_models_that_may_be_swapped_are_told_to_begin_with_a_pilot():
+def test_swappable_models_get_the_advice_to_begin_with_a_pilot():
     X, y, s = drawn()
     model = SAREMClassifier(propensity_attributes="all").fit(X, s)
-    assert "Make a pilot of 50 random rows first, fit with audit=" in str(plan_audit(model, X, s, 50))
+    assert "Audit a pilot of 50 random rows first, fit with audit=" in str(plan_audit(model, X, s, 50))
     audit = with_audits(y)
     model = SAREMClassifier(propensity_attributes="all").fit(X, s, audit=audit)
     assert "pilot of 50" not in str(plan_audit(model, X, s, 50, pilot=audit))
@@ -288,7 +287,7 @@ def test_false_positives_leave_labelled_rows_open():
     plan = plan_audit(model, X, s, 400, random_state=0)
     assert plan.n_open == y.size
     assert (s[plan.rows].sum(axis=1) > 0).any()
-    assert "without a label" not in str(plan)
+    assert "unlabelled" not in str(plan)
 
 
 def test_the_picture(fitted):
@@ -297,8 +296,8 @@ def test_the_picture(fitted):
     curve = shown.ax_.lines[0]
     np.testing.assert_array_equal(curve.get_xdata(), shown.plan.sizes[1:])
     np.testing.assert_array_equal(curve.get_ydata(), shown.plan.expected_width[1:])
-    assert shown.ax_.get_title() == "What 200 more audits will say of the class prior"
-    with pytest.raises(TypeError, match="plan must be what plan_audit returns, an AuditPlan; got str"):
+    assert shown.ax_.get_title() == "Expected uncertainty of the class prior\nafter 200 more audits"
+    with pytest.raises(TypeError, match="plan must be an AuditPlan, as returned by plan_audit; got str"):
         AuditPlanDisplay("plan")
 
 
@@ -309,12 +308,12 @@ def test_the_picture(fitted):
     ("options", "told"),
     [
         ({"n_rows": 0}, "n_rows must be a whole number of at least 1; got 0"),
-        ({"n_rows": 10_000}, "n_rows is 10000, and .* rows are open: fewer must do"),
+        ({"n_rows": 10_000}, "n_rows must be at most .*, the number of rows that can be audited; got 10000"),
         ({"design": "optimal"}, "design must be one of 'random', 'neyman', 'two-stage'; got 'optimal'"),
         ({"level": 0}, "level must lie strictly between 0 and 1"),
         ({"random_state": "a"}, "random_state must be None"),
-        ({"pilot": None}, "The model was fitted with 60 audits: give them as pilot="),
-        ({"pilot": np.r_[1.0, np.full(1499, np.nan)]}, "pilot has 1 audits, and the model was fitted with 60"),
+        ({"pilot": None}, "The model was fitted with 60 audits. Pass them as pilot="),
+        ({"pilot": np.r_[1.0, np.full(1499, np.nan)]}, "pilot has 1 audits, but the model was fitted with 60"),
     ],
 )
 def test_errors(fitted, options, told):
@@ -326,18 +325,20 @@ def test_errors(fitted, options, told):
 def test_two_stages_need_the_first():
     X, y, s = drawn(n=300)
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
-    with pytest.raises(ValueError, match="design='two-stage' needs the first stage: audit about 50 to 100 rows"):
+    with pytest.raises(
+        ValueError, match=r"design='two-stage' needs the audits of the first stage\. Audit about 50 to 100"
+    ):
         plan_audit(model, X, s, 50, design="two-stage")
-    with pytest.raises(ValueError, match=r"fitted with none: fit\(X, s, audit=pilot\) first"):
+    with pytest.raises(ValueError, match=r"but the model was fitted with none. Fit it with audit=pilot first"):
         plan_audit(model, X, s, 50, pilot=with_audits(y, 20))
 
 
-def test_numbers_that_a_plan_cannot_be_asked_for(fitted):
+def test_invalid_widths_and_sizes_are_refused(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 50, pilot=audit)
     with pytest.raises(ValueError, match="n_rows must be at most"):
         plan.width_at(10**6)
     with pytest.raises(ValueError, match="n_rows must be a whole number of at least 0; got -1"):
         plan.width_at(-1)
-    with pytest.raises(ValueError, match=r"width must lie in \(0, 1\], as that of an interval of a share; got 0"):
+    with pytest.raises(ValueError, match=r"width must lie in \(0, 1\]; got 0"):
         plan.rows_needed(0)

@@ -1,4 +1,4 @@
-"""How many of the rows that rank highest are positive: what is expected, and whether the interval holds it."""
+"""Expected number of positives among the rows that rank highest, and its interval."""
 
 import numpy as np
 import pytest
@@ -143,7 +143,7 @@ def test_held_out_logits_are_not_taken_for_those_of_other_rows(kind):
     swapped = np.arange(600)
     swapped[np.flatnonzero(s == 0)[:2]] = np.flatnonzero(s == 0)[[1, 0]]  # the labels stay in their order
     assert not yield_curve(model, X[swapped], s).recalibrated
-    with pytest.raises(ValueError, match="give the rows of the fit with their labels, in their order"):
+    with pytest.raises(ValueError, match=r"must be the .* training rows of the fit, in the same order"):
         model.out_of_fold_logits(X[order], s[order])
 
 
@@ -162,14 +162,14 @@ def test_a_row_is_left_out_with_its_weight():
     np.testing.assert_allclose(np.delete(moved, 7), np.delete(once, 7), rtol=1e-3, atol=1e-9)
 
 
-def test_a_fit_with_all_positives_labelled_does_not_tell():
+def test_a_fit_with_all_positives_labelled_has_no_estimate():
     X, _, s = made()
     model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
     model.label_frequency_ = 1.0  # what a fit ends with where the likelihood likes no missing label best
     found = yield_curve(model, X, s, n=40)
-    assert not found.told
+    assert not found.informative
     assert found.high[0] == 40
-    assert str(found) == "How many of the 40 rows that rank highest are positive, this fit does not tell."
+    assert str(found) == "This fit cannot estimate how many of the 40 rows that rank highest are positive."
 
 
 def test_it_says_so_in_a_sentence_for_each_number():
@@ -183,21 +183,23 @@ def test_it_says_so_in_a_sentence_for_each_number():
     assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
 
 
-def test_wrong_questions():
+def test_invalid_arguments_are_refused():
     X, _, s = made()
     model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
-    with pytest.raises(TypeError, match="NaiveClassifier does not know how far its probabilities can be believed; fit"):
+    with pytest.raises(TypeError, match=r"NaiveClassifier does not estimate the uncertainty of its probabilities. Fit"):
         yield_curve(NaiveClassifier().fit(X, s), X, s)
-    with pytest.raises(ValueError, match="No row is without a label, so there is none to check"):
+    with pytest.raises(ValueError, match="all rows are labelled or audited, so there is no row left to audit"):
         yield_curve(model, X[s == 1], s[s == 1])
     with pytest.raises(ValueError, match="n must be"):
         yield_curve(model, X, s, n=0)
-    with pytest.raises(ValueError, match="n is empty; say how many rows are checked"):
+    with pytest.raises(ValueError, match=r"n is empty\. Pass the number of rows to audit"):
         yield_curve(model, X, s, n=[])
     audit = np.where(np.arange(s.size) % 9 == 0, s, np.nan)
     audited = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
-    with pytest.raises(ValueError, match="out_of_fold_logits is for fits to one label of each row"):
+    with pytest.raises(ValueError, match="out_of_fold_logits is only for fits to one label for each row"):
         audited.out_of_fold_logits(X, s)
     stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0)
-    with pytest.raises(ValueError, match=r"X has 100 rows, and the fit has held-out logits of 1500 rows of its own"):
+    with pytest.raises(
+        ValueError, match="must be the 1500 training rows of the fit, in the same order; the given 100 rows differ"
+    ):
         fit_quietly(stack, X, s).out_of_fold_logits(X[:100], s[:100])

@@ -1,4 +1,4 @@
-"""Do labels come as often as predicted? Bins, intervals, the test, and the pictures."""
+"""Calibration: bins, intervals, the test, and the diagrams."""
 
 import math
 from itertools import product
@@ -209,7 +209,7 @@ def test_wrong_predictions_are_rejected(calibration):
     assert calibration(s, f, propensity=e).p_value > 0.01
 
 
-def test_what_cancels_in_the_product_is_not_seen():
+def test_errors_that_cancel_in_the_product_are_not_detected():
     """Half the class probability with twice the propensity is as good: only a known propensity tells."""
     _, f, e, s = simulate(4000, seed=4)
     e = e / 2
@@ -309,7 +309,7 @@ def test_a_count_of_half_is_half_the_evidence():
     assert (half.high - half.low > whole.high - whole.low).all()
 
 
-def test_what_cannot_be_is_seen_whatever_else_happens_in_the_bin():
+def test_impossible_labels_are_detected_in_any_bin():
     """A sure label that did not come does not make up for an impossible one that did."""
     found = label_calibration([1, 0], [0.0, 1.0], propensity=1.0, n_bins=1)
     assert found.p_value == 0.0
@@ -364,21 +364,21 @@ def test_the_strip_below_counts_all_rows(display, fitted):
     assert strip.get_xlim() == ax.get_xlim()
 
 
-def test_labels_and_titles_say_what_is_seen(fitted):
+def test_labels_and_titles_of_the_diagram(fitted):
     model, X, s = fitted
     label = LabelCalibrationDisplay.from_estimator(model, X, s)
     assert label.ax_.get_ylabel() == "Share of labelled rows"
     assert label.ax_.child_axes[0].get_xlabel() == r"Predicted $\Pr(s=1\,|\,x) = f(x)\,e(x)$"
     assert label.ax_.get_title().startswith("No evidence against the predicted probabilities of a label (p = 0.")
     own = ClassCalibrationDisplay.from_estimator(model, X, s)
-    assert own.ax_.get_ylabel() == "Mean of $s/e(x)$, under the model's propensity"
+    assert own.ax_.get_ylabel() == "Mean of $s/e(x)$ with the model's propensity"
     assert own.ax_.get_title().startswith(
         "No evidence against the predicted probabilities of the class,\nif the model's propensity is right (p = 0."
     )
     wrong = ClassCalibrationDisplay.from_estimator(model, X, s, propensity=0.9)
-    assert wrong.ax_.get_ylabel() == "Mean of $s/e(x)$, under the given propensity"
+    assert wrong.ax_.get_ylabel() == "Mean of $s/e(x)$ with the given propensity"
     assert wrong.ax_.get_title().startswith(
-        "Positives do not come as often as predicted,\nif the given propensity is right (p < 0.001)\ncalibration error"
+        "Positives are not as frequent as predicted,\nif the given propensity is right (p < 0.001)\ncalibration error"
     )
     figure = own.figure_
     figure.canvas.draw()
@@ -393,7 +393,7 @@ def test_a_display_can_be_drawn_again(fitted):
     assert len(ax.lines[1].get_xdata()) == 10
 
 
-def test_models_of_other_makes(fitted):
+def test_models_of_other_libraries(fitted):
     _, X, s = fitted
     e = 0.5
     words = np.where(s == 1, "case", "unknown")
@@ -414,7 +414,7 @@ def test_models_of_other_makes(fitted):
 def test_a_model_without_a_propensity_needs_one(fitted):
     _, X, s = fitted
     naive = NaiveClassifier().fit(X, s)
-    with pytest.raises(ValueError, match=r"LabelCalibrationDisplay needs the propensity .* NaiveClassifier has none"):
+    with pytest.raises(ValueError, match=r"^LabelCalibrationDisplay needs the propensity .* NaiveClassifier has no"):
         LabelCalibrationDisplay.from_estimator(naive, X, s)
 
 
@@ -426,14 +426,14 @@ def test_a_model_without_a_propensity_needs_one(fitted):
         ({"level": 1.0}, "level must lie strictly between 0 and 1; got 1.0"),
     ],
 )
-def test_wrong_options_are_told(options, message):
+def test_wrong_options_are_refused(options, message):
     for calibration in (label_calibration, class_calibration):
         with pytest.raises(ValueError, match=message):
             calibration([1, 0, 1, 0], F, propensity=E, **options)
 
 
-def test_wrong_rows_are_told():
-    with pytest.raises(ValueError, match="y_pred has no rows; calibration needs at least one"):
+def test_wrong_rows_are_refused():
+    with pytest.raises(ValueError, match=r"y_pred has no rows\. Calibration needs at least one row"):
         label_calibration([], [], propensity=[])
     with pytest.raises(ValueError, match=r"y_pred must hold probabilities in \[0, 1\]"):
         label_calibration([1, 0, 1, 0], 2 * F, propensity=E)

@@ -1,4 +1,4 @@
-"""A fitted model with its rows: one way for every kind of labels, and what the fit can say at all."""
+"""A fitted model with its rows, for all kinds of labels."""
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ def test_intervals_that_leave_room_are_shown():
 
 
 @pytest.mark.parametrize("looks", [1, 2])
-def test_a_part_is_the_same_of_fewer_rows(looks):
+def test_a_part_equals_the_subject_of_fewer_rows(looks):
     X, S, audit = make_rows()
     labels, given = (S[:, 0], {}) if looks == 1 else (S, {"audit": audit})
     model = SAREMClassifier(propensity_attributes=["z"]).fit(X, labels, **given)
@@ -55,7 +55,7 @@ def test_one_label_is_one_look():
     assert subject.right_labels == S[:, 0].sum()
 
 
-def test_audits_of_the_fit_say_which_model_is_the_class_also_where_few_rows_are_shown():
+def test_audits_of_the_fit_separate_the_models_even_if_few_rows_are_shown():
     X, S, audit = make_rows()
     model = SAREMClassifier(propensity_attributes="all").fit(X, S[:, 0], audit=audit)
     shown = slice(50, 300)
@@ -67,22 +67,22 @@ def test_audits_of_the_fit_say_which_model_is_the_class_also_where_few_rows_are_
     assert Subject.of(alone, X, S[:, 0]).either_way
 
 
-@pytest.mark.filterwarnings("ignore:SAREMClassifier. classifier and propensity model see the same")
-def test_a_model_that_names_columns_tells_class_and_labelling_apart():
+@pytest.mark.filterwarnings("ignore:SAREMClassifier. the classifier and the propensity model use the same")
+def test_named_propensity_attributes_separate_the_models():
     X, S, _ = make_rows()
     assert not Subject.of(SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0]), X, S[:, 0]).either_way
     every = SAREMClassifier(propensity_attributes=["a", "b", "z"]).fit(X, S[:, 0])
     assert Subject.of(every, X, S[:, 0]).either_way
 
 
-def test_leaks_that_are_known_are_not_looked_for(monkeypatch):
+def test_known_leaks_are_not_searched_again(monkeypatch):
     X, S, _ = make_rows()
     model = SCARClassifier(0.5).fit(X, S[:, 0])
     monkeypatch.setattr("scarless.diagnostics.fit.subject.find_leaks", lambda *_: pytest.fail("looked for"))
     assert Subject.of(model, X, S[:, 0], leaks=()).leaks == ()
 
 
-def test_checks_are_compared_with_what_was_expected_before_them():
+def test_audits_are_compared_with_posteriors_without_audits():
     X, S, audit = make_rows()
     model = SAREMClassifier(propensity_attributes=["z"]).fit(X, S, audit=audit)
     found = compare_audits(Subject.of(model, X, S, audit=audit))

@@ -1,4 +1,4 @@
-"""Which attributes drive the labelling: effects, intervals, tests and their picture."""
+"""Attributes that drive the labelling: effects, intervals, tests and their plot."""
 
 import matplotlib as mpl
 import numpy as np
@@ -119,7 +119,8 @@ def test_names_appear_in_table_and_words(frame):
 def test_an_attribute_that_cannot_be_tested_comes_last_without_numbers():
     X, s = make_rows(1500)
     wide = np.column_stack([X, X[:, 2] + X[:, 3]])
-    with pytest.warns(UserWarning, match="labelling_attributes leaves out x5: constant, or a linear combination"):
+    left_out = "labelling_attributes leaves out x5. The effect of a column that is constant, or a linear combination"
+    with pytest.warns(UserWarning, match=left_out):
         result = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
     assert result.attributes[-1] == "x5"
     assert np.isnan([result.effect[-1], result.p_value[-1], result.p_adjusted[-1]]).all()
@@ -129,18 +130,18 @@ def test_an_attribute_that_cannot_be_tested_comes_last_without_numbers():
 def test_an_attribute_of_both_models_gets_a_wide_interval_and_a_warning():
     X, s = make_rows(1500)
     alone = run(X, s, estimator="logistic")
-    with pytest.warns(UserWarning, match="x2 may affect the class and the labelling"):
+    with pytest.warns(UserWarning, match="x2 may affect both the class and the labelling"):
         both = run(X, s, classification_attributes=[0, 1, 2], estimator="logistic")
     width = [r.high[by_name(r)["x2"]] - r.low[by_name(r)["x2"]] for r in (alone, both)]
     assert width[1] > width[0]
 
 
-def test_effects_that_the_labels_leave_open_are_announced():
+def test_effects_that_cannot_be_estimated_give_a_warning():
     """A rare attribute that no labelled row has: its log odds may be anything below some number."""
     X, s = make_rows(1500)
     X[:, 3] = 0.0
     X[np.flatnonzero(s == 0)[:3], 3] = 1.0
-    with pytest.warns(UserWarning, match="cannot tell the effect of x3: the likelihood is flat there"):
+    with pytest.warns(UserWarning, match="cannot estimate the effect of x3: the likelihood is flat"):
         result = run(X, s, estimator="logistic")
     assert result.attributes[-1] == "x3"
     assert np.isnan(result.p_value[-1])
@@ -168,18 +169,18 @@ def make_result(**changes):
 class TestWords:
     def test_a_finding_comes_with_its_condition(self):
         assert make_result().summary() == (
-            "The labelling depends on age (Holm-adjusted p below 0.05), provided that age says nothing of the class "
-            "once the classification attributes are known. Otherwise this may be an effect on the class: name age in "
-            "classification_attributes too, beside the other columns of the class."
+            "The labelling depends on age (Holm-adjusted p below 0.05), provided that age is unrelated to the class "
+            "given the classification attributes. Otherwise this may be an effect on the class: add age to "
+            "classification_attributes."
         )
         assert make_result().summary() in make_result()._repr_html_()
         both = make_result(shared=("age",)).summary()
         assert "provided that class and labelling are logistic in age" in both
         assert "classification_attributes too" not in both
 
-    def test_an_attribute_of_both_models_is_known_as_such(self):
+    def test_an_attribute_of_both_models_is_listed_as_shared(self):
         X, s = make_rows(600)
-        with pytest.warns(UserWarning, match="may affect the class and the labelling"):
+        with pytest.warns(UserWarning, match="may affect both the class and the labelling"):
             result = run(X, s, classification_attributes=[0, 1, 2], estimator="logistic")
         assert result.shared == ("x2",)
         assert run(X, s, estimator="logistic").shared == ()
@@ -197,9 +198,9 @@ class TestWords:
         assert "No evidence that the labelling depends on age (" in some
         assert "Could not be tested: visits" in some
 
-    def test_labels_that_leave_every_effect_open(self):
+    def test_no_effect_can_be_estimated(self):
         X = np.random.default_rng(0).normal(size=(400, 4))
-        with pytest.warns(UserWarning, match="cannot tell the effect of x2 and x3"):
+        with pytest.warns(UserWarning, match="cannot estimate the effect of x2 and x3"):
             result = labelling_attributes(X, X[:, 0] > 0, propensity_attributes=[2, 3], estimator="logistic")
         for text in (str(result), result._repr_html_()):
             assert "Could not be tested: x2 and x3" in text
@@ -228,7 +229,7 @@ class TestWords:
         ({"per": "sd"}, "per must be one of 'unit', 'deviation'"),
         ({"level": 95}, "level must lie strictly between 0 and 1"),
         ({"propensity_attributes": None}, "labelling_attributes needs propensity_attributes"),
-        ({"estimator": "trees"}, "estimator must be None, 'logistic' or a scikit-learn classifier"),
+        ({"estimator": "trees"}, "estimator must be None, 'logistic' or an instance of a scikit-learn classifier"),
     ],
 )
 def test_wrong_options(options, message):
@@ -247,7 +248,7 @@ class TestDisplay:
         np.testing.assert_allclose(dots[np.argsort(-dots[:, 1])], expected)
         assert ax.get_title() == (
             "2 of 3 attributes drive the labelling (95% intervals)\n"
-            "if they say nothing of the class given the classification attributes"
+            "if they are unrelated to the class given the classification attributes"
         )
         assert [t.get_text() for t in ax.get_legend().get_texts()] == [
             "adjusted p below 0.05",
@@ -284,8 +285,16 @@ class TestDisplay:
     @pytest.mark.parametrize(
         ("p_adjusted", "shared", "title"),
         [
-            ([0.01, 0.4], (), "1 of 2 attribute drives the labelling (95% intervals)\nif it says nothing of the class"),
-            ([0.01, 0.4], ("age",), "1 of 2 attribute drives the labelling (95% intervals)\nif effects on the class"),
+            (
+                [0.01, 0.4],
+                (),
+                "1 of 2 attributes drives the labelling (95% intervals)\nif it is unrelated to the class",
+            ),
+            (
+                [0.01, 0.4],
+                ("age",),
+                "1 of 2 attributes drives the labelling (95% intervals)\nif class and labelling are logistic",
+            ),
             ([0.6, 0.6], (), "0 of 2 attributes drive the labelling (95% intervals)"),
         ],
     )

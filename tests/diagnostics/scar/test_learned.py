@@ -1,4 +1,4 @@
-"""Columns learned out of fold: no row tells of itself, seeds repeat, tables of all kinds."""
+"""Columns learned out of fold: independence of the row itself, seeds, and kinds of tables."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ BOOSTING, FOREST, LOGISTIC = range(3)  # columns of the scores by default
 @pytest.fixture(autouse=True)
 def small_forests(monkeypatch):
     """What is said here holds for forests of any size."""
-    monkeypatch.setattr(_learned, "TREES", 25)
+    monkeypatch.setattr(_learned, "TREES_PER_FOREST", 25)
 
 
 def make_roles(n_tested=2, shared=(), make=np.asarray, seed=0):
@@ -55,14 +55,14 @@ class TestOutOfFold:
         assert (kept.sum(axis=0) >= N // FOLDS - 1).all()
         assert not kept.all(axis=0).any()
 
-    def test_labels_that_are_noise_cannot_be_told(self):
+    def test_random_labels_cannot_be_predicted(self):
         """A forest that had seen the rows would tell their labels."""
         rng = np.random.default_rng(1)
         X, s = rng.normal(size=(400, 5)), rng.integers(0, 2, 400).astype(float)
         for scores in scores_of(X, s).T:
             assert 0.4 < roc_auc_score(s, scores) < 0.6
 
-    def test_expected_attributes_do_not_know_the_rows_own(self):
+    def test_expected_attributes_do_not_use_the_row_itself(self):
         """Folds do not depend on `Z`: a wild value changes the other folds, never its own."""
         roles = make_roles()
         wild = roles.Z.copy()
@@ -73,12 +73,12 @@ class TestOutOfFold:
 
 
 class TestWhatIsLearned:
-    def test_every_score_tells_who_is_labelled(self):
+    def test_every_score_predicts_the_label(self):
         roles = make_roles()
         for scores in scores_of(roles.X_class, roles.s).T:
             assert roc_auc_score(roles.s, scores) > 0.7
 
-    def test_expected_attributes_follow_what_the_class_columns_tell(self):
+    def test_expected_attributes_follow_the_class_columns(self):
         roles = make_roles()
         expected = expected_of(roles.X_class, roles.Z)
         assert expected.shape == roles.Z.shape
@@ -125,12 +125,12 @@ class TestColumns:
         expected = expected_attributes(X, roles.Z, roles.w, cv=FOLDS, rng=rng)
         np.testing.assert_allclose(D[:, :5], standardised(np.column_stack([scores, expected]), roles.w))
 
-    def test_a_classifier_of_the_users_takes_the_place_of_both(self):
+    def test_a_classifier_passed_by_the_user_replaces_both(self):
         roles = make_roles()
         own = columns(roles, estimator=LogisticRegression())
         assert own.shape == (N, 2 + 2)
 
-    def test_the_logistic_form_is_the_columns_themselves(self):
+    def test_the_logistic_form_uses_the_columns_themselves(self):
         roles = make_roles(shared=(0,))
         np.testing.assert_allclose(
             columns(roles, estimator="logistic"), standardised(np.column_stack([roles.X_class, roles.Z[:, 0]]), roles.w)
@@ -154,7 +154,7 @@ class TestColumns:
     @pytest.mark.parametrize("cv", [N, 10 * N])
     def test_more_folds_than_labelled_rows(self, cv):
         roles = make_roles()
-        message = f"cv={cv}, but there are {roles.s.sum():.0f} labelled and .* Use at most cv="
+        message = f"cv={cv} is too large: .* there are {roles.s.sum():.0f} labelled and .* Use at most cv="
         with pytest.raises(ValueError, match=message):
             class_columns(roles, estimator=None, cv=cv, rng=np.random.default_rng(0))
 

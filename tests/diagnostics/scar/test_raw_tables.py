@@ -62,5 +62,7 @@ def test_columns_are_selected_as_in_the_raw_table():
 def test_gaps_beside_text_are_filled_and_constant_columns_refused_by_name():
     gaps = TABLE.assign(age=TABLE["age"].where(RNG.random(N) > 0.05))
     assert scar_test(gaps, SAR, **ASKED).p_value < 0.05
-    with pytest.raises(ValueError, match="propensity_attributes: nothing is left of 'empty' after the preparation"):
+    with pytest.raises(
+        ValueError, match=r"propensity_attributes: 'empty' cannot be used\. A column that is constant or empty has no"
+    ):
         scar_test(TABLE, SAR, propensity_attributes=["empty"], **QUICK)

@@ -1,4 +1,4 @@
-"""Tests of SCAR: theorems, oracles, and what users are told."""
+"""Tests of SCAR: theorems, reference results, and messages."""
 
 import warnings
 
@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import chi2_contingency
 from sklearn.linear_model import LogisticRegression, Perceptron
 
-from scarless.diagnostics.scar._pair_tests import _climb, _pair, compare, fit_null
+from scarless.diagnostics.scar._pair_tests import _fit, _pair, compare, fit_null
 from scarless.diagnostics.scar.tests import METHODS, SCARTest, by_likelihood, scar_test
 from scarless.labelling import LogisticSAR, simulate_labels
 from scarless.numerics.label_tests import constant_propensity
@@ -83,7 +83,7 @@ class TestLikelihoodRatio:
         """By itself it ends about 2 lower on these rows."""
         D, Z, s = few_rows(seed)
         engine, pair = engine_of(np.column_stack([D, Z]), s=s, w=np.ones(s.size)), _pair(2, 2)
-        found, alone = compare(D, Z, s, np.ones(s.size)), _climb(engine, pair)
+        found, alone = compare(D, Z, s, np.ones(s.size)), _fit(engine, pair)
         assert found.null.value - found.statistic / 2 < alone.value - 1.9
 
     @pytest.mark.parametrize("seed", [42, 43, 52])
@@ -101,7 +101,7 @@ def few_rows(seed):
 
 
 class TestWald:
-    def test_where_the_level_of_the_propensity_is_unknown_there_is_no_verdict(self):
+    def test_without_class_columns_the_wald_test_has_no_conclusion(self):
         """A constant `f` leaves the log odds of `e` without a level: effects on them have no standard error."""
         rng = np.random.default_rng(3)
         z = rng.integers(0, 2, 300).astype(float)
@@ -126,7 +126,7 @@ class TestKolmogorovSmirnov:
         strong = run(*make_rows(slope=2.0), method="kolmogorov-smirnov", n_simulations=19, estimator="logistic")
         assert strong.p_value == 1 / 20
 
-    def test_it_sees_a_dependence_without_a_trend(self):
+    def test_it_detects_a_dependence_without_a_trend(self):
         """Propensities high in the middle and low at both ends: no slope, but another distribution."""
         rng = np.random.default_rng(4)
         X = rng.normal(size=(3000, 3))
@@ -151,7 +151,7 @@ class TestInvariance:
         assert other_units.statistic == pytest.approx(first.statistic, rel=1e-3)
 
     def test_seeds_repeat_and_differ(self, monkeypatch):
-        monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
+        monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
         X, s = make_rows(250)
         one, same, other = (run(X, s, cv=2, random_state=seed).statistic for seed in (1, 1, 2))
         assert one == same != other
@@ -193,7 +193,7 @@ class TestInvariance:
         words = np.where(s == 1, "yes", "no")
         assert run(X, words, pos_label="yes", estimator="logistic") == one
 
-    def test_a_classifier_of_the_users(self):
+    def test_a_classifier_passed_by_the_user(self):
         X, s = make_rows(500)
         assert 0 <= run(X, s, estimator=LogisticRegression(C=0.1)).p_value <= 1
 
@@ -202,7 +202,8 @@ class TestEdges:
     def test_constant_and_dependent_attributes_are_left_out_with_a_warning(self):
         X, s = make_rows(500)
         wide = np.column_stack([X, np.ones(500), X[:, 2] - X[:, 3]])
-        with pytest.warns(UserWarning, match="leaves out x4 and x5: constant, or a linear combination"):
+        left_out = "leaves out x4 and x5. The effect of a column that is constant, or a linear combination"
+        with pytest.warns(UserWarning, match=left_out):
             found = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
         assert found.attributes == ("x2", "x3")
         assert found.degrees_of_freedom == 2
@@ -211,12 +212,14 @@ class TestEdges:
     def test_nothing_but_constants(self):
         X, s = make_rows(100)
         X[:, 2:] = 1.0
-        with pytest.raises(ValueError, match="nothing to test: every propensity attribute \\(x2 and x3\\) is constant"):
+        with pytest.raises(ValueError, match="nothing to test: all propensity attributes \\(x2 and x3\\) are constant"):
             run(X, s)
 
-    def test_an_attribute_of_class_and_labelling_is_announced(self):
+    def test_an_attribute_of_class_and_labelling_gives_a_warning(self):
         X, s = make_rows(500)
-        with pytest.warns(UserWarning, match="x2 may affect the class and the labelling. Only the assumed form"):
+        with pytest.warns(
+            UserWarning, match="x2 may affect both the class and the labelling. Only the assumed logistic form"
+        ):
             found = run(X, s, classification_attributes=[0, 1, 2], estimator="logistic")
         assert found.hypothesis.endswith("and logistic in x2, and does not depend on x3")
         assert found.shared == ("x2",)
@@ -224,15 +227,17 @@ class TestEdges:
             found = run(X, s, classification_attributes=[2, 3])
         assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2 and x3")
 
-    def test_an_attribute_that_the_class_explains_altogether_gives_no_verdict(self):
+    def test_an_attribute_that_the_class_model_explains_gives_no_conclusion(self):
         """With one binary column for both models, `f` alone fits both cells."""
         rng = np.random.default_rng(0)
         z = rng.integers(0, 2, (400, 1)).astype(float)
         s = rng.random(400) < 0.2 + 0.3 * z[:, 0]
-        with pytest.warns(UserWarning, match="x0 may affect the class and the labelling"):
+        with pytest.warns(UserWarning, match="x0 may affect both the class and the labelling"):
             found = run(z, s, propensity_attributes=[0], classification_attributes=[0])
         assert (found.degrees_of_freedom, found.p_value) == (0, 1.0)
-        assert str(found).startswith("No verdict on SCAR (score test, chi-squared 0.0 on 0 df, p = 1): whatever x0")
+        assert str(found).startswith(
+            "No conclusion on SCAR (score test, chi-squared 0.0 on 0 df, p = 1): the class model explains every effect"
+        )
 
     def test_separable_classes_and_full_labelling(self):
         """Every positive labelled: propensity 1, and no attribute adds to that."""
@@ -255,7 +260,7 @@ class TestEdges:
             run(wide, s, propensity_attributes=slice(3, 8), estimator="logistic")
 
     def test_no_column_left_for_the_class(self):
-        with pytest.raises(ValueError, match="every column is a propensity attribute, which leaves none"):
+        with pytest.raises(ValueError, match="all columns are propensity attributes, so the class depends on none"):
             run(*make_rows(200), propensity_attributes=slice(None))
 
     def test_no_attributes_named(self):
@@ -268,14 +273,14 @@ class TestEdges:
             ({"method": "t"}, "method must be one of 'score', 'likelihood-ratio', 'wald'"),
             ({"cv": 1}, "cv must be a whole number of at least 2"),
             ({"n_simulations": 5}, "n_simulations must be a whole number of at least 19"),
-            ({"estimator": "trees"}, "estimator must be None, 'logistic' or a scikit-learn classifier"),
+            ({"estimator": "trees"}, "estimator must be None, 'logistic' or an instance of a scikit-learn classifier"),
             ({"estimator": LogisticRegression}, "estimator must be None, 'logistic' or .* got <class"),
-            ({"estimator": 3}, "estimator must be None, 'logistic' or a scikit-learn classifier .* got 3"),
+            ({"estimator": 3}, "estimator must be None, 'logistic' or an instance of a scikit-learn classifier; got 3"),
             (
                 {"cv": 100},
-                "cv=100, but there are .* labelled and .* unlabelled rows, and each fold needs one",
+                "cv=100 is too large: each fold needs .* there are .* labelled and .* unlabelled rows",
             ),
-            ({"estimator": Perceptron()}, "Perceptron has no predict_proba, which scar_test reads"),
+            ({"estimator": Perceptron()}, "Perceptron has no predict_proba, which scar_test needs"),
             ({"propensity_attributes": ["age"]}, "X has no column names"),
             ({"propensity_attributes": [9]}, "propensity_attributes names column 9, but X has 4 columns"),
             ({"random_state": "x"}, "random_state must be None"),
@@ -322,20 +327,20 @@ class TestWords:
 
     def test_a_rejection_says_on_what_condition(self):
         words = str(self.make())
-        assert "visits, provided that they say nothing of the class once the classification attributes are" in words
-        assert "Otherwise this may be an effect on the class: name those that may have one in" in words
+        assert "visits, provided that they are unrelated to the class given the classification attributes" in words
+        assert "Otherwise this may be an effect on the class: add attributes that may affect the class to" in words
         one = str(self.make(attributes=("age",)))
-        assert "provided that age says nothing of the class" in one
-        assert "name age in classification_attributes too, beside the other columns of the class." in one
+        assert "provided that age is unrelated to the class" in one
+        assert "add age to classification_attributes." in one
         mixed = str(self.make(shared=("visits",)))
-        assert "provided that age says nothing of the class" in mixed
+        assert "provided that age is unrelated to the class" in mixed
         assert "and that class and labelling are logistic in visits." in mixed
         both = str(self.make(shared=("age", "visits")))
         assert "provided that class and labelling are logistic in age and visits. Otherwise" in both
         assert "classification_attributes too" not in both
 
     @pytest.mark.parametrize(("p", "shown"), [(0.0498, "0.0498"), (0.049999, "0.049999"), (0.0502, "0.05")])
-    def test_p_values_are_printed_on_the_side_of_the_verdict(self, p, shown):
+    def test_printed_p_values_agree_with_the_conclusion(self, p, shown):
         words = str(self.make(p_value=p))
         assert f"p = {shown})" in words
         assert words.startswith("SCAR is not plausible") == (p < 0.05)
@@ -346,9 +351,9 @@ class TestWords:
         assert "120 labelled of 900 rows" in words
         assert "may still matter" in words
 
-    def test_a_flat_likelihood_gives_no_verdict(self):
+    def test_a_flat_likelihood_gives_no_conclusion(self):
         words = str(self.make(statistic=np.nan, p_value=np.nan))
-        assert words.startswith("No verdict on SCAR")
+        assert words.startswith("No conclusion on SCAR")
         assert "method='score'" in words
 
     def test_a_page_shows_the_sentence_with_names_escaped(self):
@@ -359,7 +364,7 @@ class TestWords:
             self.make().p_value = 1.0
 
 
-def test_an_effect_on_the_class_passes_for_one_on_the_labelling_until_it_is_named_in_both():
+def test_an_effect_on_the_class_looks_like_one_on_the_labelling_until_it_is_named_in_both():
     """What the printed condition warns of, and the way out that it names."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))
@@ -367,13 +372,13 @@ def test_an_effect_on_the_class_passes_for_one_on_the_labelling_until_it_is_name
     s = simulate_labels(y, 0.5, random_state=1)
     options = {"propensity_attributes": [1], "estimator": "logistic"}
     assert run(X, s, **options).p_value < 1e-6
-    with pytest.warns(UserWarning, match="x1 may affect the class and the labelling"):
+    with pytest.warns(UserWarning, match="x1 may affect both the class and the labelling"):
         assert run(X, s, classification_attributes=[0, 1, 2], **options).p_value > 0.05
 
 
 @pytest.mark.parametrize("attributes", [[2], [2, 3]])
 def test_no_warning_on_plain_data(attributes, monkeypatch):
-    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
+    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(*make_rows(300), cv=2, propensity_attributes=attributes)

@@ -1,4 +1,4 @@
-"""Weights in tests of SCAR are counts: with nothing drawn by chance, a weighted row is so many rows."""
+"""Weights in tests of SCAR are counts of rows."""
 
 from collections import Counter
 from dataclasses import replace
@@ -51,7 +51,7 @@ def test_effects_of_weighted_rows_are_those_of_copies(per):
     ids=str,
 )
 def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method, monkeypatch):
-    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
+    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
     options = OPTIONS | {"estimator": estimator, "method": method, "n_simulations": 19, "cv": 2}
     there = W > 0
     assert scar_test(X, S, sample_weight=there, **options) == scar_test(X[there], S[there], **options)
@@ -61,7 +61,7 @@ def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method, monkeypatch):
 
 
 def test_learned_scores_take_weights(monkeypatch):
-    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
+    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
     options = OPTIONS | {"estimator": None, "cv": 2}
     weighted, plain = scar_test(X, S, sample_weight=W, **options), scar_test(X, S, **options)
     assert weighted.statistic != pytest.approx(plain.statistic, rel=1e-3)
@@ -126,9 +126,9 @@ def test_thresholds_are_quantiles_of_copies():
         (np.ones(N - 1), "logistic", "sample_weight"),
         (1.0 - S, "logistic", "sample_weight is 0 for every labelled row"),
         (np.full(N, 0.01), "logistic", "needs at least 20 labelled and 20 unlabelled rows; there are 1 and 4"),
-        (W, KNeighborsClassifier(), "estimator=KNeighborsClassifier takes none in its fit"),
+        (W, KNeighborsClassifier(), "fit of estimator=KNeighborsClassifier does not take it"),
     ],
 )
-def test_weights_that_cannot_be(call, weight, estimator, message):
+def test_invalid_weights_are_refused(call, weight, estimator, message):
     with pytest.raises(ValueError, match=message):
         call(X, S, sample_weight=weight, **(OPTIONS | {"estimator": estimator}))

@@ -1,4 +1,4 @@
-"""Sensitivity to a wrong propensity: bounds that hold, that are attained, and what overturns a conclusion."""
+"""Sensitivity to a wrong propensity: valid and sharp bounds, and tipping points."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -123,11 +123,11 @@ def test_every_model_with_a_propensity(model):
     np.testing.assert_allclose(found.propensity.high, model.predict_propensity(X))
 
 
-def test_known_propensities_are_given_again():
+def test_known_propensities_must_be_passed_again():
     model = PropensityWeightedClassifier().fit(X, S, propensity=E)
     found = Sensitivity.from_estimator(model, X, propensity=E).at(1)
     np.testing.assert_allclose(found.probability.low, model.predict_proba(X)[:, 1])
-    with pytest.raises(ValueError, match="does not keep propensities: pass propensity="):
+    with pytest.raises(ValueError, match=r"does not predict propensities\. Pass propensity="):
         Sensitivity.from_estimator(model, X)
 
 
@@ -256,7 +256,7 @@ def test_names_of_a_data_frame_name_rows():
     assert "patient 7" in str(ranks)
     assert list(sensitivity.at(2).to_frame().index[:2]) == ["patient 0", "patient 1"]
     curve = sensitivity.curve("difference", row="patient 7", rival="patient 3")
-    assert curve.quantity == "lead of patient 7 over patient 3"
+    assert curve.quantity == "difference between patient 7 and patient 3"
     with pytest.raises(ValueError, match="'Anna' is not the name of a row"):
         sensitivity.curve("rank", row="Anna")
     with pytest.raises(ValueError, match="is not the name of a row"):
@@ -346,7 +346,7 @@ def test_labels_and_decisions_coded_as_in_the_fit():
     found = Sensitivity.from_estimator(zero, X).at(2)
     assert found.precision(zero.predict(X)) == pytest.approx(OF_MODEL.at(2).precision(D))
     assert found.precision(D == 1) == pytest.approx(OF_MODEL.at(2).precision(D))
-    with pytest.raises(ValueError, match="labels hold 'other'"):
+    with pytest.raises(ValueError, match="labels have the value 'other'"):
         Sensitivity.from_estimator(model, X, np.where(S == 1, "case", "other"))
 
 
@@ -362,7 +362,7 @@ def test_tipping_point_of_the_class_prior_in_closed_form():
     assert found.estimate == pytest.approx(prior)
     assert found.limit == pytest.approx((F * E).mean())
     assert str(found) == (
-        f"class prior is at least {t:g} (fitted: {prior:.3g}) while the odds of the propensity are wrong by less than "
+        f"class prior is at least {t:g} (fitted: {prior:.3g}) if the odds of the propensity are wrong by less than "
         f"a factor of {expected:.3g}."
     )
     exact = OF_MODEL.tipping_point("class_prior", at_least=t, rtol=1e-12)
@@ -392,9 +392,9 @@ def test_up_to_the_tipping_point_the_conclusion_holds(sensitivity, quantity, sid
 def test_conclusions_that_do_not_hold_or_always_hold():
     wrong = OF_MODEL.tipping_point("class_prior", at_least=0.99)
     assert wrong.gamma == 1.0
-    assert str(wrong) == f"Already the fitted class prior, {MODEL.class_prior_:.3g}, is below 0.99."
+    assert str(wrong) == f"The fitted class prior, {MODEL.class_prior_:.3g}, is already below 0.99."
     wrong = OF_MODEL.tipping_point("class_prior", at_most=0.01)
-    assert str(wrong) == f"Already the fitted class prior, {MODEL.class_prior_:.3g}, is above 0.01."
+    assert str(wrong) == f"The fitted class prior, {MODEL.class_prior_:.3g}, is already above 0.01."
     sure = OF_MODEL.tipping_point("class_prior", at_least=0.9 * float((F * E).mean()))
     assert sure.gamma == np.inf
     assert str(sure).endswith(f") for every factor on the odds of the propensity (in the limit: {(F * E).mean():.3g}).")
@@ -437,7 +437,7 @@ def test_statements_are_for_a_few_rows():
     many = OF_MODEL.at(1.05).ranks()
     pairs = np.count_nonzero(many.above)
     with pytest.raises(
-        ValueError, match=rf"at most 10,000 pairs .* {pairs:,} pairs of these 400 rows.*Rank fewer rows"
+        ValueError, match=rf"at most 10,000 pairs, but {pairs:,} pairs of these 400 rows.*Rank fewer rows"
     ):
         many.statements()
 
@@ -483,8 +483,8 @@ def test_the_picture_shows_bounds_conclusion_and_factor():
 @pytest.mark.parametrize(
     ("options", "title"),
     [
-        ({}, "Class prior, should the propensity be wrong"),
-        ({"at_least": 0.999}, "Class prior is at least 0.999: not even as fitted"),
+        ({}, "Class prior if the propensity is wrong"),
+        ({"at_least": 0.999}, "Class prior is at least 0.999: does not hold for the fitted propensity"),
         ({"at_most": 1.0}, "Class prior is at most 1 for every Γ"),
     ],
 )
@@ -534,15 +534,15 @@ def test_a_model_is_drawn_as_its_sensitivity_is():
     plt.close("all")
 
 
-def test_dollars_in_names_of_rows_are_no_maths():
+def test_dollar_signs_in_row_names_are_escaped():
     rows = Sensitivity([0.4, 0.1], 0.5, row_names=["loan_$1_$2", "b"])
     display = SensitivityDisplay.from_sensitivity(rows, "difference", row="loan_$1_$2", rival="b", at_least=0)
     display.figure_.canvas.draw()
-    assert display.ax_.get_ylabel() == r"lead of loan_\$1_\$2 over b"
+    assert display.ax_.get_ylabel() == r"difference between loan_\$1_\$2 and b"
     plt.close(display.figure_)
 
 
-def test_a_picture_of_hardly_any_range():
+def test_a_plot_with_a_very_small_range():
     display = SensitivityDisplay(OF_MODEL.curve("class_prior", gammas=[1.02, 1.0]))
     ax = display.plot().ax_
     assert ax.get_xticks().tolist() == [1, 1.02]
@@ -564,11 +564,11 @@ def test_bounds_in_print():
     assert text.startswith("If the odds of the propensity are wrong by a factor of at most 1.5 (400 rows):")
     assert f"{MODEL.class_prior_:.3f}" in text
     assert "share of positives" in str(OF_THESE_ROWS.within(0.1, 1.0))
-    assert str(OF_MODEL.within(0.1)).startswith("If the propensity is within the limits given (400 rows)")
+    assert str(OF_MODEL.within(0.1)).startswith("If the propensity is within the given limits (400 rows)")
 
 
-def test_a_sensitivity_says_what_to_ask():
-    assert repr(OF_MODEL).startswith("Sensitivity to a wrong propensity, 400 rows. Ask at(gamma) or within(lower")
+def test_the_repr_lists_the_methods():
+    assert repr(OF_MODEL).startswith("Sensitivity to a wrong propensity, 400 rows. Use at(gamma) or within(lower")
     assert "400 rows with their labels" in repr(OF_THESE_ROWS)
 
 
@@ -604,7 +604,9 @@ def test_bad_rows(options, message):
 
 @pytest.mark.parametrize("gamma", [0.5, np.nan, "two", [2.0], None])
 def test_bad_factors(gamma):
-    with pytest.raises(ValueError, match="gamma is a factor on the odds of the propensity: one number of at least 1"):
+    with pytest.raises(
+        ValueError, match="gamma must be one number of at least 1 \\(a factor on the odds of the propensity\\)"
+    ):
         OF_MODEL.at(gamma)
 
 
@@ -622,16 +624,19 @@ def test_bad_lists_of_factors(gammas):
         ({"quantity": "auc"}, "quantity must be one of 'class_prior'"),
         ({"quantity": "precision"}, "quantity='precision' needs decisions="),
         ({"quantity": "difference", "row": 1}, "quantity='difference' needs rival="),
-        ({"quantity": "class_prior", "row": 1}, "row is not used by quantity='class_prior', which takes nothing more"),
+        ({"quantity": "class_prior", "row": 1}, "row is not used by quantity='class_prior', which takes no options"),
         ({"quantity": "rank", "row": 1, "rival": 2}, "rival is not used by quantity='rank', which takes row"),
-        ({"quantity": "difference", "row": 1, "rival": 1}, "row and rival are the same row"),
-        ({"quantity": "rank", "row": 400}, "go by position, 0 to 399; got 400"),
-        ({"quantity": "rank", "row": -1}, "go by position"),
-        ({"quantity": "rank", "row": "Anna"}, "Name them with row_names="),
-        ({"quantity": "precision", "decisions": np.zeros(400)}, "decisions call no row positive that counts"),
+        ({"quantity": "difference", "row": 1, "rival": 1}, "row and rival must be two different rows"),
+        ({"quantity": "rank", "row": 400}, "so a row must be a position from 0 to 399; got 400"),
+        ({"quantity": "rank", "row": -1}, "so a row must be a position"),
+        ({"quantity": "rank", "row": "Anna"}, "To use names, pass row_names="),
+        (
+            {"quantity": "precision", "decisions": np.zeros(400)},
+            "decisions predict no row with a positive weight to be positive",
+        ),
         ({"quantity": "recall", "decisions": np.full(400, 3)}, "decisions must be binary"),
         ({"quantity": "recall", "decisions": [1]}, "decisions has 1 values for 400 rows"),
-        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores hold NaN in 400 of 400 rows"),
+        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores must not contain NaN; 400 of 400 rows"),
         ({"quantity": "roc_auc", "scores": MODEL.predict_proba(X)}, "scores must have one value per row"),
     ],
 )
@@ -642,7 +647,7 @@ def test_bad_quantities(options, message):
 
 def test_bad_conclusions():
     for wrong in ({}, {"at_least": 0.1, "at_most": 0.2}):
-        with pytest.raises(ValueError, match="give at_least= or at_most=, and not both"):
+        with pytest.raises(ValueError, match="Pass either at_least= or at_most="):
             OF_MODEL.tipping_point("class_prior", **wrong)
     with pytest.raises(ValueError, match="at_most must be a finite number; got nan"):
         OF_MODEL.tipping_point("class_prior", at_most=np.nan)
@@ -684,33 +689,37 @@ def test_bad_limits():
 
 
 def test_bad_rankings():
-    with pytest.raises(ValueError, match="rows names no row"):
+    with pytest.raises(ValueError, match="rows is empty"):
         OF_MODEL.at(2).ranks([])
-    with pytest.raises(ValueError, match="rows names a row twice"):
+    with pytest.raises(ValueError, match="rows contains a row twice"):
         OF_MODEL.at(2).ranks([1, 1])
     for one in (0, "Anna"):
-        with pytest.raises(TypeError, match=rf"rows must be a list of rows to rank.*got {one!r}. Try \[{one!r}\]"):
+        with pytest.raises(
+            TypeError, match=rf"rows must be a list of names or positions .*got {one!r}. Try \[{one!r}\]"
+        ):
             OF_MODEL.at(2).ranks(one)
 
 
-def test_models_that_say_nothing_of_the_propensity():
+def test_models_without_a_propensity_are_refused():
     naive = NaiveClassifier().fit(X, S)
     with pytest.raises(TypeError, match=r"NaiveClassifier has no predict_propensity.*Sensitivity\(label_probability"):
         Sensitivity.from_estimator(naive, X)
     pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2])).fit(X, S)
     search = GridSearchCV(MODEL, {"C": [1.0]}, cv=2).fit(X, S)
-    with pytest.raises(TypeError, match=r"this GridSearchCV holds one\. Pass its best_estimator_"):
+    with pytest.raises(
+        TypeError, match=r"A fitted classifier is needed; got a GridSearchCV\. Pass its best_estimator_"
+    ):
         Sensitivity.from_estimator(search, X)
     table = TableClassifier(pipeline[-1], preparation=StandardScaler()).fit(X, S)
     for found in (Sensitivity.from_estimator(pipeline, X), Sensitivity.from_estimator(table, X)):
         assert found.at(1).class_prior == pytest.approx((pipeline[-1].class_prior_,) * 2)
-    with pytest.raises(ValueError, match="SAREMClassifier has one of its own"):
+    with pytest.raises(ValueError, match="SAREMClassifier predicts its own"):
         Sensitivity.from_estimator(MODEL, X, propensity=0.5)
     with pytest.raises(NotFittedError):
         Sensitivity.from_estimator(SAREMClassifier(), X)
 
 
-def test_propensities_near_one_cannot_be_doubted_by_a_factor():
+def test_propensities_near_one_give_a_warning():
     for e in ([1.0, 0.5], [0.9995, 0.5]):
         sensitivity = Sensitivity([0.2, 0.2], e)
         for ask in (
@@ -744,7 +753,7 @@ def test_row_names_that_are_no_sequence(names):
 
 
 @pytest.mark.parametrize("rtol", ["a", None, np.nan, 0, 10**400])
-def test_tolerances_that_are_none(rtol):
+def test_invalid_tolerances_are_refused(rtol):
     with pytest.raises(ValueError, match="rtol must lie between 1e-12 and 1; got "):
         OF_MODEL.tipping_point("class_prior", at_least=0.2, rtol=rtol)
     with pytest.raises(ValueError, match="at_least must be a finite number; got "):
@@ -752,34 +761,32 @@ def test_tolerances_that_are_none(rtol):
 
 
 def test_labels_in_the_place_of_a_quantity():
-    message = (
-        r"quantity must be a name such as 'class_prior'; got a .* Labels are passed by name: .*'class_prior', s=s\)"
-    )
+    message = r"quantity must be a name such as 'class_prior'; got a .* Pass labels by keyword: .*'class_prior', s=s\)"
     with pytest.raises(TypeError, match=message):
         SensitivityDisplay.from_estimator(MODEL, X, S)
     with pytest.raises(ValueError, match=r"quantity must be one of 'class_prior', .*; got a ndarray of shape"):
         OF_MODEL.curve(S)
 
 
-def test_names_decisions_and_ranks_of_odd_kinds_are_told_of():
+def test_names_decisions_and_ranks_of_odd_types_are_refused():
     P, e = np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.5, 0.5])
-    with pytest.raises(TypeError, match=r"row_names must hold one name per row, .* of type ndarray"):
+    with pytest.raises(TypeError, match=r"row_names must contain text or numbers; found .* of type ndarray"):
         Sensitivity(P, e, row_names=np.ones((3, 1, 1)))
     bounds = Sensitivity(P, e).at(1.5)
-    with pytest.raises(ValueError, match="decisions must hold one value per row, and NumPy can make no array of it"):
+    with pytest.raises(
+        ValueError, match="decisions must hold one value per row, but NumPy cannot convert it to an array"
+    ):
         bounds.accuracy([[1], [0, 1], 1])
-    with pytest.raises(TypeError, match="rows must be a list of rows to rank, by name or by position; got "):
+    with pytest.raises(TypeError, match="rows must be a list of names or positions of rows; got "):
         bounds.ranks(sparse.dia_array(np.eye(3)))
 
 
 @pytest.mark.parametrize("gamma", [10**400, -(10**400), "a", None, [1.5]])
-def test_a_factor_that_is_no_number_is_told_of(gamma):
-    with pytest.raises(
-        ValueError, match="gamma is a factor on the odds of the propensity: one number of at least 1; got"
-    ):
+def test_a_factor_that_is_not_a_number_is_refused(gamma):
+    with pytest.raises(ValueError, match=r"gamma must be one number of at least 1 .*; got"):
         Sensitivity([0.1, 0.2], [0.5, 0.5]).at(gamma)
 
 
 def test_names_that_have_not_been_read():
-    with pytest.raises(TypeError, match="row_names is a LazyFrame, which holds no values yet"):
+    with pytest.raises(TypeError, match="row_names is a LazyFrame, which has no values yet"):
         Sensitivity([0.1, 0.2], 0.5, row_names=pl.LazyFrame({"name": ["a", "b"]}))

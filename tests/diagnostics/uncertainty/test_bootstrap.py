@@ -1,4 +1,4 @@
-"""Resampled fits: what is resampled, what is quoted, what is counted when it fails."""
+"""Bootstrap intervals: resamples, intervals, and failures."""
 
 import warnings
 
@@ -157,7 +157,7 @@ def test_frame_and_text_name_the_columns(data):
     assert ("f", "row 1") in frame.index
     assert (frame["low"] <= frame["high"]).all()
     text = str(found)
-    assert "0.95 bootstrap intervals (percentile), 20 resamples\n" in text
+    assert "95% bootstrap intervals (percentile), 20 resamples\n" in text
     assert "coef_ pressure" in text
     assert "f row 1" in text
     assert found._repr_html_() == f"<pre>{text}</pre>"
@@ -182,7 +182,7 @@ def test_rows_go_by_their_names(data, naive):
 # --- what goes wrong is told
 
 
-def test_failures_are_counted_and_told():
+def test_failures_are_counted_with_a_warning():
     s = np.zeros(60, dtype=int)
     s[:2] = 1
     model = ShareOfLabels().fit(np.zeros((60, 1)), s)
@@ -200,16 +200,16 @@ def test_too_many_failures_are_an_error(monkeypatch):
     monkeypatch.setattr(ShareOfLabels, "fit", lambda self, X, s, sample_weight=None: 1 / 0)
     with pytest.raises(
         ValueError,
-        match=r"20 of 20 resamples could not be fitted \(20 times: ZeroDivisionError.*cause in X, s and fit_p",
+        match=r"20 of 20 resamples could not be fitted \(20 times: ZeroDivisionError.*check X, s and fit_p",
     ):
         bootstrap_intervals(model, np.zeros((10, 1)), s, n_resamples=20)
 
 
-def test_failures_of_most_resamples_are_put_down_to_few_labels():
+def test_failures_of_most_resamples_point_to_few_labels():
     s = np.repeat([1, 0], [1, 59])
     model = ShareOfLabels().fit(np.zeros((60, 1)), s)
     model.fewest = 2
-    with pytest.raises(ValueError, match=r"of 20 resamples .*Too few are left.* more than a few labelled rows"):
+    with pytest.raises(ValueError, match=r"of 20 resamples .*Too few resamples remain .*enough rows are labelled"):
         bootstrap_intervals(model, np.zeros((60, 1)), s, n_resamples=20, random_state=0)
 
 
@@ -237,9 +237,15 @@ class Takes(BaseEstimator):
         ({"method": "bca"}, "method must be one of 'percentile', 'basic'"),
         ({"random_state": "x"}, "random_state must be"),
         ({"sample_weight": [1.0]}, "sample_weight has 1 values"),
-        ({"sample_weight": np.full(500, 1 / 500)}, r"rows are drawn as it sums to: that is 1, for 500 rows that count"),
+        (
+            {"sample_weight": np.full(500, 1 / 500)},
+            r"as many rows as the sum of the weights. The sum is 1 for 500 rows",
+        ),
         ({"fit_params": {"sample_weight": np.ones(500)}}, "Pass sample_weight= to bootstrap_intervals itself"),
-        ({"fit_params": {"propensity": [0.5, 0.5]}}, "propensity has 2 values for 500 rows; give one value per row"),
+        (
+            {"fit_params": {"propensity": [0.5, 0.5]}},
+            "propensity has 2 values for 500 rows; pass one value for each row",
+        ),
     ],
 )
 def test_bad_options(data, naive, options, message):
@@ -247,12 +253,12 @@ def test_bad_options(data, naive, options, message):
         bootstrap_intervals(naive, *data, **options)
 
 
-def test_labels_of_other_rows_are_told_before_any_fit(data, naive):
-    with pytest.raises(ValueError, match="s has 499 values for 500 rows; give one value per row of X"):
+def test_labels_of_other_length_are_refused_before_any_fit(data, naive):
+    with pytest.raises(ValueError, match="s has 499 values for 500 rows; pass one value for each row of X"):
         bootstrap_intervals(naive, data[0], data[1][1:])
 
 
-def test_pipelines_and_prepared_tables_are_asked_with_raw_rows(data):
+def test_pipelines_and_table_classifiers_take_raw_rows(data):
     model = SAREMClassifier(propensity_attributes=[2])
     pipeline = make_pipeline(StandardScaler(), model).fit(*data)
     table = TableClassifier(model, preparation=StandardScaler()).fit(*data)
@@ -269,14 +275,16 @@ def test_pipelines_and_prepared_tables_are_asked_with_raw_rows(data):
         assert str(identifiability_report(wrapped)) == report
     search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(*data)
     for ask in (bootstrap_intervals, profile_class_prior, lambda wrapped, *_: identifiability_report(wrapped)):
-        with pytest.raises(TypeError, match=r"this GridSearchCV holds one\. Pass its best_estimator_"):
+        with pytest.raises(
+            TypeError, match=r"A fitted classifier is needed; got a GridSearchCV\. Pass its best_estimator_"
+        ):
             ask(search, *data)
 
 
 def test_a_classifier_must_be_fitted_and_take_weights(data):
     with pytest.raises(NotFittedError):
         bootstrap_intervals(NaiveClassifier(), *data)
-    with pytest.raises(ValueError, match=r"as sample_weight, which Takes\.fit does not take"):
+    with pytest.raises(ValueError, match=r"as sample_weight, but Takes\.fit has no such parameter"):
         bootstrap_intervals(Takes().fit(*data), *data)
 
 

@@ -1,4 +1,4 @@
-"""What the report says of fits whose trouble is known beforehand."""
+"""Identifiability reports of fits with known problems."""
 
 from dataclasses import replace
 
@@ -93,7 +93,7 @@ def test_units_do_not_matter_without_a_penalty(data):
 
 
 @pytest.mark.parametrize("options", [{}, FREE], ids=["penalised", "free"])
-def test_dummies_and_constants_are_harmless_and_told_apart(data, options):
+def test_collinear_and_constant_columns_are_reported_as_harmless(data, options):
     X, s = data
     old = X["age"] > 0
     sick = X["pressure"] > 0.5
@@ -104,8 +104,8 @@ def test_dummies_and_constants_are_harmless_and_told_apart(data, options):
     assert all(direction.class_prior_error == 0 for direction in report.harmless)
     assert report.verdict == "identified"
     assert report.condition == np.inf
-    assert "The data say nothing about always of the classifier: a constant column" in told(report)
-    assert "determine each other, or add up to a constant" in told(report)
+    assert "The data have no information on always of the classifier, probably a constant column" in told(report)
+    assert "are collinear: the data determine only a combination" in told(report)
 
 
 def test_two_constants_that_can_be_swapped_are_not_identified():
@@ -119,16 +119,16 @@ def test_two_constants_that_can_be_swapped_are_not_identified():
     assert worst.information < 1e-6
     assert worst.class_prior_error > 1
     assert "The intercepts of both models: a larger class prior with a lower label frequency fits as well" in str(worst)
-    assert "nothing but the penalty holds the class prior" in str(worst)
+    assert "only the penalty determines the class prior" in str(worst)
     assert "The data do not identify the class prior" in told(report)
 
 
-@pytest.mark.filterwarnings("ignore:.*see the same:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*use the same:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*swap:UserWarning")
-def test_models_that_see_the_same_are_told_to_be_swappable(data):
+def test_models_with_the_same_attributes_are_reported_as_swappable(data):
     X, s = data
     report = identifiability_report(SAREMClassifier(propensity_attributes=slice(None)).fit(X, s))
-    assert report.sentences()[0].startswith("Both models see the same attributes: swapping")
+    assert report.sentences()[0].startswith("Both models use the same attributes: swapping")
     assert f"a class prior of {report.swapped:.3f} instead of {report.class_prior:.3f}" in told(report)
 
 
@@ -154,11 +154,11 @@ def test_an_attribute_in_both_models_is_named():
     assert told(report).count("visits enters both models; the data") == 1
 
 
-def test_few_rows_leave_it_to_the_penalty():
+def test_with_few_rows_the_penalty_dominates():
     X, s = named(n=60, seed=3)
     report = identifiability_report(SAREMClassifier(propensity_attributes=["visits"], C=0.01).fit(X, s))
     assert report.verdict != "identified"
-    assert "More from the penalty than from the data: " in told(report)
+    assert "The penalty contributes more than the data to " in told(report)
 
 
 def test_html_is_escaped(data):
@@ -197,26 +197,26 @@ def direction(*parts, information=0.001, error=0.2):
     [
         (
             [("classifier", "age"), ("propensity model", "age")],
-            "age enters both models; the data can hardly tell its two effects apart",
+            "age enters both models; the data can hardly separate its two effects",
         ),
         (
             [("classifier", "a"), ("classifier", "b"), ("propensity model", "b"), ("propensity model", "a")],
-            "a and b enter both models; the data can hardly tell their two effects apart",
+            "a and b enter both models; the data can hardly separate their two effects",
         ),
         (
             [("classifier", "age"), ("propensity model", "visits")],
-            "The data can hardly tell age of the classifier from visits of the propensity model",
+            "The data can hardly separate age of the classifier from visits of the propensity model",
         ),
         (
             [("classifier", "intercept", True), ("propensity model", "intercept", True), ("classifier", "age")],
             "a larger class prior with a lower label frequency fits almost as well, with age of the classifier",
         ),
-        ([("classifier", "age")], "The data say little about age of the classifier"),
+        ([("classifier", "age")], "The data have little information on age of the classifier"),
     ],
 )
-def test_words_name_who_takes_part(parts, words):
+def test_sentences_name_the_parameters(parts, words):
     assert words in direction(*parts)
-    assert "one standard error along this direction moves the class prior by 0.2" in direction(*parts)
+    assert "one standard error along this direction changes the class prior by 0.2" in direction(*parts)
 
 
 def test_long_lists_are_counted():
@@ -243,7 +243,7 @@ def at_the_edge():
         return SAREMClassifier().fit(X, y & (rng.random(400) < 0.6))
 
 
-def test_a_fit_with_all_positives_labelled_is_not_sure_of_the_class_prior(at_the_edge):
+def test_a_fit_with_all_positives_labelled_is_at_best_weakly_identified(at_the_edge):
     report = identifiability_report(at_the_edge)
     assert report.verdict == "weakly identified"
     assert report.class_prior_interval.high == at_the_edge.class_prior_interval().high == 1.0
@@ -251,7 +251,7 @@ def test_a_fit_with_all_positives_labelled_is_not_sure_of_the_class_prior(at_the
     assert "All positives are labelled in this fit" in str(at_the_edge.summary()).replace("\n", " ")
 
 
-def test_what_did_not_converge_is_not_sure(data):
+def test_a_fit_that_did_not_converge_is_at_best_weakly_identified(data):
     X, s = data
     with pytest.warns(ConvergenceWarning):
         model = SAREMClassifier(propensity_attributes=["visits"], max_iter=3).fit(X, s)
@@ -260,7 +260,7 @@ def test_what_did_not_converge_is_not_sure(data):
     assert "The solver did not converge" in told(report)
 
 
-def test_a_choice_among_other_class_priors_is_not_sure(data):
+def test_tied_candidates_with_other_class_priors_are_at_best_weakly_identified(data):
     X, s = data
     search = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.01, 1.0], propensity_Cs=[1.0], random_state=0)
     search.fit(X, s)
@@ -270,13 +270,13 @@ def test_a_choice_among_other_class_priors_is_not_sure(data):
     search.selection_ = replace(inside, class_priors=(0.01, search.class_prior_), n_tied=7)
     after = identifiability_report(search)
     assert (before.verdict, after.verdict) == ("identified", "weakly identified")
-    words = "Standard errors of coefficients do not know of this choice."
+    words = "Standard errors of coefficients ignore this choice."
     assert words in told(after)
     assert words not in told(before)
     assert words in " ".join(str(search.summary()).split())
 
 
-def test_a_recalibrated_search_is_reported_as_it_says_itself(data):
+def test_a_recalibrated_search_is_reported_with_its_own_interval(data):
     X, s = data
     search = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[1.0], cv=3, random_state=0).fit(X, s)
     report = identifiability_report(search)
@@ -284,7 +284,7 @@ def test_a_recalibrated_search_is_reported_as_it_says_itself(data):
     assert report.class_prior_interval == search.class_prior_interval()
     np.testing.assert_array_equal(report.coef[:-2], np.append(search.coef_[0], search.intercept_))
     assert f"{report.class_prior:.3f} [{report.class_prior_interval.low:.3f}" in told(report)
-    assert "class_prior_interval() rests on a walk through all levels" in told(report)
+    assert "class_prior_interval() uses a grid of all class priors" in told(report)
     assert "profile_class_prior" not in told(report)
 
 
@@ -294,4 +294,4 @@ def test_one_labelled_row_identifies_nothing():
     s[5] = 1
     report = identifiability_report(SAREMClassifier(propensity_attributes=[3], **FREE).fit(X, s))
     assert report.verdict != "identified"
-    assert "Labelled rows: 1, for 7 parameters" in told(report)
+    assert "There are 1 labelled rows for 7 parameters" in told(report)

@@ -1,4 +1,4 @@
-"""The profile of the class prior: first-order conditions at every point, the top at the fit, the cut at the ends."""
+"""Profile of the class prior: first-order conditions, maximum, ends of the interval."""
 
 import warnings
 from dataclasses import replace
@@ -37,7 +37,7 @@ def profile(model, data):
     return profile_class_prior(model, *data)
 
 
-def test_the_fit_is_the_top(profile, model):
+def test_the_profile_has_its_maximum_at_the_fit(profile, model):
     top = int(np.argmax(profile.difference))
     assert profile.class_prior[top] == profile.fit_class_prior == pytest.approx(model.class_prior_)
     assert profile.difference[top] == 0
@@ -60,15 +60,15 @@ def test_the_interval_ends_at_the_cut(profile):
 def test_every_point_satisfies_the_first_order_conditions(model, data):
     X, s = data
     path = _class_prior_path.ProfilePath(model.fitted_pair_.inference, problem_again(model, X, s))
-    path.walk(-1, 2.0)
-    path.walk(1, 2.0)
+    path.follow(-1, 2.0)
+    path.follow(1, 2.0)
     assert len(path.points) > 8
     for alpha, point in path.points.items():
         at = path.problem.evaluate(point.parameters, Curvature.EXPECTED)
         assert float(at.positives) / len(s) == pytest.approx(alpha, abs=1e-9)
         assert float(at.value) == pytest.approx(point.value, abs=1e-9)
         # What is left of the gradient, off the constraint's, is worth next to nothing in log-likelihood.
-        left = at.gradient + point.multiplier * at.slope
+        left = at.gradient + point.multiplier * at.positives_gradient
         assert 0.5 * left @ np.linalg.solve(at.curvature, left) < 1e-6
 
 
@@ -79,7 +79,7 @@ def test_near_the_fit_the_profile_is_the_parabola_of_the_standard_error(model, d
     assert profile.difference[profile.class_prior > model.class_prior_][0] == pytest.approx(-(0.05**2) / 2, rel=0.02)
 
 
-def test_a_grid_is_looked_at_and_nothing_more_than_the_ends(model, data):
+def test_only_the_grid_and_the_ends_are_evaluated(model, data):
     grid = [0.35, 0.6, model.class_prior_ + 0.01]
     profile = profile_class_prior(model, *data, grid=grid)
     for value in grid:
@@ -104,31 +104,31 @@ def test_a_wide_grid_is_followed_far_out(model, data):
     assert (profile.difference <= 1e-6).all()
 
 
-def test_imaginary_audits_are_part_of_what_is_followed(data):
-    """With many of them the plain penalised likelihood has its top elsewhere."""
+def test_pseudo_observations_are_part_of_the_profile(data):
+    """With many of them the plain penalised likelihood has its top other_optima."""
     options = {"propensity_attributes": [2], "tol": 1e-13}
     plain, audited = (SAREMClassifier(**options, known=[PseudoObservations(k)]).fit(*data) for k in (0, 400))
     assert abs(plain.class_prior_ - audited.class_prior_) > 0.003
     profile = profile_class_prior(audited, *data)
-    test_the_fit_is_the_top(profile, audited)
+    test_the_profile_has_its_maximum_at_the_fit(profile, audited)
     test_the_interval_ends_at_the_cut(profile)
 
 
-def test_a_recalibrated_fit_has_no_profile_but_levels(data):
+def test_a_recalibrated_fit_is_refused(data):
     options = {"propensity_attributes": [2], "Cs": [1.0], "cv": 3, "random_state": 0}
     recalibrated = SAREMClassifierCV(**options).fit(*data)
-    with pytest.raises(ValueError, match=r"is recalibrated: its fit .* recalibration_\.grid, .*recalibrate=False"):
+    with pytest.raises(ValueError, match=r"is recalibrated, so its fit .* recalibration_\.grid .*recalibrate=False"):
         profile_class_prior(recalibrated, *data)
     plain = SAREMClassifierCV(recalibrate=False, **options).fit(*data)
     test_the_interval_ends_at_the_cut(profile_class_prior(plain, *data))
 
 
-def test_levels_nest(model, data, profile):
+def test_intervals_of_higher_levels_contain_those_of_lower_levels(model, data, profile):
     narrow = profile_class_prior(model, *data, level=0.5)
     assert profile.interval.low < narrow.interval.low < narrow.interval.high < profile.interval.high
 
 
-def test_weights_are_as_good_as_copies(data):
+def test_weights_equal_copies_of_rows(data):
     X, s = data
     w = np.random.default_rng(0).integers(0, 3, len(s))
     options = {"propensity_attributes": [2], "tol": 1e-13}
@@ -167,7 +167,7 @@ def test_constants_that_can_be_swapped_give_a_flat_profile():
     assert "The data allow any class prior from" in str(profile)
 
 
-def test_a_better_optimum_on_the_way_is_told():
+def test_a_better_optimum_on_the_path_is_reported():
     profile = ClassPriorProfile(
         class_prior=np.array([0.2, 0.3, 0.4]),
         difference=np.array([-1.0, 0.0, 0.8]),
@@ -178,23 +178,23 @@ def test_a_better_optimum_on_the_way_is_told():
         interval=Interval(0.1, 0.5),
         closed=(True, True),
     )
-    assert "At a class prior of 0.400 there are better models, by 0.8" in str(profile)
+    assert "Models with a class prior of 0.400 have a higher penalised log-likelihood, by 0.8" in str(profile)
     assert str(profile) in profile._repr_html_()
     assert list(profile.to_frame().columns) == ["class_prior", "difference", "log_likelihood", "label_frequency"]
 
 
 def test_a_path_that_cannot_be_followed_ends_there(model, data, monkeypatch):
-    solve = _class_prior_path.minimise_on_level
+    solve = _class_prior_path.minimise_at_class_prior
 
     def fails_above(problem, start, *, positives, multiplier, options):
         found = solve(problem, start, positives=positives, multiplier=multiplier, options=options)
         return (
             found
             if positives < 1500 * (model.class_prior_ + 0.01)
-            else _class_prior_path.LevelSolution(start, 0.0, 0.0, positives, converged=False, n_iter=1)
+            else _class_prior_path.FixedPriorSolution(start, 0.0, 0.0, positives, converged=False, n_iter=1)
         )
 
-    monkeypatch.setattr(_class_prior_path, "minimise_on_level", fails_above)
+    monkeypatch.setattr(_class_prior_path, "minimise_at_class_prior", fails_above)
     profile = profile_class_prior(model, *data)
     assert profile.closed == (True, False)
     assert profile.interval.high <= model.class_prior_ + 0.01
@@ -225,20 +225,20 @@ def test_the_picture_shows_the_profile(profile, model, data):
 
 @pytest.mark.parametrize("grid", [[0.5, 1.0], [0.0], [-1.0], [np.nan]])
 def test_grids_hold_probabilities(model, data, grid):
-    with pytest.raises(ValueError, match="grid must hold class priors strictly between 0 and 1; got"):
+    with pytest.raises(ValueError, match="grid must contain class priors strictly between 0 and 1; got"):
         profile_class_prior(model, *data, grid=grid)
 
 
 def test_an_empty_grid(model, data):
-    with pytest.raises(ValueError, match=r"grid must hold class priors .* it is empty"):
+    with pytest.raises(ValueError, match=r"grid must contain class priors .* it is empty"):
         profile_class_prior(model, *data, grid=[])
 
 
 def test_other_rows_are_refused(model, data):
     X, s = data
-    with pytest.raises(ValueError, match="must be those that the model was fitted on; their weight is 1499"):
+    with pytest.raises(ValueError, match="must be those that the model was fitted on; the sum of weights is 1499"):
         profile_class_prior(model, X[1:], s[1:])
-    with pytest.raises(ValueError, match=r"must be those .* their log-likelihood is"):
+    with pytest.raises(ValueError, match=r"must be those .* the log-likelihood is"):
         profile_class_prior(model, X[::-1], s)
 
 
@@ -249,7 +249,7 @@ def test_other_fits_have_no_profile(data):
         profile_class_prior(model, *data)
 
 
-def test_levels_are_shares(model, data):
+def test_the_level_must_be_between_0_and_1(model, data):
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
         profile_class_prior(model, *data, level=95)
 
@@ -264,37 +264,39 @@ def swappable():
     return model, X, s
 
 
-def test_the_other_way_round_has_a_profile_of_its_own(swappable):
+def test_the_swapped_optimum_has_its_own_profile(swappable):
     model, X, s = swappable
     profile = profile_class_prior(model, X, s)
-    (other,) = profile.elsewhere
+    (other,) = profile.other_optima
     assert other.fit_class_prior == pytest.approx(model.predict_propensity(X).mean(), abs=1e-5)
     assert other.difference.max() == pytest.approx(0.0, abs=1e-6)  # same penalty for both models
     for end in other.interval:
         at = int(np.argmin(np.abs(other.class_prior - end)))
         assert -other.difference[at] == pytest.approx(profile.cut, rel=1e-3)
-    assert f"another optimum at {other.fit_class_prior:.3f}: around it they allow" in str(profile)
+    assert f"another optimum at {other.fit_class_prior:.3f}, around which the data allow values" in str(profile)
     ax = profile.plot().ax_
     assert f"or {other.range_words(2)}" in ax.get_title()
     assert "around another optimum" in [text.get_text() for text in ax.get_legend().get_texts()]
     plt.close(ax.figure)
 
 
-def test_one_start_is_enough_to_know_the_other_way_round(swappable):
+def test_the_swapped_optimum_is_found_with_one_start(swappable):
     model, X, s = swappable
     with pytest.warns(UserWarning, match="can be swapped"):
         once = SAREMClassifier(propensity_attributes=[1, 0], classification_attributes=[0, 1], tol=1e-13).fit(X, s)
     a, b = once.fitted_pair_.inference, model.fitted_pair_.inference
     np.testing.assert_allclose(a.swapped, np.concatenate([b.beta_e, b.beta_f]), atol=1e-4)
-    (one,), (other,) = (profile_class_prior(m, X, s).elsewhere for m in (once, model))
+    (one,), (other,) = (profile_class_prior(m, X, s).other_optima for m in (once, model))
     assert one.interval == pytest.approx(other.interval, abs=1e-4)
 
 
-def test_a_better_optimum_that_is_known_already_is_no_reason_to_fit_again(model, data):
+def test_a_known_better_optimum_refers_to_selection(model, data):
     profile = profile_class_prior(model, *data)
     better = replace(profile, difference=profile.difference + 0.5)
-    assert "selection_ says why the fit is another one" in str(replace(profile, elsewhere=[better]))
-    assert "Fit again with more starts" in str(better)
+    assert "See selection_ for the reason why the fit is at another optimum" in str(
+        replace(profile, other_optima=[better])
+    )
+    assert "fit again with more starts" in str(better)
 
 
 @pytest.mark.parametrize("grid", [0.3, np.float16(0.3), np.array(0.5), "ab", False])
@@ -304,8 +306,8 @@ def test_a_grid_is_a_list(grid):
 
 
 @pytest.mark.parametrize("other", [[], np.array([0.5]), NaiveClassifier(), None])
-def test_only_a_profile_is_drawn_as_one(other):
-    message = f"profile must be what profile_class_prior returns, .*; got {type(other).__name__}.*from_estimator"
+def test_profile_display_refuses_other_objects(other):
+    message = f"profile must be a ClassPriorProfile, .*; got {type(other).__name__}.*from_estimator"
     with pytest.raises(TypeError, match=message):
         ProfileDisplay.from_profile(other)
 
@@ -319,7 +321,7 @@ def looked():
     return X, labels, np.where(rng.random(900) < 0.2, y, np.nan)
 
 
-def test_a_fact_that_says_nothing_changes_no_profile(looked):
+def test_an_uninformative_known_value_does_not_change_the_profile(looked):
     X, labels, _ = looked
     s = labels[:, 0]
     plain = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
@@ -353,8 +355,10 @@ def test_weights_of_looks_count_rows_and_audits_must_be_those_of_the_fit(looked)
     one = profile_class_prior(weighted, X, labels, sample_weight=np.full(900, 2.0), audit=audit)
     other = profile_class_prior(repeated, X[twice], labels[twice], audit=audit[twice])
     np.testing.assert_allclose(one.interval, other.interval, atol=1e-4)
-    with pytest.raises(ValueError, match=r"audit has 0 classes, and the model was fitted with \d+: give the audits"):
+    with pytest.raises(
+        ValueError, match=r"audit has 0 audited rows, but the model was fitted with \d+\. Pass the audits"
+    ):
         profile_class_prior(weighted, X, labels, sample_weight=np.full(900, 2.0))
     plain = SAREMClassifier(propensity_attributes=[2]).fit(X, labels[:, 0])
-    with pytest.raises(ValueError, match="audit goes with a model that was fitted with audits"):
+    with pytest.raises(ValueError, match="audit: this model was fitted without audits"):
         profile_class_prior(plain, X, labels[:, 0], audit=audit)

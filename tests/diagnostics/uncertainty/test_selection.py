@@ -1,4 +1,4 @@
-"""The picture of a selection shows what the table holds."""
+"""The plot of a selection shows the candidates of the search."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,7 +37,7 @@ def test_every_candidate_is_a_dot_and_the_chosen_ones_have_rings(fitted):
     np.testing.assert_array_equal(ring.get_xdata(), results["param_C"][members])
     np.testing.assert_array_equal(ring.get_ydata(), results["mean_test_score"][members])
     frequencies = results["label_frequency"][members]
-    told = f"chosen: label frequency {frequencies.min():.2f} to {frequencies.max():.2f}"
+    told = f"selected: label frequency {frequencies.min():.2f} to {frequencies.max():.2f}"
     assert told in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
@@ -56,7 +56,7 @@ def test_filled_dots_are_the_tied_ones(fitted):
     assert sum(line.get_xdata().size for line in filled if len(line.get_xdata())) == fitted.cv_results_["tied"].sum()
 
 
-def test_what_is_tied_is_in_sight(fitted):
+def test_tied_candidates_are_inside_the_axis_limits(fitted):
     results = {**fitted.cv_results_, "mean_test_score": np.linspace(-0.2, -0.21, fitted.cv_results_["tied"].size)}
     results["mean_test_score"][-2:] = -0.3, -9.0
     results["tied"] = np.arange(results["tied"].size) % results["tied"].size == results["tied"].size - 2
@@ -66,7 +66,7 @@ def test_what_is_tied_is_in_sight(fitted):
     assert high > -0.2
 
 
-def test_dollars_in_names_of_columns_are_no_maths():
+def test_dollar_signs_in_column_names_are_escaped():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["income_$", "tax_$", "visits"])
     s = ((table["income_$"] > 0) & (rng.random(200) < 0.5)).astype(int)
@@ -80,7 +80,7 @@ def test_dollars_in_names_of_columns_are_no_maths():
 
 
 def test_other_models_are_refused():
-    with pytest.raises(TypeError, match="The path is that of a SAREMClassifierCV; got SAREMClassifier"):
+    with pytest.raises(TypeError, match="estimator must be a SAREMClassifierCV; got SAREMClassifier"):
         SelectionPathDisplay.from_estimator(SAREMClassifier())
 
 

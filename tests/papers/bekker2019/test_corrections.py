@@ -19,11 +19,13 @@ def test_corrections_by_hand(make):
     found = corrections(made.results)
     assert len(sentences(found)) == 2
     tice, sar = sentences(found)
-    assert tice.startswith("SCAR-TIcE, against publ. SCAR-TIcE: the mean MSE of f is higher by 0.0200, over 4 cases")
-    assert "lower in 0 and higher in 4" in tice
+    assert tice.startswith(
+        "SCAR-TIcE, compared with publ. SCAR-TIcE: the mean MSE of f is higher by 0.0200 over 4 cases"
+    )
+    assert "clearly lower in 0 and clearly higher in 4" in tice
     assert "ROC-AUC changes by −0.020" in tice
-    assert sar.startswith("SAR-EM, against publ. SAR-EM: the mean MSE of f is lower by 0.0300")
-    assert "lower in 4 and higher in 0" in sar
+    assert sar.startswith("SAR-EM, compared with publ. SAR-EM: the mean MSE of f is lower by 0.0300")
+    assert "clearly lower in 4 and clearly higher in 0" in sar
     summary, details = found.tables
     assert cells_of(summary)[:3] == [
         ["MSE of f", "4", "0", "0", "4", "−0.0200"],
@@ -39,7 +41,7 @@ def test_corrections_within_noise_are_said_to_be_so(make):
         methods=("sar-em", "published-sar-em"),
     )  # fmt: skip
     (sentence,) = sentences(corrections(made.results))
-    assert "in none is the difference beyond the noise of the runs" in sentence
+    assert "the difference is clear in none of them" in sentence
 
 
 def test_without_published_rows_there_is_nothing_to_correct(make):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.helpers import simulated_split
 
 from scarless.experiments import Cell
-from scarless.experiments.methods import Bench, Kept
+from scarless.experiments.methods import Bench, KeptFits
 from scarless.experiments.protocol import label
 from scarless.label_frequency import KernelMean
 from scarless.models import PublishedEMClassifier
@@ -25,7 +25,7 @@ def task_of(setting="all"):
 
 
 def bench_of(task):
-    return Bench(SPEC, task, Kept())
+    return Bench(SPEC, task, KeptFits())
 
 
 def known_e(task):

@@ -26,7 +26,7 @@ def test_page_has_all_its_parts_in_order_and_says_whose_it_is(full):
         "The experiment of the paper, bekker2019, run with scarless", "Answers to the paper&#39;s questions",
         "The paper&#39;s figures", "as corrected and as published.", "What the corrections change",
         "Jessa Bekker, Pieter Robberechts and Jesse Davis",
-        "Where this differs from the paper", "k = 2, corrected", "k = 4, as published", "publ. SAR-EM",
+        "Differences from the paper", "k = 2, corrected", "k = 4, as published", "publ. SAR-EM",
     ):  # fmt: skip
         assert text in page, text
     assert len(page.encode()) < 3_000_000

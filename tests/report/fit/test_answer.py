@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
 from scarless.models import Interval
 from scarless.report import model_report
-from scarless.report.fit.answer import SILENT
+from scarless.report.fit.answer import NO_ESTIMATE
 from scarless.report.words import share_range
 
 
@@ -39,7 +39,7 @@ def test_the_sentence_says_them_in_words(small, monkeypatch):
     told = model_report(model, X, s, n_ranked=0).answer.sentence
     assert told == (
         f"{labelled} of 700 rows have a label; we estimate 289 positives (35 to 46% of rows); about "
-        f"{289 - labelled} are missing."
+        f"{289 - labelled} have no label."
     )
 
 
@@ -73,15 +73,17 @@ def test_a_weight_of_two_is_the_row_twice(small):
 def test_a_model_without_an_interval_says_that_it_is_not_sure(reported):
     answer = reported("SCARClassifier, known").answer
     assert answer.share.low is None
-    assert "how sure that is, is not known" in answer.sentence
+    assert "without a confidence interval" in answer.sentence
     assert "No interval: This model has no standard errors" in answer.notes[0]
 
 
 def test_the_naive_model_says_nothing_of_what_is_missing(reported):
     answer = reported("NaiveClassifier").answer
     assert answer.share.value is answer.positives.value is answer.missing.value is None
-    assert answer.sentence.endswith("this model takes all others for negative, and so says nothing of what is missing.")
-    assert answer.cautions[0].startswith("This model takes every row without a label for negative.")
+    assert answer.sentence.endswith(
+        "this model treats all other rows as negative, so it cannot estimate how many positives have no label."
+    )
+    assert answer.cautions[0].startswith("This model treats every row without a label as negative.")
 
 
 # --- what is said before the number
@@ -107,15 +109,18 @@ def test_a_stack_without_names_says_what_it_assumes(small):
     _, X, s = small
     model = SARStackingClassifier([("logistic", None)], find_attributes=False, cv=2, random_state=0).fit(X, s)
     told = cautions(model, X, s)
-    assert "No column is named that drives the labelling. The number assumes that surer positives are labelled" in told
-    assert "every positive is as likely to be labelled" not in told
+    assert (
+        "No columns are named that drive the labelling. The estimate assumes that rows with a higher probability"
+        in told
+    )
+    assert "all positives are equally likely to be labelled" not in told
 
 
 def test_a_wide_interval(small, monkeypatch):
     model, X, s = small
     monkeypatch.setattr(SAREMClassifier, "class_prior_interval", lambda self, level: Interval(0.2, 0.98))
-    assert "The data hardly tell how many positives there are: any share of" in cautions(model, X, s)
-    assert "to 98% of rows would fit the labels" in cautions(model, X, s)
+    assert "The data hardly determine the number of positives: every share from" in cautions(model, X, s)
+    assert "to 98% of rows fits the labels" in cautions(model, X, s)
 
 
 def test_no_convergence(small):
@@ -127,12 +132,12 @@ def test_no_convergence(small):
 
 def test_all_labelled(small):
     _, X, s = small
-    assert "all positives have a label already" in cautions(SCARClassifier(1.0).fit(X, s), X, s)
+    assert "all positives already have a label" in cautions(SCARClassifier(1.0).fit(X, s), X, s)
 
 
 def test_one_propensity_for_all(reported):
     told = " ".join(reported("SCARClassifier").answer.cautions)
-    assert "assumes that every positive is as likely to be labelled as any other" in told
+    assert "assumes that all positives are equally likely to be labelled" in told
 
 
 def test_models_that_could_be_swapped(reported, fitted, patients):
@@ -153,14 +158,14 @@ def test_a_higher_optimum(small):
     stuck = copy(model)
     stuck.higher_optimum_ = replace(model.optima_[0], class_prior=0.66, parameters=model.optima_[0].parameters)
     report = model_report(stuck, X, s, n_ranked=0)
-    assert "another start leads higher, to 66% positives" in " ".join(report.answer.cautions)
+    assert "another start finds a better fit, with 66% positives" in " ".join(report.answer.cautions)
     assert {check.key: check.status for check in report.checks}["selection"] == "bad"
 
 
 def test_other_rows_than_those_of_the_fit(small):
     model, X, s = small
     fewer = s * (np.arange(700) % 2)
-    assert "These are hardly the rows that the model was fitted to" in cautions(model, X, fewer)
+    assert "The model was probably fitted to other rows" in cautions(model, X, fewer)
 
 
 def test_labels_that_the_model_does_not_predict(small):
@@ -174,7 +179,7 @@ def test_labels_that_the_model_does_not_predict(small):
 def test_a_model_that_tells_no_rows_apart(small):
     _, X, s = small
     model = SCARClassifier(0.9, C=1e-9).fit(X, s)
-    assert "gives nearly every row the same chance" in cautions(model, X, s)
+    assert "gives nearly every row the same probability" in cautions(model, X, s)
 
 
 def test_cautions_come_before_the_number_on_the_page(reported):
@@ -213,19 +218,24 @@ def test_an_interval_of_no_width_is_not_shown_where_every_positive_is_labelled(s
     ends = Interval(float(s.mean()) - 1e-4, float(s.mean()) + 1e-4)
     monkeypatch.setattr(SCARClassifier, "class_prior_interval", lambda self, level: ends)
     report = model_report(model, X, s, n_ranked=0)
-    assert report.answer.sentence == f"{s.sum()} of 700 rows have a label; {SILENT}."
+    assert report.answer.sentence == f"{s.sum()} of 700 rows have a label; {NO_ESTIMATE}."
     assert report.answer.share.value is report.answer.missing.value is report.answer.label_frequency.value is None
     settled = next(check for check in report.checks if check.key == "identifiability")
-    assert "a good deal of room" not in settled.verdict
+    assert "a wide range" not in settled.verdict
 
 
 def test_the_page_says_how_often_such_intervals_covered(small):
     model, X, s = small
     told = " ".join(model_report(model, X, s, n_ranked=0).answer.notes)
-    assert "such intervals covered in 64 to 77%. This one leaves out that the class may not be linear" in told
+    assert (
+        "the true share of positives in 64 to 77% of cases. This interval assumes that the class model is linear"
+        in told
+    )
     search = SAREMClassifierCV(propensity_attributes=model.propensity_attributes, Cs=[1.0], random_state=0).fit(X, s)
-    assert "such intervals covered in 83%." in " ".join(model_report(search, X, s, n_ranked=0).answer.notes)
-    assert "covered in" not in " ".join(model_report(model, X, s, level=0.9, n_ranked=0).answer.notes)
+    assert "such intervals contained the true share of positives in 83% of cases." in " ".join(
+        model_report(search, X, s, n_ranked=0).answer.notes
+    )
+    assert "contained the true share" not in " ".join(model_report(model, X, s, level=0.9, n_ranked=0).answer.notes)
 
 
 def test_one_interval_on_the_whole_page(small, monkeypatch):

@@ -69,7 +69,7 @@ def test_json_comes_back_as_it_went(reported):
 
 
 def test_the_same_seed_gives_the_same_bytes(small, full_reports, monkeypatch):
-    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES", 25)
+    monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
     one, other = (model_report(*small, n_ranked=3, random_state=5) for _ in range(2))
     assert one == other
     assert one.to_json() == other.to_json()
@@ -100,8 +100,8 @@ def test_facts_of_the_run(small):
 def test_progress_is_told(small):
     told = []
     model_report(*small, n_ranked=0, progress=told.append)
-    assert told[0] == "preparing the table"
-    assert "checking whether the data settle it" in told
+    assert told[0] == "preparing the table for the report"
+    assert "checking identifiability" in told
     assert not [line for line in told if "?" in line]
     assert len(told) == 9
 
@@ -118,10 +118,10 @@ def test_columns_say_what_became_of_them(reported, patients):
         "age": "number", "visits": "number", "insurance": "text, few values", "seen": "date", "ward": "text",
         "empty": "number",
     }  # fmt: skip
-    assert found["insurance"].became == "a column for (none), basic, full and missing"
-    assert found["age"].became.startswith("itself, in units of ")
-    assert found["age"].became.endswith("; a column that says whether it is missing, the gap filled")
-    assert found["seen"].became == "its year, month and day"
+    assert found["insurance"].became == "indicators of (none), basic, full and missing"
+    assert found["age"].became.startswith("number, divided by ")
+    assert found["age"].became.endswith("; missing values filled; indicator of missing values")
+    assert found["seen"].became == "year, month and day"
     assert {name: column.left_out for name, column in found.items() if column.left_out} == {
         "ward": "constant",
         "empty": "empty",
@@ -161,7 +161,7 @@ def test_polars_tables_with_text_and_gaps(patients):
 
 def test_other_models_are_refused(small):
     _, X, s = small
-    with pytest.raises(TypeError, match=r"fitted TableClassifier, a fitted pipeline .* got LogisticRegression"):
+    with pytest.raises(TypeError, match=r"be a fitted TableClassifier, .* or a pipeline .* got LogisticRegression"):
         model_report(LogisticRegression().fit(X, s), X, s)
     with pytest.raises(TypeError, match=r"must end in a classifier of this package.* ends in LogisticRegression"):
         model_report(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, s), X, s)
@@ -179,9 +179,9 @@ def test_options_are_checked(small):
         model_report(model, X, s, row_names=["a", "b"])
     with pytest.raises(ValueError, match="row_names must hold one name for each of the 700 rows; got 'abc'"):
         model_report(model, X, s, row_names="abc")
-    with pytest.raises(TypeError, match=r"run must be a dict of facts.* got list"):
+    with pytest.raises(TypeError, match=r"run must be a dict, such as.* got list"):
         model_report(model, X, s, run=[1])
-    with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier has one of its own"):
+    with pytest.raises(ValueError, match="propensity was passed, but SAREMClassifier predicts its own"):
         model_report(model, X, s, propensity=np.full(700, 0.5))
     with pytest.raises(ValueError, match=r"s .*700"):
         model_report(model, X, s[:-1])
@@ -191,7 +191,7 @@ def test_labels_in_another_order_are_told_of(small):
     model, X, s = small
     turned = pd.Series(s, index=X.index[::-1])
     report = model_report(model, X, turned, n_ranked=0)
-    assert any("s is taken by position" in warning for warning in report.warnings)
+    assert any("s is matched to the rows by position" in warning for warning in report.warnings)
 
 
 def test_a_table_without_rows_is_refused(small):

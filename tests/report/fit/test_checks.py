@@ -86,7 +86,7 @@ def test_sensitivity(report, small):
         found.tipping_point("class_prior", at_least=low).gamma,
         found.tipping_point("class_prior", at_most=high).gamma,
     )
-    assert f"From a factor of {min(ends):.2f} on" in check.details[0]
+    assert f"wrong by a factor above {min(ends):.2f}, the share" in check.details[0]
     assert check.status == ("good" if min(ends) >= 2 else "open")
 
 
@@ -99,7 +99,7 @@ def test_nothing_is_said_of_ranked_rows_by_the_model_alone(report):
 def test_scar(small, full_reports):
     _, X, s = small
     check = find(model_report(*small, n_ranked=0).checks, "scar")
-    assert check.verdict.startswith("Yes (p < 0.001): whether a positive gets its label depends on z")
+    assert check.verdict.startswith("Yes (p < 0.001): whether a positive is labelled depends on z")
     assert check.details[0].startswith("SCAR is not plausible (score test")
     assert scar_test(X, s, propensity_attributes=["z"], cv=3, random_state=0).p_value < 0.001
 
@@ -121,7 +121,7 @@ def test_what_else_would_have_done(reported, fitted, small):
     _, X, s = small
     several = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b"], n_starts=3).fit(X, s)
     check = find(model_report(several, X, s, n_ranked=0).checks, "selection")
-    assert check.verdict == "Nothing else that was tried does as well."
+    assert check.verdict == "No other candidate fits as well as the chosen model."
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_what_else_would_have_done(reported, fitted, small):
         ("NaiveClassifier", "identifiability", "This model has no standard errors"),
         ("NaiveClassifier", "profile", "This model has no standard errors"),
         ("NaiveClassifier", "sensitivity", "The naive model has no predict_propensity"),
-        ("PropensityWeightedClassifier", "sensitivity", "does not keep propensities"),
-        ("PropensityWeightedClassifier", "calibration", "The propensity of each row is not known"),
-        ("swappable", "scar", "Every column is a propensity attribute"),
+        ("PropensityWeightedClassifier", "sensitivity", "does not predict propensities"),
+        ("PropensityWeightedClassifier", "calibration", "The propensity of the rows is unknown"),
+        ("swappable", "scar", "All columns are propensity attributes"),
         ("SCARClassifier, known", "profile", "This model has no standard errors"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_diagnostic_that_fails_takes_nothing_with_it(error, small, monkeypatch
 
 def test_large_tables_are_sampled_and_that_is_said(small, monkeypatch):
     model, X, s = small
-    for name, value in (("MOST_ROWS", 600), ("SAMPLE", 500), ("FEWEST_TESTED", 300), ("MOST_TESTED", 400)):
+    for name, value in (("MAX_ROWS", 600), ("SAMPLE_ROWS", 500), ("MIN_SCAR_ROWS", 300), ("MAX_SCAR_ROWS", 400)):
         monkeypatch.setattr(module, name, value)
     seen = []
     monkeypatch.setattr(module, "scar_test", lambda X, s, **given: seen.append(len(s)) or scar_test(X, s, **given))
@@ -180,7 +180,7 @@ def test_large_tables_are_sampled_and_that_is_said(small, monkeypatch):
 
 def test_the_test_of_scar_looks_at_as_many_rows_as_hold_enough_labels(small, monkeypatch):
     model, X, s = small
-    for name, value in (("FEWEST_TESTED", 100), ("MOST_TESTED", 600), ("ENOUGH_LABELS", 0.5 * np.sum(s))):
+    for name, value in (("MIN_SCAR_ROWS", 100), ("MAX_SCAR_ROWS", 600), ("ENOUGH_LABELS", 0.5 * np.sum(s))):
         monkeypatch.setattr(module, name, value)
     seen = []
     monkeypatch.setattr(module, "scar_test", lambda X, s, **given: seen.append(len(s)) or scar_test(X, s, **given))
@@ -203,7 +203,7 @@ def test_warnings_are_shown_and_not_printed(small, monkeypatch):
     assert "the wind is high" in report.to_html()
 
 
-@pytest.mark.parametrize(("n_columns", "forest"), [(10, False), (module.MANY_COLUMNS, True)])
+@pytest.mark.parametrize(("n_columns", "forest"), [(10, False), (module.MIN_COLUMNS_FOR_FOREST, True)])
 def test_of_many_columns_the_test_of_scar_learns_with_a_forest_alone(n_columns, forest, full_reports):
     found = module.scorer_of(SimpleNamespace(prepared=np.zeros((50, n_columns)), n_rows=50))
     assert isinstance(found, ExtraTreesClassifier) if forest else found is None

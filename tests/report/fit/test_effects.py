@@ -54,7 +54,7 @@ def test_the_strongest_come_first_and_columns_not_seen_are_left_out(small):
     assert strengths == sorted(strengths, reverse=True)
     assert set(by_label(of_class)) == {"a", "b"}
     assert of_class.verdict.startswith("The class depends most on a")
-    assert labelling.verdict == "Whether a positive gets its label depends most on z."
+    assert labelling.verdict == "Whether a positive is labelled depends most on z."
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_a_column_without_a_unit_has_no_ratio_per_unit(small):
     part = model_report(model, X, s, n_ranked=0).effects[0]
     assert all(each.per_unit.value is None and each.sd is None for each in part.effects)
     assert all(each.per_sd.low < each.per_sd.value < each.per_sd.high for each in part.effects)
-    assert any("no unit of its own" in note for note in part.notes)
+    assert any("no natural unit" in note for note in part.notes)
 
 
 def test_models_without_standard_errors_say_why_there_are_no_intervals(reported):
@@ -134,7 +134,11 @@ def test_a_model_without_coefficients_shows_what_moves_it(small):
 def test_what_is_assumed_of_the_labelling_is_said(reported):
     assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing, by assumption")
     assert reported("NaiveClassifier").effects[1].verdict.startswith("This model has no labelling")
-    assert reported("PropensityWeightedClassifier").effects[1].verdict.startswith("This model does not tell")
+    assert (
+        reported("PropensityWeightedClassifier")
+        .effects[1]
+        .verdict.startswith("Not available: this model has no coefficients for the labelling")
+    )
 
 
 def shared_out(seed, slope):
@@ -156,12 +160,10 @@ def test_columns_are_tested_together_before_each_alone(seed):
     assert of_class.verdict.startswith(
         "The class depends on the columns (all columns together: p < 0.001), but it is not clear on which of them."
     )
-    assert labelling.verdict == "Whether a positive gets its label depends most on z."
+    assert labelling.verdict == "Whether a positive is labelled depends most on z."
     X, s = shared_out(seed, 0.0)
     of_class, labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects
-    assert of_class.verdict.startswith(
-        "The class depends on no column beyond what chance could make (all columns together: p = "
-    )
+    assert of_class.verdict.startswith("The class does not detectably depend on any column (all columns together: p = ")
 
 
 @pytest.mark.parametrize("seed", [0, 3, 8])
@@ -171,7 +173,7 @@ def test_single_intervals_that_leave_out_1_are_no_finding_where_nothing_matters(
     s = (rng.random(1500) < 0.3).astype(int)
     of_class = model_report(SCARClassifier().fit(X, s), X, s, n_ranked=0).effects[0]
     assert any(each.per_sd.low > 1 or each.per_sd.high < 1 for each in of_class.effects)
-    assert "but among so many columns chance could make that (all columns together: p = 0." in of_class.verdict
+    assert "but with so many columns this may be due to chance (all columns together: p = 0." in of_class.verdict
 
 
 @pytest.mark.filterwarnings("ignore:SCARClassifier finds that all positives")
@@ -199,7 +201,7 @@ def test_a_labelling_of_one_column_is_tested_beyond_the_class(seed):
     labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects[1]
     (only,) = labelling.effects
     assert only.per_sd.low < 1 < only.per_sd.high
-    assert labelling.verdict.startswith("Whether a positive gets its label depends on no column beyond what chance")
+    assert labelling.verdict.startswith("Whether a positive is labelled does not detectably depend on any column")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -212,7 +214,9 @@ def test_survey_weights_make_no_test_of_the_report_surer(seed):
         pair.fit(X, s, sample_weight=weight, groups="rows")
         report = model_report(pair, X, s, sample_weight=weight, n_ranked=0)
         plain = model_report(SAREMClassifier(propensity_attributes=["a"]).fit(X, s), X, s, n_ranked=0)
-    assert report.effects[1].verdict.startswith("Whether a positive gets its label depends on no column")
+    assert report.effects[1].verdict.startswith(
+        "Whether a positive is labelled does not detectably depend on any column"
+    )
     checks = [{check.key: check.status for check in each.checks} for each in (report, plain)]
     assert checks[0]["calibration"] == checks[1]["calibration"]
     assert checks[0]["scar"] == checks[1]["scar"]
@@ -222,7 +226,7 @@ def test_survey_weights_make_no_test_of_the_report_surer(seed):
 def test_a_labelling_that_both_models_may_explain_is_found(seed):
     X, s = one_driver(seed, 1.2)
     labelling = model_report(SAREMClassifier(propensity_attributes=["z"]).fit(X, s), X, s, n_ranked=0).effects[1]
-    assert labelling.verdict == "Whether a positive gets its label depends most on z."
+    assert labelling.verdict == "Whether a positive is labelled depends most on z."
 
 
 def test_one_column_that_matters_by_an_unknown_amount():
@@ -235,5 +239,5 @@ def test_one_column_that_matters_by_an_unknown_amount():
 def test_models_that_could_be_swapped_have_one_verdict(small):
     _, X, s = small
     report = model_report(SAREMClassifier(propensity_attributes="all").fit(X, s), X, s, n_ranked=0)
-    told = "Labels depend on the columns (p < 0.001), but whether by the class or by the labelling they cannot say."
+    told = "Labels depend on the columns (p < 0.001), but the labels do not show whether through the class or the "
     assert all(part.verdict.startswith(told) for part in report.effects)

@@ -80,7 +80,7 @@ def test_numbers_of_labels_have_the_chances_that_enumeration_gives(rate):
         expected[:, sum(pattern)] += f * chance[0] + (1.0 - f) * chance[1]
     np.testing.assert_allclose(found.expected, expected.sum(axis=0), atol=1e-9)
     np.testing.assert_array_equal(found.observed, np.bincount((S == 1).sum(axis=1), minlength=4))
-    np.testing.assert_allclose(1.0 - expected[:, 0], subject.label_chance, atol=1e-12)
+    np.testing.assert_allclose(1.0 - expected[:, 0], subject.label_probability, atol=1e-12)
 
 
 def test_what_was_given_is_told(report, rows, model):
@@ -89,7 +89,7 @@ def test_what_was_given_is_told(report, rows, model):
     checked = np.isfinite(audit)
     without = (checked & ~(S == 1).any(axis=1)).sum()
     assert given["Audits"] == (
-        f"150 rows checked, {int(np.nansum(audit))} of them positive; {without} of the checked rows have no label"
+        f"150 rows audited, {int(np.nansum(audit))} of them positive; {without} of the audited rows have no label"
     )
     assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 took place")
     assert given["Negatives that get a label"] == "none, by assumption"
@@ -102,14 +102,14 @@ def test_the_answer_covers_the_truth_and_counts_what_audits_found(report, rows):
     _, S, audit, y = rows
     assert report.answer.share.low < y.mean() < report.answer.share.high
     found = int(((audit == 1) & ~(S == 1).any(axis=1)).sum())
-    assert f"{found} of the positives without a label are known by name: audits found them." in report.answer.notes
+    assert f"Audits found {found} of the positives without a label." in report.answer.notes
     assert report.answer.cautions == ()
 
 
 def test_checked_rows_are_not_ranked(report, rows):
     audit = rows[2]
     assert all(np.isnan(audit[row.position]) for row in report.ranked.rows)
-    assert "Rows that were checked are not listed: their class is known." in report.ranked.notes
+    assert "Audited rows are not listed: their class is known." in report.ranked.notes
 
 
 def test_audits_are_compared_with_what_was_expected_before(report, model, rows):
@@ -142,13 +142,13 @@ def test_looks_are_counted_and_the_curve_is_the_models(report, model, rows):
 def test_what_knows_one_label_only_is_left_out_with_the_reason(report):
     told = {check.key: check for check in report.checks}
     for key, words in (
-        ("scar", "the number of looks, or false labels, would pass for an effect"),
-        ("profile", "The curve is that of one label of each row"),
-        ("sensitivity", "The bounds are those of one label of each row"),
+        ("scar", "The number of looks, or false positives, would look like an effect"),
+        ("profile", "The profile is for one label for each row"),
+        ("sensitivity", "The bounds are for one label for each row"),
     ):
         assert told[key].status == "none"
         assert words in told[key].details[0]
-    assert told["identifiability"].verdict.startswith("Yes: with all that was given, ")
+    assert told["identifiability"].verdict.startswith("Yes: 37 to 43% of rows are positive, given")
     assert told["calibration"].status == "good"
 
 
@@ -187,8 +187,8 @@ def test_audits_chosen_by_what_they_found_are_said_first():
     chosen = rng.random(len(y)) < np.where(y, 0.4, 0.02)  # odds of about 33
     audit = np.where(chosen, y, np.nan).astype(float)
     audit[np.flatnonzero(~y)[:3]] = 0.0
-    told = r"labelled again says .* or audits were chosen by what the check would find\. Try another classifier"
-    with pytest.warns(UserWarning, match=told):
+    told = r"or rows were chosen for audits because of their expected result\. Try another classifier"
+    with pytest.warns(UserWarning, match=f"labelled again implies .* {told}"):
         model = fit(table, S, audit)
     found = model_report(model, table, S, audit=audit)
     assert any("positive more often than the model expects" in each for each in found.answer.cautions)
@@ -200,7 +200,7 @@ def test_a_claim_that_rows_refute_is_said_first(rows):
     with pytest.warns(UserWarning, match="disagree"):
         model = fit(table, S, audit, known=[ClassPrior(y.mean() + 0.2, se=0.01)])
     found = model_report(model, table, S, audit=audit)
-    assert found.answer.cautions[0].startswith("What is known of the class prior and the rows disagree")
+    assert found.answer.cautions[0].startswith("The known class prior and the rows disagree")
     assert find(found.checks, "facts").status == "bad"
     good = model_report(fit(table, S, known=[ClassPrior(y.mean(), se=0.02)]), table, S)
     assert find(good.checks, "facts").status == "good"
@@ -216,7 +216,7 @@ def test_wrong_labels_are_counted_out_of_the_answer():
     assert found.answer.missing.value == pytest.approx(found.answer.positives.value - q[labelled].sum())
     assert found.answer.share.low < y.mean() < found.answer.share.high
     assert found.answer.wrong == pytest.approx((1.0 - q[labelled]).sum())
-    assert " of them a wrong one; we estimate " in found.answer.sentence
+    assert " of them by mistake; we estimate " in found.answer.sentence
     bar = answer_bar(found.answer)
     ends = [part.start + part.length for part in bar.parts]
     assert ends[1] == pytest.approx(100.0 * found.answer.share.value / bar.end, abs=0.01)
@@ -239,7 +239,7 @@ def test_hidden_differences_between_rows_show_in_the_repeats():
     model = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, S)
     check = find(model_report(model, table, S).checks, "looks")
     assert check.status == "bad"
-    assert "rows differ in hidden ways" in check.verdict
+    assert "differ in ways that no column shows" in check.verdict
     assert len(check.picture.x) == MORE_LOOKS  # looks that are alike may go on
 
 
@@ -256,7 +256,7 @@ def test_one_label_with_audits_keeps_what_holds_for_it(rows):
 
 def test_the_page_shows_it_and_its_data_are_plain(report):
     page, data = report.to_html(), json.loads(report.to_json())
-    assert "What it rests on, beside one label of each row" in page
+    assert "Information used besides the labels, and estimates" in page
     assert "Do the audits agree with the model?" in page
     assert "Share of positives with a label, by the number of looks" in page
     assert [fact["name"] for fact in data["given"]] == [fact.name for fact in report.given]
@@ -265,9 +265,9 @@ def test_the_page_shows_it_and_its_data_are_plain(report):
 def test_slips_are_said(rows, model):
     table, S, audit, _ = rows
     plain = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, np.nan_to_num(S[:, 0]))
-    with pytest.raises(ValueError, match="audit is given, but this SAREMClassifier was fitted without"):
+    with pytest.raises(ValueError, match="audit was passed, but this SAREMClassifier was fitted without audits"):
         model_report(plain, table, np.nan_to_num(S[:, 0]), audit=audit)
-    with pytest.raises(ValueError, match="the model was fitted to 3 looks, and X has 1500 rows"):
+    with pytest.raises(ValueError, match=r"one column for each look, \(1500, 3\); got the shape \(1500, 1\)"):
         model_report(model, table, np.nan_to_num(S[:, 0]))
-    with pytest.raises(ValueError, match="propensity is given, but SAREMClassifier has one of its own"):
+    with pytest.raises(ValueError, match="propensity was passed, but SAREMClassifier predicts its own"):
         model_report(model, table, S, propensity=np.full(len(S), 0.5))

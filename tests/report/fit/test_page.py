@@ -11,8 +11,8 @@ from tests.report.fit.conftest import KINDS
 
 from scarless import SCARClassifier, TableClassifier
 from scarless.report import model_report
-from scarless.report.fit.data import Answer, Effect, Effects, Estimate, Picture
-from scarless.report.fit.page import NAMES, RIGHT, answer_bar, draw, forest, short
+from scarless.report.fit.data import Effect, Effects, FitAnswer, IntervalEstimate, Picture
+from scarless.report.fit.page import NAME_WIDTH, RIGHT, answer_bar, draw, forest, short
 
 HOSTILE = (
     '"><script>alert(1)</script>',
@@ -161,9 +161,9 @@ def test_long_lists_are_folded(reported, small):
 
 
 def answer(known, value, low=None, high=None):
-    share = Estimate(value, low, high)
-    nothing = Estimate(None)
-    return Answer(1000, 1000.0, 1000 * known, share, nothing, nothing, nothing, (), "", ())
+    share = IntervalEstimate(value, low, high)
+    nothing = IntervalEstimate(None)
+    return FitAnswer(1000, 1000.0, 1000 * known, share, nothing, nothing, nothing, (), "", ())
 
 
 def test_the_bar_has_the_parts_of_all_rows():
@@ -172,7 +172,10 @@ def test_the_bar_has_the_parts_of_all_rows():
         ("labelled", 0.0, 10.0), ("missing", 10.0, 20.0), ("rest", 30.0, 70.0),
     ]  # fmt: skip
     assert bar.interval == (20.0, 50.0)
-    assert bar.description == "Of all rows 10% have a label; estimated to be positive are 30%, from 20% to 50%."
+    assert (
+        bar.description
+        == "10% of all rows have a label; an estimated 30% are positive, with a confidence interval from 20% to 50%."
+    )
 
 
 def test_a_bar_of_few_positives_is_drawn_larger():
@@ -186,23 +189,25 @@ def test_a_bar_of_few_positives_is_drawn_larger():
 
 
 def effects(*ratios):
-    made = [Effect(f"c{i}", "", 0.0, Estimate(None), Estimate(*each), None) for i, each in enumerate(ratios)]
+    made = [
+        Effect(f"c{i}", "", 0.0, IntervalEstimate(None), IntervalEstimate(*each), None) for i, each in enumerate(ratios)
+    ]
     return Effects("class", "", "", tuple(made), (), ())
 
 
 def test_a_forest_plot_is_symmetric_in_the_logarithm_and_cuts_with_arrows():
     drawing = forest(effects((2.0, 1.5, 2.6), (0.5, 0.4, 0.7), (1.1, 1e-9, 1e9)))
-    centre = (NAMES + 8 + RIGHT) / 2
+    centre = (NAME_WIDTH + 8 + RIGHT) / 2
     assert drawing.dots[0].x - centre == pytest.approx(centre - drawing.dots[1].x)
     assert len(drawing.areas) == 2  # both ends of the last
     bars = [line for line in drawing.lines if line.kind == "interval k1"]
-    assert [point[0] for point in bars[2].points] == pytest.approx([NAMES + 8, RIGHT])
-    assert all(NAMES <= x <= RIGHT for line in bars for x, _ in line.points)
+    assert [point[0] for point in bars[2].points] == pytest.approx([NAME_WIDTH + 8, RIGHT])
+    assert all(NAME_WIDTH <= x <= RIGHT for line in bars for x, _ in line.points)
 
 
 def test_a_forest_plot_of_enormous_ratios_stays_in_its_frame():
     drawing = forest(effects((1e200, None, None), (1e-200, 1e-300, None), (1.0, None, None)))
-    assert all(NAMES <= dot.x <= RIGHT for dot in drawing.dots)
+    assert all(NAME_WIDTH <= dot.x <= RIGHT for dot in drawing.dots)
     assert len(drawing.areas) == 2
 
 
@@ -234,7 +239,7 @@ def test_effects_and_reasons_of_free_text_are_said_in_words(narrated):
     reasons = {reason.value for row in narrated.ranked.rows for reason in row.reasons if reason.column == "remarks"}
     assert reasons
     assert all(re.search("'engine'|'ingested'", value) for value in reasons)
-    assert any("Of a longer text" in note for note in narrated.ranked.notes)
+    assert any("Of long texts" in note for note in narrated.ranked.notes)
 
 
 def test_words_are_on_the_page_and_no_text_is_markup(narrated):

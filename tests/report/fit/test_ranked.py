@@ -90,16 +90,16 @@ def test_reasons_of_a_model_without_coefficients(reported, fitted, patients):
             other = this.assign(**{name: prepared[name].mean() for name in columns})
             before, after = (logit(model.estimator_.predict_proba(each)[0, 1]) for each in (this, other))
             assert reason.contribution == pytest.approx(before - after, abs=1e-6)
-    assert "put to its mean" in report.ranked.notes[-1]
+    assert "set to its mean" in report.ranked.notes[-1]
     assert any(row.reasons for row in report.ranked.rows)
 
 
 def test_too_many_columns_for_such_reasons_is_said(fitted, patients, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CELLS", 10)
+    monkeypatch.setattr(module, "MAX_PREDICTED_CELLS", 10)
     report = model_report(fitted("boosted"), *patients, n_ranked=3)
-    assert "No reasons: with 4 columns" in report.ranked.notes[-1]
+    assert "without coefficients and with 4 columns" in report.ranked.notes[-1]
     assert all(row.reasons == () for row in report.ranked.rows)
-    assert report.effects[0].verdict.endswith("too many columns to try one by one.")
+    assert report.effects[0].verdict.endswith("too many columns to vary one by one.")
 
 
 def test_names_of_rows(small):
@@ -140,11 +140,11 @@ def test_rows_of_weight_zero_are_not_there(small):
 def test_models_that_know_no_posterior_say_what_they_rank_by(reported, fitted, patients):
     (table, s) = patients
     naive = reported("NaiveClassifier").ranked
-    assert naive.measure == "chance of a label"
-    assert "It is not the chance to be positive" in naive.notes[0]
+    assert naive.measure == "probability of a label"
+    assert "which is not their probability of being positive" in naive.notes[0]
     model = fitted("PropensityWeightedClassifier")
     blind = reported("PropensityWeightedClassifier").ranked
-    assert "Give it as propensity=" in blind.notes[0]
+    assert "pass propensity=" in blind.notes[0]
     e = np.linspace(0.2, 0.9, len(s))
     found = model_report(model, table, s, propensity=e, n_ranked=5).ranked
     posterior = model.estimator_.predict_posterior(model.prepare(table), s, e)
@@ -187,4 +187,4 @@ def test_how_many_of_the_ranked_rows_are_positive():
     model.label_frequency_ = 1.0
     told = model_report(model, X, s, n_ranked=40).ranked
     assert told.positives is None
-    assert told.expected == "How many of these 40 rows are positive, this fit does not tell."
+    assert told.expected == "This fit cannot estimate how many of these 40 rows are positive."

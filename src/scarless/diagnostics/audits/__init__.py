@@ -1,1 +1,1 @@
-"""What a few checked rows are worth: how many to check, what they say, and whether several looks fit."""
+"""Audits: planning, estimation with audits, expected yield, and goodness of fit of several looks."""

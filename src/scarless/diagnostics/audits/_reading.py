@@ -1,4 +1,4 @@
-"""A fitted classifier and its rows, read for audits: what it thinks of each row, and what is known of it."""
+"""Posteriors, labels and audits of rows, computed with a fitted classifier."""
 
 from typing import Any, NamedTuple
 
@@ -18,34 +18,34 @@ from scarless.numerics.arrays import Vector
 from scarless.pair.constraints import labelling_of
 
 
-class Judged(NamedTuple):
-    """Rows with what a model thinks of them, before anyone checked."""
+class AuditRows(NamedTuple):
+    """A fitted classifier with the posterior, labels and audit of each row."""
 
-    estimator: Any  # the classifier itself, out of its pipeline
-    X: Any  # as that classifier sees it
-    q: Vector  # Pr(y=1 | labels, x), audits not used
+    estimator: Any  # the classifier itself, without its pipeline
+    X: Any  # input of that classifier
+    q: Vector  # posterior Pr(y=1 | labels, x), without audits
     labels: Codes  # a column for each look
     audit: Codes
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Which rows have any label."""
+        """Whether each row has a label."""
         return np.asarray((self.labels == 1).any(axis=1))
 
     @property
     def audited(self) -> NDArray[np.bool_]:
-        """Which rows were checked."""
+        """Whether each row was audited."""
         return np.asarray(self.audit >= 0)
 
     @property
     def labels_are_certain(self) -> bool:
-        """Whether the model takes every labelled row for positive, and no audit says otherwise."""
+        """Whether every labelled row is positive according to the model and the audits."""
         labelled = self.labelled
         return bool((self.q[labelled] == 1).all()) and not bool((self.audit[labelled] == 0).any())
 
 
-def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
-    """Ask a fitted classifier about rows, and read their labels and audits in its coding."""
+def read_audit_rows(estimator: Any, X: Any, s: Any, audit: Any) -> AuditRows:
+    """Predict the posterior of each row, and read labels and audits in the coding of the classifier."""
     if not hasattr(estimator, "fit") or isinstance(estimator, type):
         raise TypeError(f"estimator must be a fitted classifier of this package; got {shown(estimator)}.")
     check_is_fitted(estimator)
@@ -65,12 +65,12 @@ def read_judged(estimator: Any, X: Any, s: Any, audit: Any) -> Judged:
         given = np.where(labels < 0, None, words)
     q = _posterior(model, X, given, (labels == 1).any(axis=1), checked.coding)
     if q.size != len(codes):
-        raise ValueError(f"s has {len(codes)} values for {q.size} rows; give one line for each row of X.")
-    return Judged(model, X, q, labels, codes)
+        raise ValueError(f"s has {len(codes)} values for {q.size} rows; pass one for each row of X.")
+    return AuditRows(model, X, q, labels, codes)
 
 
 def _stacked(X: Any, s: Any) -> Any:
-    """Return labels; of a table in files, those of the columns that are named."""
+    """Return the labels; for a table in files, those of the named columns."""
     if has_own_engine(X) and isinstance(s, list | tuple) and all(isinstance(name, str) for name in s):
         return np.stack([named_values(X, name, labels=True) for name in s], axis=1)
     return named_values(X, s, labels=True)
@@ -80,7 +80,7 @@ def _posterior(model: Any, X: Any, s: Any, labelled: NDArray[np.bool_], coding: 
     if hasattr(model, "predict_posterior") and not isinstance(model, PropensityWeightedClassifier):
         return np.asarray(model.predict_posterior(X, s), dtype=np.float64)
     if not hasattr(model, "predict_proba"):
-        raise TypeError(f"{type(model).__name__} has no predict_proba: a classifier of the class is needed.")
-    # No posterior without a propensity: what it thinks before it sees the label, and certainty where there is one.
+        raise TypeError(f"estimator must be a classifier with predict_proba; {type(model).__name__} has none.")
+    # Without a propensity there is no posterior: use the class probability, and 1 for labelled rows.
     f = np.asarray(model.predict_proba(X), dtype=np.float64)[:, coding.positive]
     return np.where(labelled, 1.0, f) if f.size == labelled.size else f

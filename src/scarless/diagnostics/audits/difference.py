@@ -1,4 +1,4 @@
-"""The class prior by a model that is put right by rows whose class was checked."""
+"""Class prior by the difference estimator: the model's mean posterior, corrected by audits."""
 
 from dataclasses import dataclass
 from html import escape
@@ -10,42 +10,45 @@ from numpy.typing import NDArray
 from scarless.checks.looks import doubts_of_audits
 from scarless.checks.options import check_share, check_vector, check_weight, real_number, shown
 from scarless.checks.rows import named_values, warn_about_row_order
-from scarless.diagnostics.audits._reading import Judged, read_judged
+from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.audits import Differences, difference_interval
 from scarless.numerics.uncertainty import Interval, quantile
 from scarless.outside.notices import warn_user
 
-FEWEST = 5  # audits of a stratum that is to have a difference of its own
-_FEW_EFFECTIVE = 0.5  # share of the audits from which on unequal probabilities are told of
-_CHANCES_APART, _CHANCES_LEAST = 5.0, 0.02  # standard errors, and the least of them as a share of all rows
-_FEW_POSITIVES = 5  # of either class among audits, below which numbers are rough
+MIN_AUDITS_PER_STRATUM = 5  # with fewer audits in a stratum, all rows are one stratum
+_MIN_EFFECTIVE_SHARE = 0.5  # effective number of audits, as a share of all audits, below which a warning is given
+# A warning is given if the audits represent fewer rows than there are, by more than 5 standard errors. The standard
+# error is taken as at least 2% of the rows.
+_WARN_STANDARD_ERRORS, _MIN_STANDARD_ERROR_SHARE = 5.0, 0.02
+_MIN_AUDITS_PER_CLASS = 5  # with fewer audited positives or negatives, the interval is approximate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditedClassPrior:
-    """The class prior by model and audits together; prints in words.
+    """Class prior estimated from a model and audits; prints as text.
 
     Attributes
     ----------
     value : float
         The estimate.
     interval : Interval
-        For the class prior of the population that the rows are drawn from.
+        Confidence interval for the class prior of the population that the rows are drawn from.
     std_err : float
-        Its standard error, of audits and of drawing the rows.
+        Standard error, from the sampling of audits and of rows.
     model_value : float
-        What the model alone says: the mean of its posterior, audits not used.
+        Estimate of the model alone: the mean of its posterior without audits.
     difference : float
-        What audits add to that.
+        Correction by the audits.
     n_audited, n_positive : int
-        Rows that were checked and whose class was open, and those among them that are positive.
+        Number of audited rows that the estimate uses, and of positives among them. If labelled rows count as positive,
+        only unlabelled rows are used.
     n_effective : float
-        How many audits with equal probabilities would say as much.
+        Number of audits with equal probabilities that would have the same information.
     level : float
-        Nominal level of the interval.
+        Confidence level.
     labels_are_certain : bool
-        Whether labelled rows count as positive without a check.
+        Whether labelled rows count as positive without an audit.
     """
 
     value: float
@@ -60,34 +63,37 @@ class AuditedClassPrior:
     labels_are_certain: bool
 
     def sentences(self) -> list[str]:
-        """Return what was found, in words."""
+        """Return the results as sentences."""
         low, high = self.interval
-        kind = " without a label" if self.labels_are_certain else ""
-        told = [
-            f"Class prior {self.value:.3f}, {self.level:.4g} interval {low:.3f} to {high:.3f}, by "
-            f"{self.n_audited:,} audited rows{kind}, {self.n_positive:,} of them positive."
+        kind = " unlabelled" if self.labels_are_certain else ""
+        lines = [
+            f"Class prior {self.value:.3f}, {100 * self.level:.4g}% interval {low:.3f} to {high:.3f}, from "
+            f"{self.n_audited:,} audited{kind} rows, of which {self.n_positive:,} are positive."
         ]
         z = abs(self.difference) / self.std_err if self.std_err > 0 else 0.0
         if abs(self.difference) < 5e-4:
-            told.append(f"The model alone says {self.model_value:.3f}, and audits agree.")
+            lines.append(f"The model alone estimates {self.model_value:.3f}, and the audits agree.")
         else:
             way = "low" if self.difference > 0 else "high"
-            chance = "" if z > 2 else ", which may be chance"
-            told.append(
-                f"The model alone says {self.model_value:.3f}; by the audits that is too {way} by "
+            chance = "" if z > 2 else ", which may be due to chance"
+            lines.append(
+                f"The model alone estimates {self.model_value:.3f}; according to the audits this is too {way} by "
                 f"{abs(self.difference):.3f}{chance}."
             )
         if self.labels_are_certain:
-            told.append("Labelled rows count as positive, checked or not.")
-        if self.n_effective < _FEW_EFFECTIVE * self.n_audited:
-            told.append(f"Their probabilities differ much: they say as much as {self.n_effective:.0f} random ones.")
-        if min(self.n_positive, self.n_audited - self.n_positive) < _FEW_POSITIVES:
-            told.append("Few of one class were found: audit more rows before leaning on the ends of the interval.")
-        told.append(
-            "Right whatever the model, if chance chose the audits: that positives were checked, or reported, more "
-            "often would not be noticed."
+            lines.append("Labelled rows count as positive, audited or not.")
+        if self.n_effective < _MIN_EFFECTIVE_SHARE * self.n_audited:
+            lines.append(
+                f"The probabilities of the audits differ so much that the audits are worth only "
+                f"{self.n_effective:.0f} random audits."
+            )
+        if min(self.n_positive, self.n_audited - self.n_positive) < _MIN_AUDITS_PER_CLASS:
+            lines.append("One class is rare among the audits: audit more rows before you rely on the interval.")
+        lines.append(
+            "The estimate is valid for any model if the audited rows were chosen at random, but not if positives were "
+            "more likely to be audited or reported."
         )
-        return told
+        return lines
 
     def __str__(self) -> str:
         return " ".join(self.sentences())
@@ -108,57 +114,56 @@ def audited_class_prior(
     sample_weight: ArrayLike | None = None,
     level: float = 0.95,
 ) -> AuditedClassPrior:
-    r"""Estimate the class prior by the difference estimator: right even if the model is wrong.
+    r"""Estimate the class prior by the difference estimator, which is valid even if the model is wrong.
 
-    With the model's posterior :math:`q_i`, audits not used, and the class :math:`a_i` of audited rows, each of them
-    chosen with the probability :math:`p_i`,
+    Let :math:`q_i` be the model's posterior without audits, :math:`a_i` the class of audited rows, and :math:`p_i` the
+    probability with which a row was chosen for the audit:
 
     .. math:: \hat\alpha = \frac{\sum_i w_i q_i}{\sum_i w_i} +
         \frac{\sum_{\text{audited}} (w_i/p_i)\,(a_i - q_i)}{\sum_{\text{audited}} w_i/p_i}.
 
-    The second part is what the model gets wrong on average. A good model makes it small and sure; a bad one costs
-    width, never validity. It is right if probabilities are: audits chosen at random, or by attributes, labels and
-    earlier results with a known chance. If positives were more likely to be checked, or only findings were reported,
-    nothing here can notice. Rows without a label and rows with one are strata of their own. Where labels are sure (no
-    false positives), the difference of labelled rows is 0 and checking them adds nothing; the second part is then of
-    unlabelled rows, times their share.
+    The second term is the mean error of the model. A bad model makes the interval wider, but not invalid. The estimate
+    is valid if the probabilities are correct: audits were chosen at random, or with known probabilities that depend on
+    attributes, labels and earlier results. It is invalid if positives were more likely to be audited or reported, which
+    cannot be detected. Labelled and unlabelled rows are separate strata. Without false positives, labelled rows are
+    positive; the second term is then computed from unlabelled rows only and multiplied by their share.
 
-    The variance has two parts. Given the rows, :math:`\hat\alpha` has the mean :math:`\bar y`, the share of positives
-    among them, and with :math:`\omega = w/p` the variance
+    The variance has two parts. Given the rows, the mean of :math:`\hat\alpha` is the share of positives
+    :math:`\bar y`, and with :math:`\omega = w/p` its variance is
 
     .. math:: v = \frac{n}{n-1} \frac{\sum_{\text{audited}} (1-p_i)\,\omega_i^2 (d_i - \bar d)^2}{(\sum \omega_i)^2},
         \qquad d_i = a_i - q_i,
 
-    which for `n` of `N` rows drawn at random is :math:`(1 - n/N)\,s_d^2/n`, with the finite population correction: of
-    rows that are all audited nothing is left open. Over the drawing of the rows :math:`\bar y` itself has the variance
-    :math:`\alpha(1-\alpha)\sum w^2/(\sum w)^2`, which is :math:`\alpha(1-\alpha)/N` without weights. They add up, since
-    the first has mean 0 given the rows. A row is one row, whatever its weight.
+    which is :math:`(1 - n/N)\,s_d^2/n` for `n` of `N` rows drawn at random. The sampling of the rows adds the variance
+    of :math:`\bar y`, :math:`\alpha(1-\alpha)\sum w^2/(\sum w)^2`.
 
-    The interval holds the class priors that are no more than `z` of *their own* standard errors away from the estimate:
-    where the model thinks the same of all rows it is Wilson's. With 25 to 200 audits and class priors from .03 to .84,
-    under right and wrong models, 95% intervals covered in 93 to 100% of simulations; intervals symmetric in the
-    logit fell to 52% where few positives were found. On 5,000 rows of Adult, Cover Type and Diabetes, with 200 audits
-    and models that were off by .05, .12 and .17, they covered in 98, 94 and 96% of 50 runs (``python -m
-    benchmarks.information_audits coverage``).
+    The interval contains the class priors that differ from the estimate by at most `z` standard errors, where the
+    standard error is computed *at that class prior*. If `q` is the same for all rows, it is Wilson's interval.
+
+    In simulations with 25 to 200 audits, class priors from 0.03 to 0.84, and right and wrong models, 95% intervals
+    covered the class prior in 93 to 100% of runs. Intervals that are symmetric in the logit covered it in as few as 52%
+    of runs if there were few positives. On 5,000 rows of Adult, Cover Type and Diabetes, with 200 audits and models
+    that were wrong by 0.05, 0.12 and 0.17, the intervals covered the class prior in 98, 94 and 96% of 50 runs
+    (``python -m benchmarks audits coverage``).
 
     Parameters
     ----------
     estimator : fitted classifier
-        Any of this package, also at the end of a pipeline or in a `TableClassifier`. Best fitted without these audits;
-        a fit that has seen them makes the difference too small, by about one row in `n` for each parameter.
-    X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        All rows that the class prior is about.
+        Classifier of this package, also as the last step of a pipeline or in a `TableClassifier`. Preferably fitted
+        without these audits; otherwise the difference is too small, by a share of about `1/n` for each parameter.
+    X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+        Attributes of all rows that the class prior is estimated for.
     s : array of shape (n_rows,) or (n_rows, n_looks)
-        Their labels, coded as in `fit`.
+        Observed labels of these rows, coded as in `fit`.
     audit : array of shape (n_rows,)
-        1 or 0 where the class was checked, NaN, None or -1 elsewhere.
+        True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited.
     probability : float, array of shape (n_rows,) or (n_audited,), or "equal", optional
-        With which probability each row was chosen; ``plan_audit(...).probability``. None or "equal": all rows without a
-        label had the same, and all rows with one.
+        Probability with which each row was chosen, for example ``plan_audit(...).probability``. None or "equal": the
+        same for all unlabelled rows, and the same for all labelled rows.
     sample_weight : array of shape (n_rows,), optional
-        How much each row counts; only ratios matter.
-    level : float, default=0.95
-        Nominal probability that the interval covers.
+        Weight of each row; 1 by default. Only ratios of weights matter.
+    level : float in (0, 1), default=0.95
+        Confidence level.
 
     Returns
     -------
@@ -166,7 +171,7 @@ def audited_class_prior(
 
     See Also
     --------
-    plan_audit : Which rows to audit, and how many.
+    plan_audit : Chooses rows to audit.
 
     References
     ----------
@@ -180,7 +185,7 @@ def audited_class_prior(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(5000, 2))
     >>> y = rng.random(5000) < 1 / (1 + np.exp(-2 * X[:, 0]))
-    >>> s = y & (rng.random(5000) < 1 / (1 + np.exp(1 - X[:, 0])))  # labels depend on what the model leaves out
+    >>> s = y & (rng.random(5000) < 1 / (1 + np.exp(1 - X[:, 0])))  # labels depend on a column that the model omits
     >>> model = SAREMClassifier(propensity_attributes=[1]).fit(X, s)
     >>> audit = np.full(5000, np.nan)
     >>> rows = rng.choice(5000, size=200, replace=False)
@@ -190,16 +195,16 @@ def audited_class_prior(
     model 0.26, with audits 0.47, truth 0.50
     """
     level = check_share(level, "level")
-    judged = read_judged(estimator, X, s, audit)
-    w = check_weight(named_values(X, sample_weight), n_rows=judged.q.size)
-    p = _check_inclusion(probability, judged.audited)
+    data = read_audit_rows(estimator, X, s, audit)
+    w = check_weight(named_values(X, sample_weight), n_rows=data.q.size)
+    p = _check_inclusion(probability, data.audited)
     if p is not None and np.shape(probability) == p.shape:
         warn_about_row_order(X, probability=probability)
-    strata = make_strata(judged, w, p)
+    strata = make_strata(data, w, p)
     kish = float(w @ w) / float(w.sum()) ** 2
-    model_value = float(w @ judged.q) / float(w.sum())
+    model_value = float(w @ data.q) / float(w.sum())
     difference = sum(each.share * each.mean for each in strata)
-    low, high = _known_bounds(judged, w)
+    low, high = _known_bounds(data, w)
     value = min(max(model_value + difference, low), high)
     rest = sum(each.factor * each.spread for each in strata[1:])
     variance = strata[0].factor * strata[0].spread + rest + value * (1.0 - value) * kish
@@ -213,111 +218,113 @@ def audited_class_prior(
         n_positive=int(sum(each.a.sum() for each in strata)),
         n_effective=sum(each.effective for each in strata),
         level=level,
-        labels_are_certain=judged.labels_are_certain,
+        labels_are_certain=data.labels_are_certain,
     )
-    _warn(found, judged)
+    _warn_about_audits(found, data)
     if p is not None:
-        _warn_about_chances(strata, judged, w)
+        _warn_about_large_probabilities(strata, data, w)
     return found
 
 
-def make_strata(judged: Judged, w: Vector, p: Vector | None) -> list[Differences]:
-    """Return audited rows, rows without a label first; `p` of all rows, None where equal.
+def make_strata(data: AuditRows, w: Vector, p: Vector | None) -> list[Differences]:
+    """Return the audited rows of each stratum, unlabelled rows first. `p` is None if probabilities are equal.
 
-    Labelled rows are left out where they are known to be positive. Where they are not, and either kind has too few
-    audits to be asked alone, all rows are one stratum.
+    If all labelled rows are known to be positive, they are left out. Otherwise labelled rows are the second stratum; if
+    either stratum has too few audits, all rows are one stratum.
     """
-    labelled, counted = judged.labelled, w > 0
-    of_kinds = [~labelled & counted] if judged.labels_are_certain else [~labelled & counted, labelled & counted]
-    if len(of_kinds) > 1 and min(int((judged.audited & kind).sum()) for kind in of_kinds) < FEWEST:
-        of_kinds = [counted]
-    return [_stratum(judged, w, p, kind) for kind in of_kinds]
+    labelled, counted = data.labelled, w > 0
+    masks = [~labelled & counted] if data.labels_are_certain else [~labelled & counted, labelled & counted]
+    if len(masks) > 1 and min(int((data.audited & mask).sum()) for mask in masks) < MIN_AUDITS_PER_STRATUM:
+        masks = [counted]
+    return [_stratum(data, w, p, mask) for mask in masks]
 
 
-def _stratum(judged: Judged, w: Vector, p: Vector | None, kind: NDArray[np.bool_]) -> Differences:
-    checked = judged.audited & kind
+def _stratum(data: AuditRows, w: Vector, p: Vector | None, kind: NDArray[np.bool_]) -> Differences:
+    checked = data.audited & kind
     n = int(checked.sum())
     if n < 2:
-        what = "rows without a label" if judged.labels_are_certain else "rows"
+        what = "unlabelled rows" if data.labels_are_certain else "rows"
         raise ValueError(
-            f"audit has a class for {n} {what} that count; at least 2 are needed, and 100 are better. Labelled rows "
-            "say nothing here where labels are sure."
+            f"audit must have a class for at least 2 {what} with a positive weight, preferably 100; got {n}. If all "
+            "labelled rows are positive, audits of labelled rows are not used."
         )
-    chance = np.full(n, n / kind.sum()) if p is None else p[checked]
+    inclusion = np.full(n, n / kind.sum()) if p is None else p[checked]
     share = float(w[kind].sum() / w.sum())
-    omega = w[checked] / w[checked].max() * (chance.min() / chance)  # only ratios matter, and 1/p may be beyond numbers
-    return Differences((judged.audit[checked] == 1) * 1.0, judged.q[checked], omega, chance, share)
+    # Only ratios of these weights matter. They are scaled, because 1/p may overflow.
+    omega = w[checked] / w[checked].max() * (inclusion.min() / inclusion)
+    return Differences((data.audit[checked] == 1) * 1.0, data.q[checked], omega, inclusion, share)
 
 
 def _check_inclusion(probability: Any, audited: NDArray[np.bool_]) -> Vector | None:
-    """Return the inclusion probabilities of all rows (1 where nobody asks), or None where they are equal."""
+    """Return the inclusion probabilities of all rows (1 for rows without an audit), or None if they are equal."""
     if probability is None or (isinstance(probability, str) and probability == "equal"):
         return None
     if isinstance(probability, str):
-        raise ValueError(f"probability must be numbers, or 'equal'; got {probability!r}.")
+        raise ValueError(f"probability must be a number, one number for each row, or 'equal'; got {probability!r}.")
     if np.ndim(probability) == 0 and not 0 < real_number(probability) <= 1:
         raise ValueError(f"probability must lie in (0, 1]; got {shown(probability)}.")
     given = check_vector(probability, "probability", n_rows=None if np.ndim(probability) else audited.size)
     n, places = int(audited.sum()), np.flatnonzero(audited)
     if given.size not in (audited.size, n):
         raise ValueError(
-            f"probability has {given.size} values; give one number, one for each of {audited.size} rows, or one for "
-            f"each of {n} audited rows."
+            f"probability has {given.size} values; pass a single number, one number for each of the {audited.size} "
+            f"rows, or one number for each of the {n} audited rows."
         )
     of_audited = given[audited] if given.size == audited.size else given
-    bad = np.flatnonzero(~((of_audited > 0) & (of_audited <= 1)))  # catches NaN too
+    bad = np.flatnonzero(~((of_audited > 0) & (of_audited <= 1)))  # also true for NaN
     if bad.size:
         raise ValueError(
             f"probability must lie in (0, 1] for every audited row; {bad.size} of {n} do not (first: row "
-            f"{places[bad[0]]} has {of_audited[bad[0]]:g}). A row that could not be chosen was chosen some other way: "
-            "leave its audit out, or say how likely it was."
+            f"{places[bad[0]]} has {of_audited[bad[0]]:g}). Pass the probability with which such a row was chosen, or "
+            "leave its audit out."
         )
     every = np.ones(audited.size)
     every[audited] = of_audited
     return every
 
 
-def _warn_about_chances(strata: list[Differences], judged: Judged, w: Vector) -> None:
-    r"""Warn where rows audited, each standing for :math:`1/p` of them, are far fewer than there are rows.
+def _warn_about_large_probabilities(strata: list[Differences], data: AuditRows, w: Vector) -> None:
+    r"""Warn if audited rows, each weighted by :math:`1/p`, represent far fewer rows than there are.
 
-    Probabilities that are too large make short intervals: a row that is sure to be checked leaves nothing open.
+    Probabilities that are too large make intervals too short, because a row with probability 1 adds no variance.
     """
     counted = w > 0
-    n_open = int((counted & ~judged.labelled).sum() if judged.labels_are_certain else counted.sum())
+    n_open = int((counted & ~data.labelled).sum() if data.labels_are_certain else counted.sum())
     p = np.concatenate([each.p for each in strata])
-    p = np.maximum(p, 1.0 / n_open)  # less is cautious
-    stand, spread = float((1.0 / p).sum()), float(np.sqrt(((1.0 - p) / p**2).sum()))
-    if n_open - stand > _CHANCES_APART * max(spread, _CHANCES_LEAST * n_open):
+    p = np.maximum(p, 1.0 / n_open)  # smaller probabilities make the interval wider, so they need no warning
+    total, spread = float((1.0 / p).sum()), float(np.sqrt(((1.0 - p) / p**2).sum()))
+    if n_open - total > _WARN_STANDARD_ERRORS * max(spread, _MIN_STANDARD_ERROR_SHARE * n_open):
         warn_user(
-            f"audited_class_prior: by their probabilities {p.size} audits stand for {stand:,.0f} rows, and there are "
-            f"{n_open:,}. They are too large for the probabilities that chose these rows, and the interval too short. "
-            "Leave probability= out where all had the same chance.",
+            f"audited_class_prior: according to probability=, the {p.size} audits represent {total:,.0f} rows, but "
+            f"there are {n_open:,}. The probabilities are too large, so the interval is too short. Leave probability= "
+            "out if all rows had the same probability.",
             UserWarning,
         )
 
 
-def _known_bounds(judged: Judged, w: Vector) -> tuple[float, float]:
-    """Return the shares of rows that are known to be positive, and that may be."""
-    sure = judged.labelled & (judged.audit < 0) if judged.labels_are_certain else np.zeros(w.size, dtype=bool)
-    positive = sure | (judged.audit == 1)
-    return float(w[positive].sum() / w.sum()), 1.0 - float(w[judged.audit == 0].sum() / w.sum())
+def _known_bounds(data: AuditRows, w: Vector) -> tuple[float, float]:
+    """Return the share of rows that are known to be positive, and the share of rows that may be positive."""
+    certain = data.labelled & (data.audit < 0) if data.labels_are_certain else np.zeros(w.size, dtype=bool)
+    positive = certain | (data.audit == 1)
+    return float(w[positive].sum() / w.sum()), 1.0 - float(w[data.audit == 0].sum() / w.sum())
 
 
-def _warn(found: AuditedClassPrior, judged: Judged) -> None:
-    if found.n_effective < _FEW_EFFECTIVE * found.n_audited:
+def _warn_about_audits(found: AuditedClassPrior, data: AuditRows) -> None:
+    if found.n_effective < _MIN_EFFECTIVE_SHARE * found.n_audited:
         warn_user(
-            f"audited_class_prior: inclusion probabilities differ so much that {found.n_audited} audits say as much as "
-            f"{found.n_effective:.0f} random ones; a few rows with tiny probabilities decide. The interval may be too "
-            "short. Audit some rows at random.",
+            f"audited_class_prior: inclusion probabilities differ so much that {found.n_audited} audits are worth "
+            f"{found.n_effective:.0f} random audits. A few rows with tiny probabilities dominate, and the interval may "
+            "be too short. Audit some rows at random.",
             UserWarning,
         )
-    labelled = judged.labelled
-    for told in doubts_of_audits(judged.labels, judged.audit):
-        warn_user(f"audited_class_prior: {told}", UserWarning)
-    false = int(((judged.audit == 0) & labelled).sum())
-    if false and bool((judged.q[labelled] == 1).all()):
+    labelled = data.labelled
+    for doubt in doubts_of_audits(data.labels, data.audit):
+        warn_user(f"audited_class_prior: {doubt}", UserWarning)
+    false = int(((data.audit == 0) & labelled).sum())
+    if false and bool((data.q[labelled] == 1).all()):
         warn_user(
-            f"audited_class_prior: {false} audited rows have a label and are negative, and the model takes labels for "
-            "sure. Audits of labelled rows are used here; fit with false_positive_rate='estimate'.",
+            f"audited_class_prior: {false} audited rows are labelled but negative, and the model assumes that all "
+            "labelled rows are positive. This estimate uses the audits of labelled rows. To allow for false positives "
+            "in the model too, fit it with false_positive_rate='estimate'.",
             UserWarning,
         )

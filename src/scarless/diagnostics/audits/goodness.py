@@ -1,4 +1,4 @@
-"""Do several looks fit the models? Labels are drawn from the fit, and compared."""
+"""Goodness of fit of models to several looks, by a parametric bootstrap."""
 
 from dataclasses import dataclass
 from html import escape
@@ -11,13 +11,13 @@ from scipy.special import ndtr
 from scarless.checks.looks import Codes, looks_of
 from scarless.checks.options import check_choice, check_jobs, check_random_stream, check_whole
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, legend_below
-from scarless.diagnostics.audits._reading import Judged, read_judged
+from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
 from scarless.engines import Engine, attach
 from scarless.models.inspection import problem_again
 from scarless.models.pair import known_inference
 from scarless.numerics import histories
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
-from scarless.numerics.histories import MOST_LOOKS, Histories
+from scarless.numerics.histories import MAX_LOOKS_FOR_HISTORIES, Histories
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
@@ -26,35 +26,38 @@ from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.problem import PairProblem
 
 STATISTICS = ("heterogeneity", "histories")
-MIN_RESAMPLES, LEVEL = 19, 0.05  # so many resamples can reach a p-value of this level
-MIN_EXPECTED_ROWS = 5.0  # of a history that is looked at by itself; the usual rule for chi-squares
-HISTORIES_SHOWN = 16  # in the printed table, and in the picture: there those farthest from what is expected
+SIGNIFICANCE_LEVEL = 0.05
+MIN_RESAMPLES = 19  # the smallest number that can give a p-value of 0.05
+MIN_EXPECTED_ROWS = 5.0  # rarer histories are pooled; the usual rule for chi-squared tests
+HISTORIES_SHOWN = 16  # in the printed table, and in the plot, which shows those with the largest deviations
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GoodnessOfFit:
-    """How well labels at several looks fit the models; prints in words.
+    """Result of a test of whether the models fit the labels at several looks; prints as text.
 
     Attributes
     ----------
     p_value : float
-        Of the statistic that was asked for.
+        p-value of the requested statistic.
     statistic : float
-        That statistic.
+        Value of the requested statistic.
     name : str
         Its name: "heterogeneity" or "histories".
     heterogeneity, p_heterogeneity : float
-        The score statistic of differences between positives that no attribute explains, in standard errors, one-sided.
+        Score statistic for differences between positives that no attribute explains, in standard errors, and its
+        one-sided p-value.
     chi_square, p_chi_square : float
-        Pearson's statistic of histories; its p-value is NaN without resamples.
+        Pearson's statistic for histories, and its p-value, which is NaN without resamples.
     c_hat : float
-        Overdispersion: the chi-square divided by its mean over resamples. About 1 for a model that fits; NaN without
+        Overdispersion: the chi-square divided by its mean over resamples. About 1 if the model fits; NaN without
         resamples.
     histories : Histories
-        `names`, `observed` and `expected`: rows by what their looks found, "-" where there was no look.
+        `names`, `observed` and `expected` numbers of rows of each history; "-" in a name means that there was no look.
     n_resamples, n_not_converged : int
+        Number of resamples, and of those whose fit did not converge.
     samples : dict of str to array
-        The resampled statistics.
+        Statistics of the resamples.
     """
 
     p_value: float
@@ -71,44 +74,46 @@ class GoodnessOfFit:
     samples: dict[str, Vector]
 
     @property
-    def found(self) -> bool:
-        """Whether the models do not fit, at the level .05."""
-        return self.p_value <= LEVEL
+    def rejected(self) -> bool:
+        """Whether the models are rejected at the significance level 0.05."""
+        return self.p_value <= SIGNIFICANCE_LEVEL
 
     def sentences(self) -> list[str]:
-        """Return what was found, in words."""
+        """Return the results as sentences."""
         numbers = f"{self.name} {self.statistic:.2f}, p = {self.p_value:.3g}"
-        if self.found and self.name == "heterogeneity":
-            told = [
-                f"The models do not fit ({numbers}): positives differ in how often they are labelled in ways that no "
-                "attribute explains. The class prior is then too low, and its interval far too short. Audit rows, "
-                "which is safe from this, or find the attribute."
+        if self.rejected and self.name == "heterogeneity":
+            lines = [
+                f"The models do not fit ({numbers}): positives differ in how often they are labelled, and no attribute "
+                "explains it. The class prior is then too low and its interval far too short. Audit rows, which avoids "
+                "this problem, or find the missing attribute."
             ]
-        elif self.found:
-            told = [f"The models do not fit ({numbers}): see which histories are rarer or more frequent than expected."]
+        elif self.rejected:
+            lines = [
+                f"The models do not fit ({numbers}): check which histories are rarer or more common than expected."
+            ]
         else:
-            told = [f"Nothing speaks against the models ({numbers})."]
+            lines = [f"No evidence against the models ({numbers})."]
         if self.n_resamples:
-            told.append(f"Overdispersion of histories: {self.c_hat:.2f} (1 if the models fit).")
+            lines.append(f"Overdispersion of histories: {self.c_hat:.2f} (1 if the models fit).")
         else:
-            told.append("The p-value is the normal one; n_resamples=199 is surer.")
-        return told
+            lines.append("The p-value is a normal approximation; n_resamples=199 is more accurate.")
+        return lines
 
     def to_frame(self) -> Any:
-        """Return observed and expected numbers of rows by history as a pandas DataFrame."""
+        """Return observed and expected numbers of rows for each history as a pandas DataFrame."""
         pandas = need("pandas", "GoodnessOfFit.to_frame", extra="frames")
         index = pandas.Index(self.histories.names, name="history")
         return pandas.DataFrame({"observed": self.histories.observed, "expected": self.histories.expected}, index=index)
 
     def plot(self, ax: Any = None) -> "GoodnessOfFitDisplay":
-        """Draw histories as a `GoodnessOfFitDisplay` and return that; its ``ax_`` has the Axes."""
+        """Draw the histories and return the `GoodnessOfFitDisplay`; its ``ax_`` is the Axes."""
         return GoodnessOfFitDisplay(self).plot(ax)
 
     def __str__(self) -> str:
         width = max(7, *(len(name) for name in self.histories.names))
         lines = [" ".join(self.sentences()), f"{'history':{width}}{'observed':>12}{'expected':>12}"]
         rows = list(zip(*self.histories, strict=True))
-        lines += [f"{name:{width}}{seen:>12,.0f}{hoped:>12,.1f}" for name, seen, hoped in rows[:HISTORIES_SHOWN]]
+        lines += [f"{name:{width}}{seen:>12,.0f}{expected:>12,.1f}" for name, seen, expected in rows[:HISTORIES_SHOWN]]
         if len(rows) > HISTORIES_SHOWN:
             lines.append(f"... and {len(rows) - HISTORIES_SHOWN} more, in to_frame()")
         return "\n".join(lines)
@@ -131,46 +136,47 @@ def goodness_of_fit(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> GoodnessOfFit:
-    r"""Test whether labels at several looks fit the models, by a parametric bootstrap.
+    r"""Test whether the models fit the labels at several looks, by a parametric bootstrap.
 
-    Looks count as independent given the attributes. If positives differ in ways that no attribute explains, their
-    labels stick together: some rows are found at every look, others at none. The score statistic of such a difference,
-    with :math:`r_k = s_k - e_k`,
+    The models assume that looks are independent given the attributes. If positives differ in ways that no attribute
+    explains, their labels are correlated: some rows are labelled at every look, others at none. The test uses the score
+    statistic for such differences, with :math:`r_k = s_k - e_k`,
 
     .. math:: \sum_i q_i \Bigl[\bigl(\textstyle\sum_k r_{ik}\bigr)^2 - \sum_k e_{ik}(1 - e_{ik})\Bigr],
 
-    less what the fitted parameters take up, in its standard errors, is the most powerful one against small differences.
-    With three looks of 5,000 rows it stood at 5 where propensities differ with a standard deviation of 1 in the logit,
-    and the chi-square of histories at twice its quantile. That chi-square is computed as well, for any other misfit:
+    corrected for the estimation of the parameters and divided by its standard error. It is the most powerful statistic
+    against small differences. With three looks at 5,000 rows, it was 5 when the logits of the propensities differed
+    between positives with a standard deviation of 1. A chi-square of histories is computed as well, for any other
+    misfit:
 
     .. math:: \sum_h \frac{(O_h - E_h)^2}{E_h}, \qquad E_h = \sum_i L_i(h),
 
-    over histories `h` of rows that were looked at on the same occasions; those expected fewer than 5 times are put
-    together, and from seven looks on the number of labels takes the place of the history. Labels, and the classes of
-    audited rows, are drawn from the fit, the models are fitted again, and the p-value is the share of statistics that
-    are at least as large. One look of each row leaves nothing to test.
+    over histories `h` of rows with the same looks. Histories expected in fewer than 5 rows are pooled. From seven looks
+    on, the number of labels replaces the history. In each resample, labels and the classes of audited rows are drawn
+    from the fit, and the models are fitted again. The p-value is the share of statistics, including the observed one,
+    that are at least as large as the observed one. With one look there is nothing to test.
 
     Parameters
     ----------
     estimator : fitted SAREMClassifier
-        To several looks, without weights; also at the end of a pipeline.
-    X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        The rows that it was fitted on.
+        Classifier fitted to several looks without weights, also as the last step of a pipeline.
+    X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+        Attributes of the rows that it was fitted on.
     s : array of shape (n_rows, n_looks)
-        Their labels, as in `fit`.
+        Observed labels of these rows, as in `fit`.
     audit : array of shape (n_rows,), optional
-        Their audits, if `fit` had any.
+        Audits of these rows, if `fit` had audits.
     statistic : {"heterogeneity", "histories"}, default="heterogeneity"
-        Whose p-value is `p_value`.
+        Statistic for `p_value`.
     n_resamples : int, default=199
-        Fits, each from the first one's optimum. 0: none, the p-value of heterogeneity is then the normal one, which in
-        simulations was cautious.
+        Number of resamples, each fitted from the original optimum. With 0, the p-value of heterogeneity is a normal
+        approximation, which was conservative in simulations.
     random_state : int, Generator or None
-        Seed.
+        Seed of the random numbers. Pass an int for reproducible results.
     n_jobs : int, optional
-        Processes, as in joblib; the result does not depend on it.
+        Number of resamples computed in parallel, as in joblib.
     progress : bool, optional
-        Whether to show a bar. None: in a terminal or notebook, if the package ``rich`` is there.
+        Whether to show a progress bar. By default, in a terminal or notebook if ``rich`` is installed.
 
     Returns
     -------
@@ -188,7 +194,7 @@ def goodness_of_fit(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 2))
     >>> y = rng.random(2000) < 1 / (1 + np.exp(-2 * X[:, 0]))
-    >>> hidden = 1.5 * rng.normal(size=2000)  # that no column of X knows of
+    >>> hidden = 1.5 * rng.normal(size=2000)  # not a column of X
     >>> s = y[:, None] & (rng.random((2000, 3)) < 1 / (1 + np.exp(1 - X[:, [1]] - hidden[:, None])))
     >>> model = SAREMClassifier(propensity_attributes=[1]).fit(X, s)
     >>> goodness_of_fit(model, X, s, n_resamples=19, random_state=0).p_value
@@ -199,9 +205,9 @@ def goodness_of_fit(
     _check_resamples(n_resamples, statistic)
     check_jobs(n_jobs)
     rng = check_random_stream(random_state)
-    refits = _refits(read_judged(estimator, X, s, audit), s, audit)
-    score, counted = refits.own()
-    shown = counted_pooled(counted)
+    refits = _refits(read_audit_rows(estimator, X, s, audit), s, audit)
+    score, counted = refits.observed()
+    shown = pool_rare(counted)
     seeds = rng.integers(2**63, size=n_resamples)
     outcomes: list[Statistics] = []
     with progress_bar("goodness of fit", n_resamples, progress if n_resamples else False) as advance:
@@ -213,8 +219,8 @@ def goodness_of_fit(
     found = _result(statistic, score, shown, outcomes)
     if 2 * found.n_not_converged > n_resamples > 0:
         warn_user(
-            f"goodness_of_fit: {found.n_not_converged} of {n_resamples} fits to drawn labels did not converge; "
-            "p-values are rough. Fit with a larger max_iter, or a smaller C.",
+            f"goodness_of_fit: {found.n_not_converged} of {n_resamples} fits to resampled labels did not converge, so "
+            "p-values are approximate. Fit with a larger max_iter or a smaller C.",
             UserWarning,
         )
     return found
@@ -223,32 +229,31 @@ def goodness_of_fit(
 def _check_resamples(n_resamples: int, statistic: str) -> None:
     if 0 < n_resamples < MIN_RESAMPLES:
         raise ValueError(
-            f"n_resamples must be 0, for the normal p-value, or at least {MIN_RESAMPLES}: fewer cannot reach a p-value "
-            f"of {LEVEL}; got {n_resamples}."
+            f"n_resamples must be 0 (for the normal approximation) or at least {MIN_RESAMPLES}, because fewer cannot "
+            f"give a p-value of {SIGNIFICANCE_LEVEL}; got {n_resamples}."
         )
     if not n_resamples and statistic == "histories":
-        raise ValueError("statistic='histories' has no p-value without resamples: give n_resamples=199.")
+        raise ValueError("statistic='histories' has no p-value without resamples. Pass n_resamples=199.")
 
 
-def _refits(judged: Judged, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
-    model, looks = judged.estimator, looks_of(judged.estimator)
+def _refits(data: AuditRows, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
+    model, looks = data.estimator, looks_of(data.estimator)
     if looks is None or looks.n_looks < 2:
         raise ValueError(
-            f"goodness_of_fit needs a SAREMClassifier fitted to at least two looks of each row; this "
-            f"{type(model).__name__} saw one label, which fits any propensity: there is nothing to test. Make a second "
-            "look, or audit rows."
+            f"goodness_of_fit needs a SAREMClassifier fitted to at least two looks. This {type(model).__name__} was "
+            "fitted to one label for each row, with which there is nothing to test. Add a second look, or audit rows."
         )
-    inference, problem = known_inference(model), problem_again(model, judged.X, s, audit=audit)
+    inference, problem = known_inference(model), problem_again(model, data.X, s, audit=audit)
     _check_same_rows(float(inference.sums.weight), problem.engine.n_rows)
     tol = 1e-10 if model.tol is None else model.tol
-    return Refits(problem, looks, inference.parameters, judged.labels, judged.audit, tol, model.max_iter)
+    return Refits(problem, looks, inference.parameters, data.labels, data.audit, tol, model.max_iter)
 
 
 def _check_same_rows(weight: float, n_rows: int) -> None:
     if abs(weight - n_rows) > 1e-6 * n_rows:
         raise ValueError(
-            f"X and s must be the rows that the model was fitted on, without weights; there are {n_rows} rows, and the "
-            f"fit counted {weight:g}."
+            "The model must have been fitted without weights, and X and s must be the rows of that fit; there are "
+            f"{n_rows} rows, but the sum of weights in fit was {weight:g}."
         )
 
 
@@ -260,8 +265,8 @@ def _result(statistic: str, score: float, counted: Histories, outcomes: "list[St
     }
     p_score, p_chi = float(ndtr(-score)), np.nan
     if outcomes:
-        p_score = _share(samples["heterogeneity"], score)
-        p_chi = _share(samples["histories"], chi_square)
+        p_score = _bootstrap_p_value(samples["heterogeneity"], score)
+        p_chi = _bootstrap_p_value(samples["histories"], chi_square)
     heterogeneous = statistic == "heterogeneity"
     return GoodnessOfFit(
         p_value=p_score if heterogeneous else p_chi,
@@ -279,24 +284,24 @@ def _result(statistic: str, score: float, counted: Histories, outcomes: "list[St
     )
 
 
-def _share(samples: Vector, value: float) -> float:
-    """Return the p-value: the share of statistics at least as large, the rows' own among them."""
+def _bootstrap_p_value(samples: Vector, value: float) -> float:
+    """Return the share of statistics that are at least as large as the observed `value`, which is counted too."""
     return (1.0 + float((samples >= value).sum())) / (1.0 + samples.size)
 
 
-# --- labels drawn from the fit, and the model fitted to them again
+# --- resamples
 
 
 class Probabilities(NamedTuple):
-    """What a fit thinks of each row: of its class, and of each of its looks."""
+    """Probabilities of each row according to a fit."""
 
-    f: Vector
-    e: Matrix
-    h: Matrix | None
+    f: Vector  # of being positive
+    e: Matrix  # of a label at each look, for a positive row
+    h: Matrix | None  # of a label at each look, for a negative row
 
 
 class Statistics(NamedTuple):
-    """How far labels are from what a fit to them expects."""
+    """Statistics of a fit to resampled labels."""
 
     heterogeneity: float
     chi_square: float
@@ -305,9 +310,9 @@ class Statistics(NamedTuple):
 
 @dataclass(frozen=True)
 class Refits:
-    """A fitted model and its rows, for fits to labels that it draws itself."""
+    """A fitted model and its rows, for fits to labels that are drawn from the model."""
 
-    problem: PairProblem  # with the rows' own labels
+    problem: PairProblem  # with the observed labels
     looks: Any  # of the model
     beta: Vector
     labels: Codes
@@ -316,47 +321,47 @@ class Refits:
     max_iter: int
 
     def statistics(self, engine: Engine, beta: Vector, labels: Codes, audit: Codes) -> tuple[float, Histories]:
-        """Return the score statistic of heterogeneity, and histories."""
+        """Return the score statistic of heterogeneity, and the histories."""
         sums = engine.total(histories.heterogeneity_sums, self.problem.objective, beta)
         found = self.probabilities(engine, beta)
         f = np.where(audit >= 0, audit == 1, found.f)
-        count = histories.count_histories if labels.shape[1] <= MOST_LOOKS else histories.count_labels
+        count = histories.count_histories if labels.shape[1] <= MAX_LOOKS_FOR_HISTORIES else histories.count_labels
         return histories.heterogeneity(sums), count(labels, f, found.e, found.h)
 
     def probabilities(self, engine: Engine, beta: Vector) -> Probabilities:
-        """Return what the models with these parameters think of each row."""
+        """Return the probabilities of each row for given parameters."""
         objective = self.problem.objective
         columns = np.asarray(engine.collect(_block_probabilities, objective, beta))
         kinds, order = objective.n_kinds, self.looks.kinds
         has_h = columns.shape[1] > 1 + kinds
         return Probabilities(columns[:, 0], columns[:, 1 + order], columns[:, 1 + kinds + order] if has_h else None)
 
-    def own(self) -> tuple[float, Histories]:
-        """Return the statistics of the rows themselves."""
+    def observed(self) -> tuple[float, Histories]:
+        """Return the statistics of the observed labels."""
         return self.statistics(self.problem.engine, self.beta, self.labels, self.audit)
 
     def drawn(self, seed: int) -> Statistics:
-        """Draw labels and audits where there are some, fit again from the fit itself, and return the statistics."""
+        """Draw labels and audits, fit the models again from the original fit, and return the statistics."""
         rng = np.random.default_rng(seed)
         own = self.probabilities(self.problem.engine, self.beta)
         y = rng.random(own.f.size) < own.f
         negative = 0.0 if own.h is None else own.h
-        chance = np.where(y[:, None], own.e, negative)
-        labels = np.where(self.labels >= 0, rng.random(chance.shape) < chance, -1).astype(np.int8)
+        probability = np.where(y[:, None], own.e, negative)
+        labels = np.where(self.labels >= 0, rng.random(probability.shape) < probability, -1).astype(np.int8)
         audit = np.where(self.audit >= 0, y, -1).astype(np.int8)
         problem = self.problem.on(with_labels(self.problem.engine, self.looks, labels, audit))
         fit = fit_pair(problem, self.beta, FitOptions(self.tol, self.max_iter))
         score, counted = self.statistics(problem.engine, fit.parameters, labels, audit)
-        return Statistics(score, histories.chi_square(counted_pooled(counted)), fit.converged)
+        return Statistics(score, histories.chi_square(pool_rare(counted)), fit.converged)
 
 
-def counted_pooled(counted: Histories) -> Histories:
-    """Return histories as the test sees them."""
+def pool_rare(counted: Histories) -> Histories:
+    """Return the histories, with rare histories pooled."""
     return histories.pooled(counted, MIN_EXPECTED_ROWS)
 
 
 def with_labels(engine: Engine, looks: Any, labels: Codes, audit: Codes) -> Engine:
-    """Return rows with these labels and audits."""
+    """Return the rows of an engine with other labels and audits."""
     found, seen = looks.counts(labels)
     s = (labels == 1).any(axis=1).astype(np.float64)
     return attach(engine, s=s, labels=found, looks=seen, audit=audit, w=np.ones(s.size))
@@ -368,24 +373,25 @@ def _block_probabilities(X: Any, rows: Any, objective: LooksLikelihood, beta: Ve
     return np.concatenate(parts, axis=1)
 
 
-# --- a picture
+# --- plot
 
 
 class GoodnessOfFitDisplay(Display):
-    """How many more, or fewer, rows have each history than the models expect, in standard deviations.
+    """Plot of the deviations between observed and expected numbers of rows of each history, in standard deviations.
 
     Parameters
     ----------
     fit : GoodnessOfFit
+        The result to draw.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        After `plot`.
+        Axes and figure of the last plot.
 
     See Also
     --------
-    goodness_of_fit : Computes what is drawn.
+    goodness_of_fit : Computes the result.
 
     Examples
     --------
@@ -396,8 +402,8 @@ class GoodnessOfFitDisplay(Display):
     def __init__(self, fit: GoodnessOfFit) -> None:
         if not isinstance(fit, GoodnessOfFit):
             raise TypeError(
-                f"fit must be what goodness_of_fit returns, a GoodnessOfFit; got {type(fit).__name__}. Of a model, "
-                "draw GoodnessOfFitDisplay.from_estimator(estimator, X, s)."
+                f"fit must be a GoodnessOfFit, as returned by goodness_of_fit; got {type(fit).__name__}. For a model, "
+                "use GoodnessOfFitDisplay.from_estimator(estimator, X, s)."
             )
         self.fit = fit
 
@@ -419,9 +425,9 @@ class GoodnessOfFitDisplay(Display):
         Parameters
         ----------
         estimator, X, s, audit, n_resamples, random_state, n_jobs
-            As in `goodness_of_fit`.
+            See `goodness_of_fit`.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -431,27 +437,27 @@ class GoodnessOfFitDisplay(Display):
         return cls(goodness_of_fit(estimator, X, s, **options)).plot(ax)
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes."""
+        """Draw the deviations on the Axes."""
         names, observed, expected = self.fit.histories
-        away = (observed - expected) / np.sqrt(np.maximum(expected, 1e-12))
-        kept = np.sort(np.argsort(-np.abs(away), kind="stable")[:HISTORIES_SHOWN])
+        deviation = (observed - expected) / np.sqrt(np.maximum(expected, 1e-12))
+        kept = np.sort(np.argsort(-np.abs(deviation), kind="stable")[:HISTORIES_SHOWN])
         places = np.arange(kept.size)
         ax.axvspan(-2, 2, color=GREY, alpha=0.12, lw=0, label="within 2 standard deviations (sd)")
         ax.axvline(0, color=GREY, lw=1)
-        for more, colour, label in ((True, ORANGE, "more rows than expected"), (False, BLUE, "fewer")):
-            mine = (away[kept] > 0) == more
+        for more, colour, label in ((True, ORANGE, "more rows than expected"), (False, BLUE, "fewer than expected")):
+            mine = (deviation[kept] > 0) == more
             if mine.any():
-                ax.barh(places[mine], away[kept][mine], color=colour, height=0.7, label=label)
-        told = [f"{names[j]}   ({observed[j]:,.0f}; {expected[j]:,.0f} expected)" for j in kept]
-        ax.set_yticks(places, told, fontsize="small")
+                ax.barh(places[mine], deviation[kept][mine], color=colour, height=0.7, label=label)
+        ticks = [f"{names[j]}   ({observed[j]:,.0f}; {expected[j]:,.0f} expected)" for j in kept]
+        ax.set_yticks(places, ticks, fontsize="small")
         ax.invert_yaxis()
-        reach = max(3.0, 1.1 * float(np.abs(away).max(initial=0.0)))
-        ax.set_xlim(-reach, reach)
-        verdict = "do not fit" if self.fit.found else "may be right"
+        limit = max(3.0, 1.1 * float(np.abs(deviation).max(initial=0.0)))
+        ax.set_xlim(-limit, limit)
+        verdict = "The models do not fit" if self.fit.rejected else "No evidence against the models"
         dropped = len(names) - kept.size
         ax.set(
-            xlabel="Rows: observed minus expected, in sd",
-            ylabel="Labels at looks" + (f" ({dropped} nearer ones left out)" if dropped else ""),
-            title=f"The models {verdict}:\n{self.fit.name}, p = {self.fit.p_value:.2g}",
+            xlabel="Number of rows: observed minus expected, in sd",
+            ylabel="History of labels" + (f" ({dropped} with smaller deviations not shown)" if dropped else ""),
+            title=f"{verdict}:\n{self.fit.name}, p = {self.fit.p_value:.2g}",
         )
         legend_below(ax)

@@ -1,4 +1,4 @@
-"""Which rows to audit, and how sure one will be after so many."""
+"""Plan of an audit: which rows to audit, and the expected width of the interval afterwards."""
 
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +11,7 @@ from scarless.checks.options import check_choice, check_random_stream, check_sha
 from scarless.checks.rows import check_rows, index_of
 from scarless.checks.tables import refuse_device
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, legend_below
-from scarless.diagnostics.audits._reading import Judged, read_judged
+from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
 from scarless.engines import Engine, attach
 from scarless.models.pair import known_inference
 from scarless.numerics import uncertainty
@@ -25,48 +25,52 @@ from scarless.outside.notices import warn_user
 from scarless.pair.inference import PairInference
 
 DESIGNS = ("random", "neyman", "two-stage")
-MIN_CURVE_AUDITS, MAX_CURVE_AUDITS, CURVE_POINTS = 25, 2000, 24  # of the curve of widths
-WIDTH_PRICED = 0.05  # the width for which the plan says how many audits it takes
-PILOT_AUDITS = 50  # advised where a model knows too little to plan by
-#: Width of the interval of the class prior from which on a model without audits is not believed about its own future.
+MIN_CURVE_AUDITS, MAX_CURVE_AUDITS, CURVE_POINTS = 25, 2000, 24  # numbers of audits for which widths are computed
+REPORTED_WIDTH = 0.05  # the plan reports the number of audits for this width
+PILOT_AUDITS = 50  # advised size of a pilot
+#: Width of the interval of the class prior above which the expected widths of a model without audits are not trusted.
 #: By judgement.
 MAX_WIDTH_TO_PLAN_BY = 0.5
-#: Least size of a row in the designs that lean on the model, as a share of the mean size: a model may be sure and
-#: wrong. By judgement.
+#: Designs that depend on the model draw rows with probabilities proportional to a size. This is the smallest size,
+#: relative to the mean size, because the model may be wrong about rows of which it is certain. By judgement.
 MIN_RELATIVE_SIZE = 0.1
-#: Audits that the model's own idea of its differences is worth, beside those of a pilot. By judgement.
-AUDITS_MODEL_IS_WORTH = 20.0
+#: Number of audits that the variance expected by the model counts for, when it is averaged with the variance in a
+#: pilot. By judgement.
+PRIOR_AUDITS = 20.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditPlan:
-    """Rows to audit, and what they will be worth; prints in words.
+    """Rows to audit and expected widths of intervals; prints as text.
 
     Attributes
     ----------
     rows : array of shape (n_rows,)
-        Which rows to audit: their names in the index of a pandas data frame, else their positions.
+        Rows to audit: their names in the index of a pandas data frame, or their positions.
     positions : array of int of shape (n_rows,)
-        Their positions.
+        Positions of these rows.
     probability : array of shape (n,)
-        Of all rows, with which probability each is audited, by a random pilot or by this plan: what
-        `audited_class_prior` asks for.
+        Probability that each row of the table is audited, by a random pilot or by this plan. Pass it to
+        `audited_class_prior`.
     sizes : array of int
-        Numbers of new audits; 0 is what there is now.
+        Numbers of new audits for which widths are computed; 0 is the current state.
     expected_width : array
-        Expected width of ``class_prior_interval()`` of a fit with so many more audits; NaN for a fit without an
+        Expected width of ``class_prior_interval()`` of a fit with that many more audits; NaN for a fit without an
         information matrix.
     expected_width_difference : array
         Expected width of the interval of `audited_class_prior`.
     design : str
+        Design of the sample.
     level : float
+        Confidence level.
     n_open : int
-        Rows that might have been drawn.
+        Number of rows that could be drawn.
     n_pilot : int
-        Rows that were audited before.
+        Number of rows that were audited before.
     labels_are_certain : bool
-        Whether labelled rows are left out, as known positives.
+        Whether labelled rows are left out because they are known to be positive.
     remarks : tuple of str
+        Other remarks.
     """
 
     rows: Array
@@ -85,7 +89,7 @@ class AuditPlan:
     def width_at(self, n_rows: int, *, difference: bool = False) -> float:
         """Return the expected width after `n_rows` new audits, of the model's interval or of the difference estimator.
 
-        Between the sizes it is read off a line in logarithms.
+        Widths between the sizes are interpolated on a logarithmic scale.
         """
         wanted = check_whole(n_rows, "n_rows", at_least=0)
         widths = self.expected_width_difference if difference else self.expected_width
@@ -96,11 +100,11 @@ class AuditPlan:
         return float(np.exp(np.interp(np.log1p(wanted), np.log1p(self.sizes), np.log(widths))))
 
     def rows_needed(self, width: float, *, difference: bool = False) -> int | None:
-        """Return about how many new audits make the interval as narrow as `width`; None: more than the largest size."""
+        """Return about how many new audits give an interval of this width; None if more than the last size."""
         if not 0 < real_number(width) <= 1:
-            raise ValueError(f"width must lie in (0, 1], as that of an interval of a share; got {shown(width)}.")
+            raise ValueError(f"width must lie in (0, 1]; got {shown(width)}.")
         widths = self.expected_width_difference if difference else self.expected_width
-        if not widths[-1] <= width:  # NaN too
+        if not widths[-1] <= width:  # true also if the width is NaN
             return None
         first = int(np.argmax(widths <= width))
         if first == 0:
@@ -110,35 +114,39 @@ class AuditPlan:
         return int(np.ceil(np.expm1(np.interp(np.log(width), at, sizes))))
 
     def sentences(self) -> list[str]:
-        """Return the plan, in words."""
-        n, kind = self.rows.size, " without a label" if self.labels_are_certain else ""
-        how = "drawn at random" if self.design == "random" else "drawn more often where the model is unsure"
-        told = [f"Audit {n:,} of {self.n_open:,} rows{kind}, {how}."]
+        """Return the plan as sentences."""
+        n, kind = self.rows.size, " unlabelled" if self.labels_are_certain else ""
+        how = "drawn at random" if self.design == "random" else "drawn more often where the model is uncertain"
+        lines = [f"Audit {n:,} of {self.n_open:,}{kind} rows, {how}."]
         if self.labels_are_certain:
-            told.append("Labelled rows count as positive, and are left out.")
-        told += [self._width_words(n), self._price_words()]
-        return [*told, *self.remarks]
+            lines.append("Labelled rows count as positive and are left out.")
+        lines += [self._width_sentence(n), self._number_sentence()]
+        return [*lines, *self.remarks]
 
-    def _width_words(self, n: int) -> str:
-        by_difference = f"{self.width_at(n, difference=True):.3f} wide by audited_class_prior, whatever the model"
+    def _width_sentence(self, n: int) -> str:
+        by_difference = f"{self.width_at(n, difference=True):.3f} by audited_class_prior, which is valid for any model"
         more = "more " if self.n_pilot else ""
         if np.isnan(self.expected_width[0]):
-            return f"After {n:,} {more}audits the {self.level:.4g} interval of the class prior will be {by_difference}."
+            return (
+                f"Expected width of the {100 * self.level:.4g}% interval of the class prior after {n:,} {more}audits: "
+                f"{by_difference}."
+            )
         return (
-            f"The {self.level:.4g} interval of the class prior is {self.expected_width[0]:.3f} wide now. After {n:,} "
-            f"{more}audits expect {self.width_at(n):.3f} from a fit with audits, if the models are of the right form, "
-            f"and {by_difference}."
+            f"The {100 * self.level:.4g}% interval of the class prior has a width of {self.expected_width[0]:.3f} now. "
+            f"Expected width after {n:,} {more}audits: {self.width_at(n):.3f} by a fit with audits, if the models have "
+            f"the right form, and {by_difference}."
         )
 
-    def _price_words(self) -> str:
-        def price(difference: bool) -> str:
-            found = self.rows_needed(WIDTH_PRICED, difference=difference)
+    def _number_sentence(self) -> str:
+        def number(difference: bool) -> str:
+            found = self.rows_needed(REPORTED_WIDTH, difference=difference)
             return f"more than {self.sizes[-1]:,}" if found is None else f"about {found:,}"
 
         if np.isnan(self.expected_width[0]):
-            return f"A width of {WIDTH_PRICED} takes {price(True)} audits."
+            return f"A width of {REPORTED_WIDTH} needs {number(True)} audits."
         return (
-            f"A width of {WIDTH_PRICED} takes {price(False)} audits by the model, {price(True)} by audited_class_prior."
+            f"A width of {REPORTED_WIDTH} needs {number(False)} audits with the model, or {number(True)} with "
+            "audited_class_prior."
         )
 
     def to_frame(self) -> Any:
@@ -148,7 +156,7 @@ class AuditPlan:
         return pandas.DataFrame(columns, index=pandas.Index(self.sizes, name="audits"))
 
     def plot(self, ax: Any = None) -> "AuditPlanDisplay":
-        """Draw the plan as an `AuditPlanDisplay` and return that; its ``ax_`` has the Axes."""
+        """Draw the expected widths and return the `AuditPlanDisplay`; its ``ax_`` is the Axes."""
         return AuditPlanDisplay(self).plot(ax)
 
     def __str__(self) -> str:
@@ -171,44 +179,48 @@ def plan_audit(
     level: float = 0.95,
     random_state: Any = None,
 ) -> AuditPlan:
-    r"""Choose rows to audit, and say how wide the interval of the class prior will be after them.
+    r"""Choose rows to audit, and compute the expected width of the interval of the class prior afterwards.
 
-    A row whose class is open tells the models :math:`D - q(1-q)\,cc'`, and :math:`D` once it was checked, so that
-    audits with probabilities :math:`p_i` make the information
+    An audited row has the information :math:`D` of a row of known class. A row that was not audited has the information
+    :math:`D - q(1-q)\,cc'`, where `q` is its posterior. Audits with probabilities :math:`p_i` therefore give the
+    information
 
     .. math:: H + \sum_i p_i\, q_i (1 - q_i)\, c_i c_i', \qquad c = [x,\; \textstyle\sum_k (s_k - e_k) z_k, \ldots],
 
-    with `H` that of the fit, penalties and facts included. The expected width of ``class_prior_interval()`` follows
-    from its inverse. It is as good as the fit's `q`: a model with one label column that has seen no audits may be far
-    off, and is told so; audit a pilot of 50 random rows first, fit with them, and plan the rest. After such a pilot
-    (5,000 rows, ten attributes that both models see) the width after 200 more audits was within 13% of what was
-    expected in 40 of 40 runs. The width of
-    `audited_class_prior` needs no form of the models: it follows from the spread of class minus `q`.
+    where `H` is the information of the fit, including penalties and known values. The inverse of the sum gives the
+    expected width of ``class_prior_interval()``. This width is only as accurate as the posteriors of the fit. They may
+    be far off if the model was fitted to one label column without audits; the plan then has a remark. In that case
+    audit a pilot of 50 random rows, fit with them, and plan the rest. After such a pilot (5,000 rows, ten attributes in
+    both models), the width after 200 more audits was within 13% of the expected width in 40 of 40 runs. The expected
+    width of `audited_class_prior` does not depend on the form of the models: it follows from the variance of the
+    difference between the class and `q`.
 
-    Without false positives a labelled row is positive, and checking it tells nothing: rows are drawn from the others.
+    Without false positives a labelled row is positive, so only unlabelled rows are drawn.
 
     Parameters
     ----------
     estimator : fitted classifier
-        Any of this package, also at the end of a pipeline. Widths of its own interval are for two logistic models.
-    X : array, sparse matrix or data frame of shape (n, n_attributes)
-        The rows that it was fitted on.
+        Classifier of this package, also as the last step of a pipeline. Expected widths of its own interval are
+        available only if both models are logistic.
+    X : array, sparse matrix or data frame of shape (n, n_columns)
+        Attributes of the rows that it was fitted on.
     s : array of shape (n,) or (n, n_looks)
-        Their labels, coded as in `fit`.
+        Observed labels of these rows, coded as in `fit`.
     n_rows : int, default=200
-        How many rows to audit, beside those of the pilot.
+        Number of rows to audit, in addition to the pilot.
     design : {"random", "neyman", "two-stage"}, default="random"
-        With equal probabilities; or in proportion to :math:`\sqrt{q(1-q)}`, at once or after a random pilot. The last
-        two lean on the model: in simulations, where it is right, intervals after two stages were 5 to 30% shorter; on
-        real tables errors were 15 to 75% larger, and rows chosen where the model is unsure covered in 22 to 89% of
-        runs instead of 95%. There is a warning.
+        "random": equal probabilities. "neyman": proportional to :math:`\sqrt{q(1-q)}`. "two-stage": the same, after a
+        random pilot. The last two depend on the model, and a warning is given. In simulations with a correct model,
+        two-stage intervals were 5 to 30% shorter than with random rows. On real tables, errors were 15 to 75% larger,
+        and intervals from rows where the model is uncertain covered the class prior in 22 to 89% of runs instead of
+        95%.
     pilot : array of shape (n,), optional
-        Audits so far, as given to `fit`: 1, 0, and NaN, None or -1 elsewhere. Those rows are not drawn again. Taken to
-        be random.
-    level : float, default=0.95
-        Nominal level of the intervals.
+        True class of rows audited so far, as passed to `fit`: 1 or 0; NaN, None or -1 for rows that were not audited.
+        These rows are assumed to be a random sample, and are not drawn again.
+    level : float in (0, 1), default=0.95
+        Confidence level.
     random_state : int, Generator or None
-        Seed of the draw.
+        Seed of the random numbers. Pass an int for reproducible results.
 
     Returns
     -------
@@ -216,7 +228,7 @@ def plan_audit(
 
     See Also
     --------
-    audited_class_prior : The class prior from audits, right even if the model is wrong.
+    audited_class_prior : Class prior from audits, valid for any model.
 
     References
     ----------
@@ -242,29 +254,29 @@ def plan_audit(
     check_choice(design, "design", DESIGNS)
     n_rows = check_whole(n_rows, "n_rows", at_least=1)
     rng = check_random_stream(random_state)
-    judged = read_judged(estimator, X, s, pilot)
-    _check_pilot(judged, design)
-    drawn = Drawn.of(judged, design)
-    n_free = int(drawn.free.sum())
+    data = read_audit_rows(estimator, X, s, pilot)
+    _check_pilot(data, design)
+    sampling = AuditDesign.of(data, design)
+    n_free = int(sampling.free.sum())
     if n_rows > n_free:
-        raise ValueError(f"n_rows is {n_rows}, and {n_free} rows are open: fewer must do.")
+        raise ValueError(f"n_rows must be at most {n_free}, the number of rows that can be audited; got {n_rows}.")
     sizes = _sizes(n_rows, n_free)
-    widths = ModelWidths.of(judged, drawn, level)
+    widths = ModelWidths.of(data, sampling, level)
     expected = np.full(sizes.size, np.nan) if widths is None else np.r_[widths.now(), widths.expected(sizes[1:])]
-    positions = drawn.draw(n_rows, rng)
+    positions = sampling.draw(n_rows, rng)
     plan = AuditPlan(
         rows=_names(X, positions),
         positions=positions,
-        probability=drawn.with_pilot(n_rows, judged),
+        probability=sampling.with_pilot(n_rows, data),
         sizes=sizes,
         expected_width=expected,
-        expected_width_difference=difference_widths(judged, drawn, sizes, level),
+        expected_width_difference=difference_widths(data, sampling, sizes, level),
         design=design,
         level=level,
         n_open=n_free,
-        n_pilot=int(judged.audited.sum()),
-        labels_are_certain=judged.labels_are_certain,
-        remarks=_remarks(judged, widths, design),
+        n_pilot=int(data.audited.sum()),
+        labels_are_certain=data.labels_are_certain,
+        remarks=_remarks(data, widths, design),
     )
     if design != "random":
         warn_user(f"plan_audit: {_DESIGN_REMARK}", UserWarning)
@@ -272,34 +284,34 @@ def plan_audit(
 
 
 _DESIGN_REMARK = (
-    "rows drawn by what the model thinks make short intervals where it is right, and too short ones where it is not: "
-    "on real tables 200 such rows covered in 22 to 89% of runs, and after two stages errors were 15 to 75% larger than "
-    "with 200 random rows. Random is the safe design."
+    "rows are drawn more often where the model is uncertain. Intervals are then shorter if the model is right, and too "
+    "short if it is wrong. On real tables, 95% intervals from 200 such rows covered the class prior in 22 to 89% of "
+    "runs, and errors after two stages were 15 to 75% larger than with 200 random rows. The random design is safe."
 )
 
 
-def _check_pilot(judged: Judged, design: str) -> None:
-    """Raise where audits that the fit has seen, and those given here, differ."""
-    model, given = judged.estimator, int(judged.audited.sum())
+def _check_pilot(data: AuditRows, design: str) -> None:
+    """Check that the audits of the fit are those passed as pilot."""
+    model, given = data.estimator, int(data.audited.sum())
     seen = int(getattr(model, "n_audited_", 0))
     if seen and not given:
         raise ValueError(
-            f"The model was fitted with {seen} audits: give them as pilot=, so that nobody checks these rows again."
+            f"The model was fitted with {seen} audits. Pass them as pilot=, so that these rows are not drawn again."
         )
     if given and hasattr(model, "known") and seen != given:
         raise ValueError(
-            f"pilot has {given} audits, and the model was fitted with {seen or 'none'}: fit(X, s, audit=pilot) first, "
-            "so that expected widths begin where the pilot ended."
+            f"pilot has {given} audits, but the model was fitted with {seen or 'none'}. Fit it with audit=pilot first, "
+            "so that expected widths include the pilot."
         )
     if design == "two-stage" and not given:
         raise ValueError(
-            f"design='two-stage' needs the first stage: audit about {PILOT_AUDITS} to 100 rows at random, fit with "
-            "them, and give them as pilot=."
+            f"design='two-stage' needs the audits of the first stage. Audit about {PILOT_AUDITS} to 100 random rows, "
+            "fit with them, and pass them as pilot=."
         )
 
 
 def _sizes(n_rows: int, n_free: int) -> Integers:
-    """Return the sizes of the curve: none, then from 25 in equal ratios, and what is asked for."""
+    """Return the numbers of audits for the curve: 0, then from 25 in equal ratios, and `n_rows`."""
     largest = min(max(MAX_CURVE_AUDITS, n_rows), n_free)
     curve = np.geomspace(min(MIN_CURVE_AUDITS, largest), largest, CURVE_POINTS).round().astype(np.intp)
     return np.unique(np.r_[0, curve, n_rows].astype(np.intp))
@@ -310,124 +322,126 @@ def _names(X: Any, positions: Integers) -> Array:
     return np.array(positions) if index is None or isinstance(index, range) else np.asarray(index[positions])
 
 
-def _remarks(judged: Judged, widths: "ModelWidths | None", design: str) -> tuple[str, ...]:
+def _remarks(data: AuditRows, widths: "ModelWidths | None", design: str) -> tuple[str, ...]:
     found = []
     if design != "random":
         found.append(_DESIGN_REMARK[0].upper() + _DESIGN_REMARK[1:])
-    few = not judged.audited.any() and judged.labels.shape[1] == 1
+    few = not data.audited.any() and data.labels.shape[1] == 1
     if widths is not None and few and (widths.inference.swappable or widths.now() > MAX_WIDTH_TO_PLAN_BY):
         why = (
-            "Both models see the same attributes and nothing but the likelihood's form tells them apart"
+            "Both models use the same attributes, so only their functional form separates them"
             if widths.inference.swappable
-            else "One label column tells next to nothing of the class prior here"
+            else "One label column has almost no information on the class prior here"
         )
         found.append(
-            f"{why}: what the model expects of audits may be far off. Make a pilot of {PILOT_AUDITS} random rows "
-            "first, fit with audit=, and plan again with pilot=."
+            f"{why}: expected widths may be far off. Audit a pilot of {PILOT_AUDITS} random rows first, fit with "
+            "audit=, and plan again with pilot=."
         )
     if widths is None:
-        found.append("This fit has no information matrix: its own interval cannot be foreseen.")
+        found.append("This fit has no information matrix, so the width of its own interval cannot be predicted.")
     return tuple(found)
 
 
-# --- how rows are drawn
+# --- sampling
 
 
-class Drawn(NamedTuple):
-    """A design: who may be drawn, and in proportion to what."""
+class AuditDesign(NamedTuple):
+    """Rows that can be drawn, and the sizes that their probabilities are proportional to."""
 
-    open_: Mask  # rows that audits tell something about
-    free: Mask  # those among them that nobody has checked yet
-    size: Vector  # of each row
+    open_: Mask  # rows whose class is unknown without an audit
+    free: Mask  # open rows that were not audited yet
+    size: Vector
 
     @classmethod
-    def of(cls, judged: Judged, design: str) -> "Drawn":
-        """Return the design; rows that are known to be positive by their label are left out."""
-        open_ = ~judged.labelled if judged.labels_are_certain else np.ones(judged.q.size, dtype=bool)
-        free = open_ & ~judged.audited
-        size = np.ones(judged.q.size)
+    def of(cls, data: AuditRows, design: str) -> "AuditDesign":
+        """Return the design. Rows whose label shows that they are positive are left out."""
+        open_ = ~data.labelled if data.labels_are_certain else np.ones(data.q.size, dtype=bool)
+        free = open_ & ~data.audited
+        size = np.ones(data.q.size)
         if design != "random":
-            size = np.sqrt(judged.q * (1.0 - judged.q))
+            size = np.sqrt(data.q * (1.0 - data.q))
             mean = float(size[free].mean()) if free.any() else 1.0
             size = np.maximum(size, MIN_RELATIVE_SIZE * mean) if mean > 0 else np.ones(size.size)
         return cls(open_, free, size)
 
-    def chances(self, n_rows: int) -> Vector:
-        """Return with which probability each row is among `n_rows` new ones; 0 for rows that are not asked for."""
+    def inclusion(self, n_rows: int) -> Vector:
+        """Return the probability that each row is among `n_rows` new rows; 0 for rows that cannot be drawn."""
         k = inclusion_scale(self.size[self.free], n_rows)
         return np.where(self.free, np.minimum(1.0, k * self.size), 0.0)
 
-    def with_pilot(self, n_rows: int, judged: Judged) -> Vector:
-        """Return with which probability each row was, or is, audited: by a random pilot, or by `n_rows` new ones."""
+    def with_pilot(self, n_rows: int, data: AuditRows) -> Vector:
+        """Return the probability that each row is audited, by a random pilot or among `n_rows` new rows."""
         k = inclusion_scale(self.size[self.free], n_rows)
         new = np.where(self.open_, np.minimum(1.0, k * self.size), 0.0)
         before = np.zeros(new.size)
         for kind in (self.open_, ~self.open_):
             if kind.any():
-                before[kind] = judged.audited[kind].mean()
+                before[kind] = data.audited[kind].mean()
         return before + (1.0 - before) * new
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> Any:
-        """Return the positions of `n_rows` rows: each with its own probability, and never twice.
+        """Return the positions of `n_rows` distinct rows, drawn with the given probabilities.
 
-        Systematic sampling of rows in random order (Madow): points one apart fall on a line where every row is as long
-        as its probability.
+        Systematic sampling of rows in random order (Madow): each row is a segment of a line, as long as its
+        probability, and points at a distance of 1 from each other select the segments on which they fall.
         """
         places = rng.permutation(np.flatnonzero(self.free))
-        ends = np.cumsum(self.chances(n_rows)[places])
+        ends = np.cumsum(self.inclusion(n_rows)[places])
         points = rng.random() + np.arange(n_rows)
         return np.sort(places[np.minimum(np.searchsorted(ends, points, side="right"), places.size - 1)])
 
 
-# --- how wide the interval will be
+# --- expected widths
 
 
 class ModelWidths(NamedTuple):
-    """A fit, its rows, and what audits would add to its information."""
+    """A fit and its rows, and the information that audits would add."""
 
     inference: PairInference
     objective: PairObjective
     engine: Engine
-    drawn: Drawn
+    sampling: AuditDesign
     level: float
 
     @classmethod
-    def of(cls, judged: Judged, drawn: Drawn, level: float) -> "ModelWidths | None":
-        """Return what the model's own interval needs; None for a fit that has no information matrix."""
-        model = judged.estimator
+    def of(cls, data: AuditRows, sampling: AuditDesign, level: float) -> "ModelWidths | None":
+        """Return the fit and its rows; None for a fit without an information matrix."""
+        model = data.estimator
         if hasattr(model, "recalibration_"):
             return None
         try:
             inference = known_inference(model)
         except ValueError:
             return None
-        if inference.told_by_height:
-            objective, shape = inference.objective, looks_of(model).counts(judged.labels)
+        if inference.has_extra_information:
+            objective, shape = inference.objective, looks_of(model).counts(data.labels)
         else:
             objective = LooksLikelihood(inference.f, ((inference.e,),))
-            shape = (judged.labels == 1).astype(np.int8), np.ones_like(judged.labels)
-        rows = check_rows(model, judged.X)
-        engine = attach(rows, labels=shape[0], looks=shape[1], audit=judged.audit, w=np.ones(rows.n_rows))
-        return cls(inference, objective, engine, drawn, level)
+            shape = (data.labels == 1).astype(np.int8), np.ones_like(data.labels)
+        rows = check_rows(model, data.X)
+        engine = attach(rows, labels=shape[0], looks=shape[1], audit=data.audit, w=np.ones(rows.n_rows))
+        return cls(inference, objective, engine, sampling, level)
 
-    def gain(self, chance: Vector) -> Matrix:
-        """Return what checks with these probabilities add to the information."""
-        rows = attach(self.engine, chance=chance)
+    def gain(self, probability: Vector) -> Matrix:
+        """Return the information that audits with these probabilities add."""
+        rows = attach(self.engine, audit_probability=probability)
         (found,) = rows.total(lost_information, self.objective, self.inference.parameters)
         return np.asarray(found)
 
     def now(self) -> float:
-        """Return the width of the fit's own interval."""
+        """Return the width of the interval of the fit."""
         low, high = self.inference.class_prior_interval(self.level)
         return high - low
 
     def expected(self, sizes: Any) -> Vector:
-        """Return the expected widths after so many new audits."""
+        """Return the expected widths after these numbers of new audits."""
         inference = self.inference
         base = inference.penalised_information()
-        equal = bool(np.ptp(self.drawn.size[self.drawn.free]) == 0)
-        of_one = self.gain(self.drawn.chances(1)) if equal else None
-        gains = [size * of_one if of_one is not None else self.gain(self.drawn.chances(int(size))) for size in sizes]
+        equal = bool(np.ptp(self.sampling.size[self.sampling.free]) == 0)
+        of_one = self.gain(self.sampling.inclusion(1)) if equal else None
+        gains = [
+            size * of_one if of_one is not None else self.gain(self.sampling.inclusion(int(size))) for size in sizes
+        ]
         return np.array([self._width(base + gain) for gain in gains])
 
     def _width(self, information: Matrix) -> float:
@@ -440,58 +454,60 @@ class ModelWidths(NamedTuple):
         return float(high - low)
 
 
-def difference_widths(judged: Judged, drawn: Drawn, sizes: Any, level: float) -> Vector:
-    r"""Return the expected widths of `audited_class_prior` after so many new audits, together with the pilot's.
+def difference_widths(data: AuditRows, sampling: AuditDesign, sizes: Any, level: float) -> Vector:
+    r"""Return the expected widths of `audited_class_prior` after these numbers of new audits, including the pilot.
 
-    A row's difference has the variance :math:`q(1-q)` if the model is right. The mean of that over rows and what pilot
-    audits show are averaged, the first as if it were 20 audits; rows keep their proportions.
+    If the model is right, the difference between class and `q` has the variance :math:`q(1-q)`. The mean of this
+    variance over the rows is averaged with the variance in the pilot, with the weight of 20 audits. The variances of
+    single rows are then scaled to the average.
     """
-    q, n = judged.q[drawn.open_], judged.q.size
+    q, n = data.q[sampling.open_], data.q.size
     own = q * (1.0 - q)
-    checked = judged.audited[drawn.open_]
+    checked = data.audited[sampling.open_]
     m = int(checked.sum())
     spread = float(own.mean())
     if m > 1:
-        differences = (judged.audit[drawn.open_][checked] == 1) - q[checked]
-        spread = (AUDITS_MODEL_IS_WORTH * spread + m * float(differences.var(ddof=1))) / (AUDITS_MODEL_IS_WORTH + m)
+        differences = (data.audit[sampling.open_][checked] == 1) - q[checked]
+        spread = (PRIOR_AUDITS * spread + m * float(differences.var(ddof=1))) / (PRIOR_AUDITS + m)
     each = own * (spread / own.mean()) if own.any() else np.full(q.size, spread)
-    alpha = float(judged.q.mean())
+    alpha = float(data.q.mean())
     rows = alpha * (1.0 - alpha) / n
-    equal = bool(np.ptp(drawn.size[drawn.free]) == 0)
+    equal = bool(np.ptp(sampling.size[sampling.free]) == 0)
     widths = []
     for size in sizes:
         total = m + int(size)
-        if total < 2:  # without audits this estimator knows nothing
+        if total < 2:  # the estimator is undefined without audits
             widths.append(1.0)
             continue
         if equal:
             design = spread * (1.0 - total / q.size) / total
         else:
-            p = drawn.with_pilot(int(size), judged)[drawn.open_]
+            p = sampling.with_pilot(int(size), data)[sampling.open_]
             design = float(((1.0 - p) / p) @ each) / q.size**2
         variance = (q.size / n) ** 2 * design + rows
         widths.append(min(1.0, 2.0 * quantile(level) * float(np.sqrt(variance))))
     return np.array(widths)
 
 
-# --- a picture
+# --- plot
 
 
 class AuditPlanDisplay(Display):
-    """Expected width of the interval of the class prior against the number of audits.
+    """Plot of the expected width of the interval of the class prior against the number of audits.
 
     Parameters
     ----------
     plan : AuditPlan
+        The plan to draw.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        After `plot`.
+        Axes and figure of the last plot.
 
     See Also
     --------
-    plan_audit : Makes the plan.
+    plan_audit : Computes the plan.
 
     Examples
     --------
@@ -502,7 +518,7 @@ class AuditPlanDisplay(Display):
     def __init__(self, plan: AuditPlan) -> None:
         if not isinstance(plan, AuditPlan):
             raise TypeError(
-                f"plan must be what plan_audit returns, an AuditPlan; got {type(plan).__name__}. Of a model, draw "
+                f"plan must be an AuditPlan, as returned by plan_audit; got {type(plan).__name__}. For a model, use "
                 "AuditPlanDisplay.from_estimator(estimator, X, s)."
             )
         self.plan = plan
@@ -519,14 +535,14 @@ class AuditPlanDisplay(Display):
         level: float = 0.95,
         ax: Any = None,
     ) -> Self:
-        """Plan an audit at random and draw what it will be worth.
+        """Plan a random audit and draw the expected widths.
 
         Parameters
         ----------
         estimator, X, s, n_rows, pilot, level
-            As in `plan_audit`.
+            See `plan_audit`.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -535,14 +551,12 @@ class AuditPlanDisplay(Display):
         return cls(plan_audit(estimator, X, s, n_rows, pilot=pilot, level=level)).plot(ax)
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes."""
+        """Draw the expected widths on the Axes."""
         plan, n = self.plan, self.plan.rows.size
         later = plan.sizes > 0
         more = "more audits" if plan.n_pilot else "audits"
-        lines = [(plan.expected_width, BLUE, "o", "-", "a fit with audits, if the models are right", False)]
-        lines.append(
-            (plan.expected_width_difference, ORANGE, "s", "--", "audited_class_prior, whatever the model", True)
-        )
+        lines = [(plan.expected_width, BLUE, "o", "-", "fit with audits, if the models are right", False)]
+        lines.append((plan.expected_width_difference, ORANGE, "s", "--", "audited_class_prior, for any model", True))
         for widths, colour, marker, style, label, difference in lines:
             if np.isnan(widths).all():
                 continue
@@ -551,7 +565,7 @@ class AuditPlanDisplay(Display):
             ax.plot([n], [at], marker, color=colour, ms=8, label=f"after {n:,} {more}: {at:.3f}")
         if np.isfinite(plan.expected_width[0]):
             ax.axhline(
-                plan.expected_width[0], color=GREY, lw=1, ls=":", label=f"the fit now: {plan.expected_width[0]:.3f}"
+                plan.expected_width[0], color=GREY, lw=1, ls=":", label=f"current fit: {plan.expected_width[0]:.3f}"
             )
         ax.set_xscale("log")
         ticks = [size for size in (25, 50, 100, 200, 500, 1000, 2000, 5000) if size <= plan.sizes[-1]]
@@ -559,8 +573,8 @@ class AuditPlanDisplay(Display):
         ax.minorticks_off()
         ax.set_ylim(bottom=0.0)
         ax.set(
-            xlabel=f"Rows to audit{', beside those of the pilot' if plan.n_pilot else ''}",
-            ylabel=f"Expected width of the {plan.level:.4g} interval",
-            title=f"What {n:,} {more} will say of the class prior",
+            xlabel=f"Rows to audit{' in addition to the pilot' if plan.n_pilot else ''}",
+            ylabel=f"Expected width of the {100 * plan.level:.4g}% interval",
+            title=f"Expected uncertainty of the class prior\nafter {n:,} {more}",
         )
         legend_below(ax)

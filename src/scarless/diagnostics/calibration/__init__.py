@@ -1,1 +1,1 @@
-"""Reliability of probabilities and of propensities, from labels alone."""
+"""Calibration of predicted probabilities, checked with labels."""

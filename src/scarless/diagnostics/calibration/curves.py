@@ -1,10 +1,10 @@
-r"""Calibration: are predicted probabilities right, as far as labels can tell?
+r"""Calibration of predicted probabilities of the label and of the class.
 
-Ask on rows that the model was not fitted on: on its own training rows it looks better calibrated than it is.
+Use rows that the model was not fitted on: on its training rows it looks better calibrated than it is.
 
-The test is of the very numbers predicted, and the error of estimating them counts. With as many rows as the model was
-fitted on, or more, even a model of the right form is rejected more often than the level says, and with many more nearly
-always. Whether it matters is told by `error`, less what chance alone makes of it.
+The null hypothesis is that the predicted numbers are exactly right, without estimation error. With as many rows as in
+the fit, or more, even a model of the right form is therefore rejected more often than the significance level; with many
+more rows, it is nearly always rejected. To judge how large the error is, compare `error` with `expected_error`.
 """
 
 from dataclasses import dataclass
@@ -31,26 +31,26 @@ STRATEGIES = ("quantile", "uniform")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """Predicted and observed shares by bin, and one test of all.
+    """Predicted and observed shares in bins, and a test of all bins.
 
     Attributes
     ----------
     predicted, observed : arrays of shape (n_bins,)
-        Mean prediction and observed share of each bin that has rows, lowest prediction first.
+        Mean prediction and observed share of each bin with rows, in ascending order of prediction.
     low, high : arrays of shape (n_bins,)
-        Ends of each bin's interval of the share.
+        Confidence interval of the share in each bin.
     n_rows : array of shape (n_bins,)
-        Rows in each bin; with `sample_weight` the sum of their weights.
+        Number of rows in each bin, or the sum of their weights.
     level : float
-        Nominal probability that one bin's interval covers.
+        Confidence level of each interval.
     error : float
-        Calibration error: the mean distance of predicted and observed share, bins weighted by their rows.
+        Calibration error: the mean absolute difference of predicted and observed share, weighted by rows.
     expected_error : float
-        The calibration error that chance alone makes on average, were the predictions right: it is never 0.
+        Mean calibration error if the predictions are right. It is above 0 because observed shares are random.
     statistic, degrees_of_freedom, p_value : float, int, float
-        Chi-square test that the predictions are right: the statistic has the degrees of freedom as its mean if they
-        are. A small p-value speaks against these very numbers, and so it finds a fit's own estimation error, too, once
-        there are about as many rows as in the fit: judge how wrong they are by `error` minus `expected_error`.
+        Chi-square test that the predictions are right. A small p-value is evidence against the predicted numbers. With
+        about as many rows as in the fit, the test also detects the estimation error of the fit; judge the size of the
+        error by `error` minus `expected_error`.
     """
 
     predicted: Vector
@@ -66,7 +66,7 @@ class Calibration:
     p_value: float
 
     def to_frame(self) -> Any:
-        """Return the bins as a pandas data frame, one row each."""
+        """Return the bins as a pandas data frame, one row for each bin."""
         names = ("predicted", "observed", "low", "high", "n_rows")
         return need("pandas", "to_frame", extra="frames").DataFrame({name: getattr(self, name) for name in names})
 
@@ -91,34 +91,33 @@ def label_calibration(
 ) -> Calibration:
     r"""Compare the predicted probability of a *label*, :math:`f(x)\,e(x)`, with the share of labelled rows.
 
-    The label is seen, so this can be tested without any assumption: among rows of like prediction, do labels come as
-    often as predicted? It cannot show a wrong split of a right product, such as an `f` twice too large with an `e`
-    twice too small; nor that rows of one bin differ more than their predictions do (one constant prediction of the
-    right mean is calibrated): for that compare `observed_log_likelihood`.
+    The label is observed, so this can be tested without assumptions. The test cannot detect a wrong split of a correct
+    product, such as `f` twice too large and `e` twice too small. Nor can it detect that the rows of a bin differ more
+    than their predictions: a constant prediction with the right mean is calibrated. To detect this, compare
+    `observed_log_likelihood` between models.
 
-    Intervals are Wilson's. The test adds up squared standardised differences of the bins, with the variance
-    :math:`\sum P(1-P)` that the predictions imply; bins that expect less than one labelled or unlabelled row are joined
-    with their neighbours for it, and its p-value allows for few labels a bin. It does not allow for the estimation
-    error of a fit: see `Calibration`.
+    Intervals are Wilson's. The test sums the squared standardised differences of the bins, with the variance
+    :math:`\sum P(1-P)` that the predictions imply. Bins with less than one expected labelled or unlabelled row are
+    merged with their neighbours, and the p-value allows for bins with few labels.
 
     Parameters
     ----------
     s : array-like of shape (n,)
-        1 for labelled rows, 0 for the others.
+        Observed labels: 1 for labelled rows, 0 for unlabelled rows.
     y_pred : array-like of shape (n,)
         Predicted probability of the positive class, `f`.
     propensity : float or array-like of shape (n,)
-        Predicted propensity `e`, in (0, 1].
+        Predicted propensity `e` of each row, in (0, 1].
     sample_weight : array-like of shape (n,), optional
-        How often each row counts, as in the models' `fit`: a weight of 2 is two equal rows, for bins, intervals and the
-        test alike. Weights that are no counts, such as one over the chance to be in the sample, leave the means right
-        but not the test; divide them by ``sum(w**2) / sum(w)``, so that they add up to the rows they are worth.
+        Weight of each row; 1 by default. Weights are counts, as in `fit`: a row of weight 2 counts as two rows. Divide
+        other weights, such as inverse sampling probabilities, by ``sum(w**2) / sum(w)``; otherwise the test is wrong.
     n_bins : int, default=10
-        Bins of predictions; those without rows are left out.
+        Number of bins; bins without rows are left out.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal counts, or of equal width from the lowest prediction to the highest.
+        "quantile": bins with equal numbers of rows. "uniform": bins of equal width between the lowest and the highest
+        prediction.
     level : float in (0, 1), default=0.95
-        Of the intervals.
+        Confidence level.
 
     Returns
     -------
@@ -139,7 +138,7 @@ def label_calibration(
     >>> label_calibration(s, f, propensity=np.sqrt(e)).p_value < 0.001
     True
     """
-    labels, f, e, w = check_answers(s, y_pred, propensity, sample_weight)
+    labels, f, e, w = check_calibration_rows(s, y_pred, propensity, sample_weight)
     return _calibration(f * e, np.ones_like(e), labels, w, n_bins, strategy, level)
 
 
@@ -155,17 +154,17 @@ def class_calibration(
 ) -> Calibration:
     r"""Compare the predicted probability of the *class*, :math:`f(x)`, with the mean of :math:`s/e` in bins of `f`.
 
-    Right under the propensity that is given: :math:`\mathrm E[s/e \mid x] = f(x)` if :math:`e` is right. Where both
-    come from one model, errors of `f` and `e` that cancel in the product stay unseen; a known propensity shows them.
+    The comparison is valid if the propensity is right, because then :math:`\mathrm E[s/e \mid x] = f(x)`. If `f` and
+    `e` come from the same model, errors that cancel in the product are not detected; a known propensity detects them.
 
-    The interval of a bin holds the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where :math:`\bar h`
-    is the bin's mean of :math:`s/e` and :math:`v` the mean of :math:`1/e` over its positives: Wilson's where
-    :math:`e=1`. Shares and intervals may exceed 1.
+    The interval of a bin contains the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where
+    :math:`\bar h` is the mean of :math:`s/e` in the bin and :math:`v` the mean of :math:`1/e` over its positives. It is
+    Wilson's interval if :math:`e=1`. Shares and intervals can exceed 1.
 
     Parameters
     ----------
     s, y_pred, propensity, sample_weight, n_bins, strategy, level
-        As in `label_calibration`.
+        See `label_calibration`.
 
     Returns
     -------
@@ -185,12 +184,12 @@ def class_calibration(
     >>> class_calibration(s, np.sqrt(f), propensity=e).p_value < 0.001
     True
     """
-    labels, f, e, w = check_answers(s, y_pred, propensity, sample_weight)
+    labels, f, e, w = check_calibration_rows(s, y_pred, propensity, sample_weight)
     return _calibration(f, e, labels, w, n_bins, strategy, level)
 
 
-class Rows(NamedTuple):
-    """Clean labels, predictions, propensities and weights of rows that count; no weights where none were given."""
+class CalibrationRows(NamedTuple):
+    """Labels, predictions, propensities and weights of rows with a positive weight; `w` is None without weights."""
 
     s: Vector
     f: Vector
@@ -198,19 +197,19 @@ class Rows(NamedTuple):
     w: Vector | None
 
 
-def check_answers(
+def check_calibration_rows(
     s: ArrayLike, y_pred: ArrayLike, propensity: ArrayLike, sample_weight: ArrayLike | None = None
-) -> Rows:
-    """Return clean labels, predictions and propensities of at least one row; rows of weight 0 are left out."""
+) -> CalibrationRows:
+    """Check labels, predictions and propensities, and return those of rows with a positive weight."""
     labels, f = check_scored(s, y_pred)
     if f.size == 0:
-        raise ValueError("y_pred has no rows; calibration needs at least one.")
+        raise ValueError("y_pred has no rows. Calibration needs at least one row.")
     e = check_propensity(propensity, n_rows=f.size)
     if sample_weight is None:
-        return Rows(labels, f, e, None)
+        return CalibrationRows(labels, f, e, None)
     w = check_counts(sample_weight, n_rows=f.size)
     counted = w > 0
-    return Rows(labels[counted], f[counted], e[counted], w[counted])
+    return CalibrationRows(labels[counted], f[counted], e[counted], w[counted])
 
 
 def _calibration(

@@ -1,4 +1,4 @@
-"""Reliability diagrams, of the label and of the class."""
+"""Reliability diagrams of the probability of the label and of the class."""
 
 from typing import Any, Self
 
@@ -8,23 +8,23 @@ from scarless.checks.rows import named_values
 from scarless.diagnostics._drawing import BLUE, GREY, Display
 from scarless.diagnostics.calibration.curves import (
     Calibration,
-    Rows,
-    check_answers,
+    CalibrationRows,
+    check_calibration_rows,
     class_calibration,
     label_calibration,
 )
-from scarless.metrics.scorers import answers_of
+from scarless.metrics.scorers import scorer_input
 from scarless.numerics.arrays import ArrayLike, Vector
 
 
 class _ReliabilityDiagram(Display):
-    """Observed against predicted shares, above the distribution of the predictions."""
+    """Plot of observed against predicted shares, above a histogram of the predictions."""
 
     _x_label: str
     _y_label: str
     _agree: str
     _differ: str
-    _provided: str = ""  # under what assumption
+    _assumption: str = ""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class _ReliabilityDiagram(Display):
         self.calibration = calibration
         self.predictions = predictions
         self.sample_weight = sample_weight
-        self.source = source  # whose propensity it is
+        self.source = source  # origin of the propensity: "given" or "model's"
 
     @staticmethod
-    def _calibration(rows: Rows, options: dict[str, Any]) -> Calibration:
+    def _calibration(rows: CalibrationRows, options: dict[str, Any]) -> Calibration:
         raise NotImplementedError
 
     @staticmethod
-    def _predictions(rows: Rows) -> Vector:
+    def _predictions(rows: CalibrationRows) -> Vector:
         raise NotImplementedError
 
     @classmethod
@@ -62,30 +62,31 @@ class _ReliabilityDiagram(Display):
         pos_label: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Draw the diagram of a fitted model, best on rows that it was not fitted on.
+        """Draw the diagram of a fitted model, preferably for rows that it was not fitted on.
 
         Parameters
         ----------
         estimator : fitted classifier
-            With ``predict_proba``, and with ``predict_propensity`` where `propensity` is not given.
-        X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
+            Classifier with ``predict_proba``, and with ``predict_propensity`` unless `propensity` is given.
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
         s : array of shape (n_rows,)
             Observed labels, coded as in the model's `fit`.
         propensity : float or array of shape (n_rows,), optional
-            Known propensity. None: the model's own.
+            Known propensity of each row, in (0, 1]. By default, the model's own.
         sample_weight, n_bins, strategy, level
-            As in `label_calibration`.
+            See `label_calibration`.
         pos_label : object, optional
-            The value that marks a labelled positive, where the model does not know it and it is not 1.
+            Value that marks a labelled row. Not needed for models of this library, nor for 0/1, -1/+1 or booleans.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
-        The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
+        The display; ``calibration`` holds the results and ``ax_`` the Axes.
         """
-        answers = answers_of(estimator, X, s, propensity, pos_label=pos_label, user=cls.__name__)
-        rows = check_answers(answers.s, answers.f, answers.e, named_values(X, sample_weight))
+        found = scorer_input(estimator, X, s, propensity, pos_label=pos_label, user=cls.__name__)
+        rows = check_calibration_rows(found.s, found.f, found.e, named_values(X, sample_weight))
         source = "model's" if propensity is None else "given"
         return cls._drawn(rows, source, n_bins, strategy, level, ax)
 
@@ -107,28 +108,30 @@ class _ReliabilityDiagram(Display):
         Parameters
         ----------
         s, y_pred, propensity, sample_weight, n_bins, strategy, level
-            As in `label_calibration`.
+            See `label_calibration`.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
-        The display; ``calibration`` holds the numbers and ``ax_`` the Axes.
+        The display; ``calibration`` holds the results and ``ax_`` the Axes.
         """
-        return cls._drawn(check_answers(s, y_pred, propensity, sample_weight), "given", n_bins, strategy, level, ax)
+        return cls._drawn(
+            check_calibration_rows(s, y_pred, propensity, sample_weight), "given", n_bins, strategy, level, ax
+        )
 
     @classmethod
-    def _drawn(cls, rows: Rows, source: str, n_bins: int, strategy: str, level: float, ax: Any) -> Self:
+    def _drawn(cls, rows: CalibrationRows, source: str, n_bins: int, strategy: str, level: float, ax: Any) -> Self:
         options = {"n_bins": n_bins, "strategy": strategy, "level": level}
         return cls(cls._calibration(rows, options), cls._predictions(rows), source=source, sample_weight=rows.w).plot(
             ax
         )
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes."""
+        """Draw the diagram on the Axes."""
         found = self.calibration
         across = _with_margin(self.predictions)
-        ax.plot(across, across, color=GREY, linestyle="--", linewidth=1, label="as predicted")
+        ax.plot(across, across, color=GREY, linestyle="--", linewidth=1, label="perfect calibration")
         ax.errorbar(
             found.predicted,
             found.observed,
@@ -138,7 +141,7 @@ class _ReliabilityDiagram(Display):
             markersize=5,
             linewidth=1.2,
             capsize=3,
-            label=f"bins of rows, with {100 * found.level:.4g}% intervals",
+            label=f"bins with {100 * found.level:.4g}% intervals",
         )
         up = _with_margin(np.concatenate([found.low, found.high, found.predicted]))
         ax.set(xlim=across, ylim=up, ylabel=self._y_label.format(source=self.source))
@@ -147,7 +150,7 @@ class _ReliabilityDiagram(Display):
         self._draw_rows(ax)
 
     def _draw_rows(self, ax: Any) -> None:
-        """Draw the distribution of predictions in a strip of its own below, on the same scale."""
+        """Draw a histogram of the predictions below the diagram, on the same scale."""
         ax.tick_params(labelbottom=False)
         strip = ax.inset_axes([0.0, -0.27, 1.0, 0.22], sharex=ax)
         left, right = ax.get_xlim()
@@ -162,9 +165,9 @@ class _ReliabilityDiagram(Display):
         found = self.calibration
         seen = self._differ if found.p_value < 0.05 else self._agree
         p = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"
-        provided = self._provided.format(source=self.source)
+        assumption = self._assumption.format(source=self.source)
         error = f"calibration error {found.error:.3f}, {found.expected_error:.3f} expected by chance"
-        return f"{seen}{provided} ({p})\n{error}"
+        return f"{seen}{assumption} ({p})\n{error}"
 
 
 def _with_margin(values: Vector) -> tuple[float, float]:
@@ -176,16 +179,17 @@ def _with_margin(values: Vector) -> tuple[float, float]:
 class LabelCalibrationDisplay(_ReliabilityDiagram):
     r"""Reliability diagram of the probability of a label, :math:`\Pr(s=1|x) = f(x)\,e(x)`.
 
-    What labels can test: see `label_calibration`. Made by `from_estimator` or `from_predictions`, best from rows that
-    the model was not fitted on. Below the diagram: how the predictions are distributed.
+    See `label_calibration` for what labels can test. Create it with `from_estimator` or `from_predictions`, preferably
+    for rows that the model was not fitted on. Below the diagram is a histogram of the predictions.
 
     Attributes
     ----------
     calibration : Calibration
         The bins, the calibration error and the test.
     predictions : array of shape (n_rows,)
-        :math:`f e` of every row.
+        :math:`f e` of each row.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last plot.
 
     References
     ----------
@@ -208,31 +212,32 @@ class LabelCalibrationDisplay(_ReliabilityDiagram):
     _x_label = r"Predicted $\Pr(s=1\,|\,x) = f(x)\,e(x)$"
     _y_label = "Share of labelled rows"
     _agree = "No evidence against the predicted probabilities of a label"
-    _differ = "Labels do not come as often as predicted"
+    _differ = "Labels are not as frequent as predicted"
 
     @staticmethod
-    def _calibration(rows: Rows, options: dict[str, Any]) -> Calibration:
+    def _calibration(rows: CalibrationRows, options: dict[str, Any]) -> Calibration:
         return label_calibration(rows.s, rows.f, propensity=rows.e, sample_weight=rows.w, **options)
 
     @staticmethod
-    def _predictions(rows: Rows) -> Vector:
+    def _predictions(rows: CalibrationRows) -> Vector:
         return rows.f * rows.e
 
 
 class ClassCalibrationDisplay(_ReliabilityDiagram):
     r"""Reliability diagram of the probability of the class, :math:`f(x)`, under the model's propensity.
 
-    The observed side is the mean of :math:`s/e`, which is right if the propensity is: see `class_calibration` for what
-    it cannot show. Made by `from_estimator` or `from_predictions`, best from rows that the model was not fitted on.
-    Below the diagram: how the predictions are distributed.
+    The observed share is the mean of :math:`s/e`, which is valid if the propensity is right; see `class_calibration`.
+    Create it with `from_estimator` or `from_predictions`, preferably for rows that the model was not fitted on. Below
+    the diagram is a histogram of the predictions.
 
     Attributes
     ----------
     calibration : Calibration
         The bins, the calibration error and the test.
     predictions : array of shape (n_rows,)
-        `f` of every row.
+        `f` of each row.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last plot.
 
     References
     ----------
@@ -250,15 +255,15 @@ class ClassCalibrationDisplay(_ReliabilityDiagram):
     """
 
     _x_label = r"Predicted $\Pr(y=1\,|\,x) = f(x)$"
-    _y_label = "Mean of $s/e(x)$, under the {source} propensity"
+    _y_label = "Mean of $s/e(x)$ with the {source} propensity"
     _agree = "No evidence against the predicted probabilities of the class"
-    _differ = "Positives do not come as often as predicted"
-    _provided = ",\nif the {source} propensity is right"
+    _differ = "Positives are not as frequent as predicted"
+    _assumption = ",\nif the {source} propensity is right"
 
     @staticmethod
-    def _calibration(rows: Rows, options: dict[str, Any]) -> Calibration:
+    def _calibration(rows: CalibrationRows, options: dict[str, Any]) -> Calibration:
         return class_calibration(rows.s, rows.f, propensity=rows.e, sample_weight=rows.w, **options)
 
     @staticmethod
-    def _predictions(rows: Rows) -> Vector:
+    def _predictions(rows: CalibrationRows) -> Vector:
         return rows.f

@@ -1,1 +1,1 @@
-"""One fit with its table: what it says of rows and columns, and whether that can be believed; as numbers."""
+"""Diagnostics of one fit and its table, as numbers; `scarless.report` turns them into pages."""

@@ -1,4 +1,4 @@
-"""Every diagnostic of one fit, asked about all of its rows or a sample of them: results, and refusals as errors."""
+"""All diagnostics of one fit, on all of its rows or on a sample. Diagnostics that do not apply raise errors."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -23,79 +23,80 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories
 from scarless.numerics.uncertainty import Interval
 
-MOST_ROWS, SAMPLE = 50_000, 20_000  # above the first, expensive diagnostics look at so many
-SCAR_FOLDS = 3  # of the test that fits forests: it takes most of a report's time, and so
-FEWEST_TESTED, MOST_TESTED, ENOUGH_LABELS = 5_000, 20_000, 500  # looks at as many rows as hold so many labels
-# Columns from which on that test does without boosting: of 1,000 it was a quarter of all work, and is an eighth.
-MANY_COLUMNS = 300
-FACTORS = (1.5, 2.0, 3.0, 5.0)  # on the odds of a label, that bounds are shown for
+MAX_ROWS, SAMPLE_ROWS = 50_000, 20_000  # tables with more rows are sampled for expensive diagnostics
+SCAR_FOLDS = 3  # few, because the test of SCAR fits forests and takes most of the time of a report
+# The test of SCAR uses about as many rows as contain ENOUGH_LABELS labelled rows, within these limits.
+MIN_SCAR_ROWS, MAX_SCAR_ROWS, ENOUGH_LABELS = 5_000, 20_000, 500
+# From this many columns on, the test of SCAR uses a forest instead of boosting. With 1,000 columns, this lowered the
+# test's share of the time of a report from a quarter to an eighth.
+MIN_COLUMNS_FOR_FOREST = 300
+FACTORS = (1.5, 2.0, 3.0, 5.0)  # on the odds of the propensity, for which bounds are shown
 GAMMAS = tuple(float(gamma) for gamma in np.geomspace(1.0, 5.0, 17))
-_FACTOR_RTOL = 1e-3  # of tipping points
-MOST_CANDIDATES = 12  # that are listed
-AUDIT_GROUPS, FEWEST_IN_GROUP = 5, 12  # groups of checked rows, and rows in each
-MORE_LOOKS = 6  # that a curve of detection goes on to, where all looks are alike
-FEWEST_EXPECTED = 5.0  # rows in a cell of a chi-square; cells of fewer are put together
-MOST_COPIES = 10.0  # mean of whole weights up to which they are taken for counts of rows in that chi-square
-REFUSALS = (ValueError, TypeError, ArithmeticError, RuntimeError)
+_FACTOR_RTOL = 1e-3  # relative tolerance of tipping points
+MAX_CANDIDATES = 12  # largest number of candidates that are listed
+AUDIT_GROUPS, MIN_ROWS_PER_GROUP = 5, 12  # groups of audited rows by posterior
+MORE_LOOKS = 6  # number of looks up to which a detection curve is extrapolated if all looks have the same propensity
+MIN_EXPECTED_ROWS = 5.0  # in a cell of a chi-square test; smaller cells are pooled
+MAX_MEAN_COUNT = 10.0  # mean up to which whole weights are treated as counts of rows in that test
+REFUSALS = (ValueError, TypeError, ArithmeticError, RuntimeError)  # raised by diagnostics that do not apply
 
 
 class Candidates(NamedTuple):
-    """What a fit chose among, and which shares of positives those have that do as well."""
+    """Candidates that a fit selected from, and the range of class priors of those that are tied with the best.
 
-    kind: str  # "members" of a stack, "search" or "optima"
+    The fields of `rows` depend on `kind`: "members" of a stack have a name, class prior, both ends of its interval and
+    held-out log-likelihood. Candidates of a "search" have attributes, C, propensity_C, class prior, held-out
+    log-likelihood and whether they were selected. "optima" have their starts, class prior, label frequency, distance in
+    log-likelihood from the best and whether they were selected.
+    """
+
+    kind: str
     reason: str
-    rows: tuple[tuple[Any, ...], ...]  # what is known of each; `CANDIDATE_FIELDS` names it
+    rows: tuple[tuple[Any, ...], ...]
     low: float
     high: float
     n: int
 
 
-CANDIDATE_FIELDS = {
-    "members": ("model", "class prior", "its low end", "its high end", "held-out log-likelihood per row"),
-    "search": ("attributes", "C", "propensity_C", "class prior", "held-out log-likelihood per row", "taken"),
-    "optima": ("starts", "class prior", "label frequency", "log-likelihood behind the best", "taken"),
-}
-
-
 class Profile(NamedTuple):
-    """How well the labels fit each share of positives: log-likelihoods below their top."""
+    """Log-likelihood as a function of the class prior, relative to its maximum."""
 
     class_prior: Vector
     drop: Vector
     estimate: float
     interval: Interval
-    recalibrated: bool  # whether it is the grid of a recalibrated fit, and not a profile of the likelihood
+    recalibrated: bool  # True for the grid of a recalibrated fit, False for a profile likelihood
     flat: bool
-    elsewhere: tuple[float, ...]  # class priors of other good fits
+    other_optima: tuple[float, ...]  # class priors of other optima
     sentences: list[str]
     sample: Subject
 
 
-class Doubt(NamedTuple):
-    """The share of positives, by how wrong the odds of a label may be."""
+class PropensityBounds(NamedTuple):
+    """Bounds on the class prior if the odds of the propensity are wrong by a factor."""
 
     estimate: float
     low: Vector  # at `GAMMAS`
     high: Vector
-    bounds: tuple[tuple[float, float, float], ...]  # factor, and both ends: at `FACTORS`
-    interval: Interval | None  # the model's own; None where it has none that holds the estimate
-    interval_factor: float  # from which on a wrong labelling may matter more than chance; 1 without an interval
-    most_unlabelled: tuple[float, float] | None  # factor up to which most positives have no label, and their share
+    bounds: tuple[tuple[float, float, float], ...]  # factor, low and high, at `FACTORS`
+    interval: Interval | None  # confidence interval of the model; None if it does not contain the estimate
+    interval_factor: float  # factor from which the bounds exceed the confidence interval; 1 without an interval
+    most_unlabelled: tuple[float, float] | None  # factor up to which most positives are unlabelled, and their share
     sample: Subject
 
 
-class Audited(NamedTuple):
-    """What checks found among rows whose check could tell something new."""
+class AuditComparison(NamedTuple):
+    """Audited positives compared with their expected number, for rows whose class was unknown."""
 
     n: int
     found: int
     expected: float
-    surplus: float | None  # found more than expected, in standard errors
-    groups: tuple[tuple[float, ...], ...]  # lowest and highest chance, rows, expected, found, ends of the interval
+    surplus: float | None  # found minus expected, in standard errors
+    groups: tuple[tuple[float, ...], ...]  # lowest and highest posterior, rows, expected and found share, its interval
 
 
-class Repeats(NamedTuple):
-    """Rows by the number of their labels, and a hint whether that is as the models say."""
+class LabelCounts(NamedTuple):
+    """Numbers of rows with 0, 1, 2, ... labels, and the p-value of a test that they are as expected."""
 
     counted: Histories
     p_value: float
@@ -103,20 +104,20 @@ class Repeats(NamedTuple):
 
 @dataclass(frozen=True)
 class Examination:
-    """A fit that is asked whether it can be believed: all rows, and those that expensive diagnostics look at."""
+    """Diagnostics of a fit, on all of its rows or, if they are expensive, on a sample."""
 
     subject: Subject
     sample: Subject
     rng: np.random.Generator
-    identifiability: IdentifiabilityReport | None  # None where it is refused
-    refusal: str
+    identifiability: IdentifiabilityReport | None  # None if it does not apply
+    refusal: str  # why it does not apply
 
     @classmethod
     def of(cls, subject: Subject, rng: np.random.Generator) -> Self:
-        """Draw the sample, and ask first what the answer needs to know."""
-        sample = subject if subject.n_rows <= MOST_ROWS else subject.sample(SAMPLE, rng)
+        """Draw the sample and compute the identifiability report, which other parts need."""
+        sample = subject if subject.n_rows <= MAX_ROWS else subject.sample(SAMPLE_ROWS, rng)
         twin = copy(subject.inner)
-        twin.feature_names_in_ = np.array(subject.column_labels, dtype=object)  # raw names in its sentences
+        twin.feature_names_in_ = np.array(subject.column_labels, dtype=object)  # the report shows names of raw columns
         try:
             found = replace(identifiability_report(twin), class_prior_interval=subject.prior_interval())
             return cls(subject, sample, rng, found, "")
@@ -125,20 +126,20 @@ class Examination:
 
     @property
     def swappable(self) -> bool:
-        """Whether the models of a fit to looks, audits or facts may have changed places."""
+        """Whether both models use the same attributes, so that they may be swapped."""
         return bool(getattr(known_inference(self.subject.inner), "swappable", False))
 
-    # --- one label of each row
+    # --- diagnostics for one label of each row
 
     def scar(self) -> tuple[SCARTest, Subject] | None:
-        """Test whether the labelling depends on the columns that are named for it; None where there are none."""
+        """Test whether the labelling depends on the propensity attributes; None if there are none."""
         subject = self.subject
         if subject.looks is not None and not subject.looks.plain:
             raise ValueError(
-                "The test is for one label of each row that is never wrong; here the number of looks, or false labels, "
-                "would pass for an effect of columns. What drives the labelling is above, with intervals."
+                "The test is for one label for each row, without false positives. The number of looks, or false "
+                "positives, would look like an effect of columns. Use the effects on the labelling and their intervals."
             )
-        wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), FEWEST_TESTED, MOST_TESTED))
+        wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), MIN_SCAR_ROWS, MAX_SCAR_ROWS))
         sample = subject if subject.n_rows <= wanted else subject.sample(wanted, self.rng)
         if not sample.labelling_columns:
             return None
@@ -154,51 +155,51 @@ class Examination:
         return found, sample
 
     def profile(self) -> Profile:
-        """Return which shares of positives the labels allow."""
+        """Return the profile of the class prior."""
         inner, sample = self.subject.inner, self.sample
         if hasattr(inner, "recalibration_"):
             return self._grid()
         if self.subject.looks is not None:
             raise ValueError(
-                "The curve is that of one label of each row, without audits, looks and facts, and would say less than "
-                "is known. The interval at the top has all of it."
+                "The profile is for one label for each row. It would ignore audits, further looks and known values. "
+                "Use the interval of the class prior, which takes them into account."
             )
-        known_inference(inner)  # refuses here what it would refuse after a fit
+        known_inference(inner)  # raises an error for a fit without inference, before the expensive steps
         given = {"sample_weight": sample.weights}
-        if sample is not self.subject:  # a profile is of the rows of its fit
+        if sample is not self.subject:  # a profile needs a fit to the same rows
             inner = clone(inner).fit(sample.prepared, sample.labels, **given)
         found = profile_class_prior(inner, sample.prepared, sample.labels, **given, level=sample.level)
         order = np.argsort(found.class_prior)
         drop = found.difference[order] - float(found.difference.max())
-        others = tuple(float(other.fit_class_prior) for other in found.elsewhere)
+        others = tuple(float(other.fit_class_prior) for other in found.other_optima)
         return Profile(found.class_prior[order], drop, float(found.fit_class_prior), Interval(*found.interval), False,
                        bool(found.flat), others, found.sentences(), sample)  # fmt: skip
 
     def _grid(self) -> Profile:
-        """Return the class priors that a recalibrated fit has tried: it has no other profile."""
+        """Return the grid of class priors of a recalibrated fit, which has no profile."""
         inner = self.subject.inner
-        levels = inner.recalibration_.grid
-        density = np.asarray(levels.log_density - levels.pseudo_log_density)
-        return Profile(np.asarray(levels.class_prior), density - density.max(), float(inner.class_prior_),
-                       self.subject.prior_interval(), True, False, (), levels.remarks(), self.subject)  # fmt: skip
+        grid = inner.recalibration_.grid
+        density = np.asarray(grid.log_density - grid.pseudo_log_density)
+        return Profile(np.asarray(grid.class_prior), density - density.max(), float(inner.class_prior_),
+                       self.subject.prior_interval(), True, False, (), grid.remarks(), self.subject)  # fmt: skip
 
     def calibration(self) -> Calibration:
-        """Compare how often labels come with how often they are predicted."""
+        """Return the calibration of the predicted probabilities of a label."""
         subject = self.subject
         f, e = subject.f, np.ones(subject.n_rows) if isinstance(subject.inner, NaiveClassifier) else subject.e
         if e is None:
-            raise ValueError("The propensity of each row is not known: give it as propensity=, one value per row.")
-        if subject.looks is not None:  # any label at the looks that took place, true or false
-            f, e = subject.label_chance, np.ones(subject.n_rows)
+            raise ValueError("The propensity of the rows is unknown. Pass propensity=, one value for each row.")
+        if subject.looks is not None:  # s is a label at any look, including false positives
+            f, e = subject.label_probability, np.ones(subject.n_rows)
         weight = None if subject.weights is None else subject.row_weight
         return label_calibration(subject.s, f, propensity=e, sample_weight=weight, level=subject.level)
 
-    def doubt(self) -> Doubt:
-        """Return how wrong the labelling would have to be for the share of positives to fall."""
+    def propensity_bounds(self) -> PropensityBounds:
+        """Return bounds on the class prior if the propensity is wrong."""
         if self.subject.looks is not None:
             raise ValueError(
-                "The bounds are those of one label of each row; what audits, other looks and facts rule out would be "
-                "in them. Whether the labelling is as the model says, audits show."
+                "The bounds are for one label for each row. They would ignore audits, further looks and known values. "
+                "To check the propensity, audit rows."
             )
         sample = self.sample
         given: dict[str, Any] = {} if sample.propensity is None else {"propensity": sample.propensity}
@@ -210,14 +211,15 @@ class Examination:
         labelled = rows.tipping_point("label_frequency", at_most=0.5, rtol=_FACTOR_RTOL)
         most = (float(labelled.gamma), 1.0 - float(labelled.estimate)) if labelled.gamma > 1.0 else None
         interval, factor = _beyond_chance(sample, rows, float(curve.estimate))
-        return Doubt(
-            float(curve.estimate), curve.low, curve.high, bounds, interval, factor, most, sample  # type: ignore[arg-type]
+        estimate = float(curve.estimate)
+        return PropensityBounds(
+            estimate, curve.low, curve.high, bounds, interval, factor, most, sample  # type: ignore[arg-type]
         )  # fmt: skip
 
-    # --- what a fit chose among
+    # --- candidates of the fit
 
     def candidates(self) -> Candidates | None:
-        """Return what a fitted model chose among; None where there was no choice."""
+        """Return the candidates that the fit selected from; None if there was no selection."""
         inner = self.subject.inner
         if hasattr(inner, "members_"):
             return _members(inner, self.subject.level)
@@ -227,25 +229,25 @@ class Examination:
 
     # --- audits and several looks
 
-    def audited(self) -> Audited:
-        """Compare what checks found with what was expected of these rows before."""
+    def audited(self) -> AuditComparison:
+        """Compare the audits with the posteriors of these rows without audits."""
         return compare_audits(self.subject)
 
     def detection(self) -> Vector:
-        """Return the share of positives with a label after one look, two and so on."""
+        """Return the share of positives that are labelled after one look, two looks and so on."""
         facts, inner = self.subject.looks, self.subject.inner
         assert facts is not None
         n = len(facts.names)
         return np.asarray(inner.detection_curve(self.subject.prepared, max(n, MORE_LOOKS) if facts.alike else n))
 
-    def repeats(self) -> Repeats:
-        """Compare how many rows have no label, one, two, ... with what the models expect."""
+    def repeats(self) -> LabelCounts:
+        """Compare the numbers of rows with 0, 1, 2, ... labels with the expected numbers."""
         subject, facts = self.subject, self.subject.looks
         assert facts is not None
         n_looks, w = subject.codes.shape[1], subject.weight
         e = np.column_stack([subject.inner.predict_propensity(subject.prepared, look=k) for k in range(n_looks)])
         h = np.broadcast_to(np.resize([value for value, _ in facts.rates], n_looks), e.shape)
-        counts = bool((w == np.floor(w)).all()) and float(w.mean()) <= MOST_COPIES
+        counts = bool((w == np.floor(w)).all()) and float(w.mean()) <= MAX_MEAN_COUNT
         rows = np.repeat(np.arange(w.size), w.astype(np.int64)) if counts else np.flatnonzero(w > 0)
         labels = np.where(np.isfinite(subject.codes), subject.codes, -1.0)[rows]
         counted = histories.count_labels(labels, subject.f[rows], e[rows], h[rows])
@@ -254,24 +256,24 @@ class Examination:
         shape = (counted.observed, counted.expected)
         observed, expected = (np.bincount(number, part, n_looks + 1).astype(np.float64) for part in shape)
         found = Histories(tuple(map(str, range(n_looks + 1))), observed, expected)
-        cells = histories.pooled(found, FEWEST_EXPECTED)
+        cells = histories.pooled(found, MIN_EXPECTED_ROWS)
         p_value = float(chi2.sf(histories.chi_square(cells), max(len(cells.names) - 1, 1)))
-        observed[0], expected[0] = observed[0] + never, expected[0] + never  # of them nothing is expected
-        return Repeats(found, p_value)
+        observed[0], expected[0] = observed[0] + never, expected[0] + never  # rows without a look have no labels
+        return LabelCounts(found, p_value)
 
 
 def scorer_of(sample: Subject) -> Any:
-    """Return what the test of SCAR learns labels with beside a logistic model: of many columns a forest alone.
+    """Return the classifier for the test of SCAR: a forest if there are many columns, otherwise the default.
 
-    Forests do better on many weak columns, and are faster than boosting there.
+    With many weak columns, forests are better and faster than boosting.
     """
-    if sparse.issparse(sample.prepared) or sample.prepared.shape[1] < MANY_COLUMNS:
+    if sparse.issparse(sample.prepared) or sample.prepared.shape[1] < MIN_COLUMNS_FOR_FOREST:
         return None
     return ExtraTreesClassifier(100, max_features="sqrt", min_samples_leaf=max(3, sample.n_rows // 2000))
 
 
 def _with_raw_names(sample: Subject) -> Any:
-    """Return the prepared rows with columns called as in the raw table, where these names are different ones."""
+    """Return the prepared rows with the names of the raw columns, if these are unique."""
     names = sample.column_labels
     if hasattr(sample.prepared, "set_axis") and len(set(names)) == len(names):
         return sample.prepared.set_axis(names, axis=1)
@@ -279,10 +281,10 @@ def _with_raw_names(sample: Subject) -> Any:
 
 
 def _beyond_chance(subject: Subject, rows: Sensitivity, fitted: float) -> tuple[Interval | None, float]:
-    """Return the model's interval, and from which factor on a wrong labelling may matter more than chance."""
+    """Return the confidence interval of the class prior, and the factor from which the bounds exceed it."""
     try:
         low, high = subject.prior_interval()
-    except (AttributeError, ValueError, TypeError):  # a model that knows no interval
+    except (AttributeError, ValueError, TypeError):  # the model has no interval
         return None, 1.0
     if not low < fitted < high:
         return None, 1.0
@@ -315,7 +317,7 @@ def _searched(inner: Any) -> Candidates:
     numbers = ("param_C", "param_propensity_C", "class_prior", "mean_test_score")
     rows = tuple(
         (results["param_attributes"][i], *(float(results[name][i]) for name in numbers), i in chosen.members)
-        for i in order[:MOST_CANDIDATES]
+        for i in order[:MAX_CANDIDATES]
     )
     priors = results["class_prior"][tied]
     return Candidates("search", str(chosen.reason), rows, float(priors.min()), float(priors.max()), int(tied.size))
@@ -331,29 +333,30 @@ def _optima(inner: Any) -> Candidates:
             float(chosen.behind[i]),
             i in chosen.members,
         )
-        for i, optimum in enumerate(optima[:MOST_CANDIDATES])
+        for i, optimum in enumerate(optima[:MAX_CANDIDATES])
     )
     low, high = chosen.class_priors
     return Candidates("optima", str(chosen.reason), rows if len(rows) > 1 else (), low, high, chosen.n_tied)
 
 
-def compare_audits(subject: Subject) -> Audited:
-    """Compare what checks found with what was expected of these rows before.
+def compare_audits(subject: Subject) -> AuditComparison:
+    """Compare audits with the posteriors of the same rows without audits.
 
-    Where labels are never wrong, a check of a labelled row tells nothing new.
+    Without false positives, audits of labelled rows have no information and are left out.
     """
     new = subject.audited & ((subject.s == 0) if subject.rates_are_none else True) & (subject.weight > 0)
     rows = np.flatnonzero(new)
     if not rows.size:
-        return Audited(0, 0, 0.0, None, ())
+        return AuditComparison(0, 0, 0.0, None, ())
     part = subject.part(rows)
     q, found = np.asarray(part.inner.predict_posterior(part.prepared, part.labels)), np.asarray(part.audit)
     spread = float(np.sqrt(np.sum(q * (1.0 - q))))
     surplus = float(found.sum() - q.sum()) / spread if spread > 0 else None
     groups = []
-    for members in np.array_split(np.argsort(q, kind="stable"), max(1, min(AUDIT_GROUPS, q.size // FEWEST_IN_GROUP))):
-        k, n, chance = int(found[members].sum()), int(members.size), q[members]
+    n_groups = max(1, min(AUDIT_GROUPS, q.size // MIN_ROWS_PER_GROUP))
+    for members in np.array_split(np.argsort(q, kind="stable"), n_groups):
+        k, n, posterior = int(found[members].sum()), int(members.size), q[members]
         ends = binomtest(k, n).proportion_ci(method="wilson")
-        groups.append((float(chance.min()), float(chance.max()), float(n), float(chance.mean()), k / n,
+        groups.append((float(posterior.min()), float(posterior.max()), float(n), float(posterior.mean()), k / n,
                        float(ends.low), float(ends.high)))  # fmt: skip
-    return Audited(int(rows.size), int(found.sum()), float(q.sum()), surplus, tuple(groups))
+    return AuditComparison(int(rows.size), int(found.sum()), float(q.sum()), surplus, tuple(groups))

@@ -1,4 +1,4 @@
-"""The unlabelled rows that are most probably positive, and what each column, or word, adds to their log-odds."""
+"""The unlabelled rows that are most probably positive, and the contributions of columns and words to their log-odds."""
 
 import re
 from functools import cache
@@ -15,38 +15,38 @@ from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.plain_words import plain
 
 N_REASONS = 3  # columns that are named for a row
-SMALLEST_REASON = 0.05  # contribution to the log-odds that is shown
-N_WORDS = 3  # of a text that are named
-SHORT_TEXT = 3  # words, up to which a text is shown as it is
-MOST_CELLS = 4_000_000  # of tables that a model without coefficients is asked about
+SMALLEST_REASON = 0.05  # smallest contribution to the log-odds that is shown
+N_WORDS = 3  # words of a text that are named
+MAX_SHORT_TEXT = 3  # number of words up to which a text is shown in full
+MAX_PREDICTED_CELLS = 4_000_000  # cells of tables that a model without coefficients predicts for contributions
 
-POSTERIOR, CLASS, LABEL = "posterior", "class", "label"  # the chance that rows are ranked by
+POSTERIOR, CLASS, LABEL = "posterior", "class", "label"  # probabilities that rows can be ranked by
 
 
-class Reason(NamedTuple):
-    """By how much a raw column's value moves a row's logit of the class from where the average row is."""
+class RowReason(NamedTuple):
+    """Contribution of a raw column to the class logit of a row, relative to the average row."""
 
     column: str
-    value: Any  # of the raw table; of a longer text, a tuple of the words that lift the row most
+    value: Any  # in the raw table; for a long text, a tuple of the words with the largest contributions
     contribution: float
 
 
 class TopRows(NamedTuple):
     """The unlabelled rows that rank first."""
 
-    by: str  # which chance they are ranked by: POSTERIOR, CLASS or LABEL
-    n_open: int  # rows that could be ranked
+    by: str  # probability that they are ranked by: POSTERIOR, CLASS or LABEL
+    n_open: int  # number of rows that could be ranked
     rows: Columns
-    value: Vector  # of each of these rows
-    ends: Matrix | None  # of intervals; None where there are none
+    value: Vector  # the probability
+    ends: Matrix | None  # of intervals; None if there are none
     why_no_ends: str
-    reasons: list[tuple[Reason, ...]]  # empty where they would take long
-    positives: YieldCurve | None  # how many of them are; None where the model cannot say
+    reasons: list[tuple[RowReason, ...]]  # empty if they would take too long to compute
+    positives: YieldCurve | None  # expected number of positives; None if the model cannot estimate it
     why_no_positives: str
 
 
 def top_rows(subject: Subject, n_rows: int) -> TopRows:
-    """Rank the unlabelled rows that nobody checked; rows of weight 0 are not there."""
+    """Rank the unlabelled rows that were not audited and have a positive weight."""
     by, value = _measure(subject)
     open_ = np.flatnonzero((subject.s == 0) & (subject.weight > 0) & ~subject.audited)
     order = open_[np.argsort(-value[open_], kind="stable")[:n_rows]]
@@ -58,7 +58,7 @@ def top_rows(subject: Subject, n_rows: int) -> TopRows:
 
 
 def _measure(subject: Subject) -> tuple[str, Vector]:
-    """Return what rows are ranked by."""
+    """Return the probability that rows are ranked by."""
     if isinstance(subject.inner, NaiveClassifier):
         return LABEL, subject.f
     return (CLASS, subject.f) if subject.e is None else (POSTERIOR, subject.posterior)
@@ -67,7 +67,7 @@ def _measure(subject: Subject) -> tuple[str, Vector]:
 def _intervals(top: Subject) -> tuple[Matrix | None, str]:
     inner = top.inner
     if not hasattr(inner, "predict_posterior_interval"):
-        return None, f"{type(inner).__name__} knows no intervals of single rows."
+        return None, f"{type(inner).__name__} has no intervals of single rows."
     given = {} if top.looks is None or top.audit is None else {"audit": top.audit}
     try:
         return np.asarray(inner.predict_posterior_interval(top.prepared, top.labels, level=top.level, **given)), ""
@@ -76,60 +76,61 @@ def _intervals(top: Subject) -> tuple[Matrix | None, str]:
 
 
 def _positives(subject: Subject, n_rows: int) -> tuple[YieldCurve | None, str]:
-    """Return how many of the first rows are positive; nothing where the model cannot say."""
+    """Return the expected number of positives among the first rows, or the reason why there is none."""
     if not hasattr(subject.inner, "draw_posteriors"):
         return None, ""
     given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
     try:
         return yield_curve(subject.inner, subject.prepared, subject.labels, n=n_rows, **given), ""
-    except ValueError as error:  # of a model that is too wide for standard errors, or has none
-        return None, f"How many of these rows are positive is not known: {plain(error)}"
+    except ValueError as error:  # the model has no standard errors
+        return None, f"The number of positives among these rows is unknown: {plain(error)}"
 
 
 # --- reasons
 
 
 def takes_long(subject: Subject, n_rows: int) -> bool:
-    """Whether contributions to so many rows would take long."""
-    return not has_coefficients(subject.inner) and n_rows * len(subject.groups) * len(subject.origins) > MOST_CELLS
+    """Return whether contributions for this number of rows would take too long to compute."""
+    cells = n_rows * len(subject.groups) * len(subject.origins)
+    return not has_coefficients(subject.inner) and cells > MAX_PREDICTED_CELLS
 
 
 def contributions_of(subject: Subject, some: Subject) -> Matrix:
-    """Return what each raw column adds to the logit of the class of some rows, above the average row of all."""
+    """Return the contribution of each raw column to the class logit of some rows, relative to the average row."""
     return contributions(subject.inner, some.prepared, subject.moments.mean, list(subject.groups.values()))
 
 
 def is_text(subject: Subject, column: str) -> bool:
-    """Whether a raw column is free text."""
+    """Return whether a raw column is free text."""
     return any(subject.origins[j].words for j in subject.groups[column])
 
 
-def _reasons(subject: Subject, top: Subject) -> list[tuple[Reason, ...]]:
-    """Return the raw columns that speak most for each row."""
+def _reasons(subject: Subject, top: Subject) -> list[tuple[RowReason, ...]]:
+    """Return the raw columns with the largest contributions to each row."""
     if takes_long(subject, top.n_rows):
         return []
     columns, parts = list(subject.groups), contributions_of(subject, top)
-    values, found = cache(lambda column: _telling(subject, top, column)), []
+    values, found = cache(lambda column: _shown_values(subject, top, column)), []
     for i, row in enumerate(parts):
         best = [j for j in np.argsort(-row, kind="stable")[:N_REASONS] if row[j] >= SMALLEST_REASON]
-        found.append(tuple(Reason(columns[j], values(columns[j])[i], float(row[j])) for j in best))
+        found.append(tuple(RowReason(columns[j], values(columns[j])[i], float(row[j])) for j in best))
     return found
 
 
-def _telling(subject: Subject, top: Subject, column: str) -> list[Any]:
-    """Return the values of a column; of longer texts, those words that speak most for the class."""
+def _shown_values(subject: Subject, top: Subject, column: str) -> list[Any]:
+    """Return the values of a column; for long texts, the words with the largest contributions."""
     shown = _values(top, column)
     if not is_text(subject, column) or not hasattr(top.X, "columns"):
         return shown
     name = next(each for each in top.X.columns if str(each) == column)
     found = [set(re.findall(r"\w\w+", value.lower() if isinstance(value, str) else "")) for value in top.X[name]]
     lift = _lift_of_words(subject, top, name, sorted(set().union(*found)))
-    return [_strongest(words, lift) or value if len(words) > SHORT_TEXT else value
+    return [_strongest(words, lift) or value if len(words) > MAX_SHORT_TEXT else value
             for words, value in zip(found, shown, strict=True)]  # fmt: skip
 
 
 def _lift_of_words(subject: Subject, top: Subject, name: Any, words: list[str]) -> dict[str, float]:
-    """Return how far the log-odds of the class rise where a text is one word alone, from those of no text."""
+    """Return the change of the class log-odds if a text consists of one word, compared with an empty text."""
     rows = take_rows(top.X, np.zeros(len(words) + 1, dtype=np.intp))
     texts = np.array(["", *words], dtype=object)
     if hasattr(rows, "iloc"):
@@ -144,14 +145,14 @@ def _lift_of_words(subject: Subject, top: Subject, name: Any, words: list[str]) 
 
 
 def _strongest(words: set[str], lift: dict[str, float]) -> tuple[str, ...]:
-    """Return the words of a text with the largest lift, and at least half of it; nothing where none lifts."""
+    """Return the words with the largest contributions, at least half of the largest; empty if none is large enough."""
     order = sorted(words, key=lambda word: (-lift[word], word))[:N_WORDS]
     least = max(lift[order[0]] / 2.0, SMALLEST_REASON)
     return tuple(word for word in order if lift[word] >= least)
 
 
 def _values(top: Subject, column: str) -> list[Any]:
-    """Return the raw values of a column; of one that cannot be followed, the prepared ones."""
+    """Return the raw values of a column; the prepared values if it cannot be traced to a raw column."""
     places = {str(name): j for j, name in enumerate(top.raw_names)}
     if column not in places:
         return list(dense(top.prepared)[:, top.groups[column][0]])

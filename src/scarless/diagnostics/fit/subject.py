@@ -1,4 +1,4 @@
-"""A fitted model with its table: what is asked of both more than once, and what the fit can say at all."""
+"""A fitted model with its table: values that several diagnostics need, and what the fit can determine."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -27,11 +27,11 @@ from scarless.models import (
     StratifiedSCARClassifier,
 )
 from scarless.models.explaining import dense, grouped
-from scarless.models.inspection import LooksSummary, any_false_label, any_label, looks_summary
+from scarless.models.inspection import LooksSummary, any_label_probability, false_label_probability, looks_summary
 from scarless.numerics.arrays import ArrayLike, Columns, Mask, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.plain_words import plain
-from scarless.pair.groups import times_too_sure
+from scarless.pair.groups import overcount_factor
 from scarless.raw import TableClassifier
 from scarless.raw.origins import Origin
 from scarless.scale.raw_columns import MISSING
@@ -45,37 +45,37 @@ _KINDS = (
     SCARClassifier,
     StratifiedSCARClassifier,
 )
-ENOUGH_AUDITS = 50  # to tell which of two models is the class
-CELLS_AT_A_TIME = 2_000_000  # of a table that are in double precision
-MOST_ROWS_FOR_LEAKS = 50_000  # that columns which give the label away are looked for in
-NEARLY_ALL_LABELLED = 0.99  # label frequency from which next to nothing is missing
-WIDE_INTERVAL = 0.4  # width of an interval of a share, from which it says next to nothing
-SHORT_RATIO = 1.25  # of an interval's ends, below which it leaves no room to speak of
+ENOUGH_AUDITS = 50  # audits that are enough to separate the class from the labelling; by judgement
+CELLS_PER_BLOCK = 2_000_000  # cells of a table that are converted to double precision at a time
+MAX_ROWS_FOR_LEAKS = 50_000  # rows on which columns are searched for leaks
+NEARLY_ALL_LABELLED = 0.99  # label frequency above which almost no positive is unlabelled
+WIDE_INTERVAL = 0.4  # width above which the interval of a share has almost no information; by judgement
+SHORT_RATIO = 1.25  # ratio of the ends below which an interval is too short to be credible; by judgement
 
 
 def as_table_model(estimator: Any) -> TableClassifier:
-    """Return a fitted model as one that takes raw tables, or say what was expected."""
+    """Return a fitted model as a `TableClassifier`, which accepts raw tables."""
     check = getattr(estimator, "best_estimator_", estimator)
     if isinstance(check, _KINDS):
         check = Pipeline([("model", check)])
     if isinstance(check, Pipeline):
         if not isinstance(check[-1], _KINDS):
             raise TypeError(
-                "A pipeline must end in a classifier of this package, such as SAREMClassifier; this one ends in "
-                f"{type(check[-1]).__name__}."
+                "estimator: a pipeline must end in a classifier of this package, such as SAREMClassifier; this one "
+                f"ends in {type(check[-1]).__name__}."
             )
         return TableClassifier.from_pipeline(check)
     if not isinstance(check, TableClassifier):
         raise TypeError(
-            "A report takes a fitted TableClassifier, a fitted pipeline that ends in a classifier of this package, or "
-            f"such a classifier; got {type(check).__name__}."
+            "estimator must be a fitted TableClassifier, a classifier of this package, or a pipeline that ends in one; "
+            f"got {type(check).__name__}."
         )
     check_is_fitted(check)
     return check
 
 
-class Moments(NamedTuple):
-    """Mean, standard deviation, smallest and largest value of columns."""
+class TableMoments(NamedTuple):
+    """Mean, standard deviation, smallest and largest value of each prepared column."""
 
     mean: Vector
     deviation: Vector
@@ -85,23 +85,23 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model, its rows, and what it says of them."""
+    """A fitted model, its rows, and its predictions for them."""
 
     model: TableClassifier
     X: Any
-    prepared: Any
-    codes: Any  # 1, 0 and NaN at each look; one column where each row has one label
+    prepared: Any  # input of the classifier
+    codes: Any  # 1, 0 and NaN at each look; one column if each row has one label
     labels: Any  # the same, coded as in the fit
     weight: Vector
-    weights: Vector | None  # the same, None where none were given
+    weights: Vector | None  # the same; None if no weights were passed
     f: Vector
-    e: Vector | None  # of a label at any look that took place; None where the model does not tell and nobody said
-    propensity: Vector | None  # given by the user
+    e: Vector | None  # propensity of a label at any look; None if neither the model nor the user provides it
+    propensity: Vector | None  # passed by the user
     level: float
-    looks: LooksSummary | None  # None where the model was fitted to one label of each row, and told nothing more
-    audit: Vector | None  # 1, 0 and NaN; None where nobody checked
-    false_label: Vector | None  # chance of a label for negatives; None where there are no such labels, by assumption
-    known_leaks: tuple[Leak, ...] | None = None  # None: they are looked for
+    looks: LooksSummary | None  # None for a fit to one label of each row without further information
+    audit: Vector | None  # 1, 0 and NaN; None without audits
+    false_label: Vector | None  # probability of a label for a negative row; None if assumed to be 0
+    known_leaks: tuple[Leak, ...] | None = None  # None if they have to be searched for
 
     @classmethod
     def of(
@@ -116,7 +116,7 @@ class Subject:
         audit: ArrayLike | None = None,
         leaks: tuple[Leak, ...] | None = None,
     ) -> Self:
-        """Check what was given, prepare the table and ask the model."""
+        """Check the arguments, prepare the table, and predict."""
         model = as_table_model(estimator)
         inner, X = model.estimator_, X if hasattr(X, "shape") else np.asarray(X)
         n_rows, coding, facts = X.shape[0], coding_of(inner), looks_summary(inner, level)
@@ -141,14 +141,14 @@ class Subject:
             level=level,
             looks=facts,
             audit=None if audit is None else _or_nan(check_audit(audit, n_rows=n_rows, coding=coding)),
-            false_label=any_false_label(inner, prepared, labels) if has_false else None,
+            false_label=false_label_probability(inner, prepared, labels) if has_false else None,
             known_leaks=leaks,
         )
 
-    # --- parts and rows
+    # --- rows
 
     def part(self, rows: Columns) -> Self:
-        """Return the same for some of the rows."""
+        """Return the subject restricted to some rows."""
         given = ("weights", "e", "propensity", "audit", "false_label")
         return replace(
             self,
@@ -159,16 +159,16 @@ class Subject:
         )
 
     def some_rows(self, most: int, rng: np.random.Generator) -> Columns:
-        """Return at most so many rows that count, drawn without regard to labels, in order."""
-        there = np.flatnonzero(self.weight > 0)
-        return there if there.size <= most else np.sort(rng.choice(there, most, replace=False))
+        """Return the positions of at most `most` rows with a positive weight, drawn at random, in order."""
+        counted = np.flatnonzero(self.weight > 0)
+        return counted if counted.size <= most else np.sort(rng.choice(counted, most, replace=False))
 
     def sample(self, most: int, rng: np.random.Generator) -> Self:
-        """Return the same for at most so many rows, drawn at random."""
+        """Return the subject restricted to at most `most` rows, drawn at random."""
         return self.part(self.some_rows(most, rng))
 
     def by_labels(self) -> Self:
-        """Return the same rows with the naive model, which takes every row without a label for negative."""
+        """Return the subject with the naive model, which treats unlabelled rows as negatives."""
         naive = NaiveClassifier().fit(self.prepared, self.s.astype(np.int64), sample_weight=self.weights)
         model = copy(self.model)
         model.estimator_ = naive
@@ -177,96 +177,96 @@ class Subject:
 
     @property
     def inner(self) -> Any:
-        """The classifier, which sees the prepared table."""
+        """The classifier, whose input is the prepared table."""
         return self.model.estimator_
 
     @property
     def n_rows(self) -> int:
-        """Rows of the table."""
+        """Number of rows of the table."""
         return int(self.weight.size)
 
     @cached_property
     def s(self) -> Vector:
-        """1 for labelled rows; of several looks, for those with any label."""
+        """1 for rows with a label at any look, 0 for other rows."""
         return (self.codes == 1).any(axis=1).astype(np.float64)
 
     @property
     def audited(self) -> Mask:
-        """Which rows were checked."""
+        """Whether each row was audited."""
         return np.zeros(self.n_rows, dtype=bool) if self.audit is None else np.isfinite(self.audit)
 
     @property
     def row_names(self) -> Any:
-        """Names of rows by the table's own index; None where they are just numbered."""
+        """Names of the rows in the index of the table; None if they are numbered."""
         index = index_of(self.X)
         return None if index is None or isinstance(index, range) else index
 
     @property
     def n_groups(self) -> int:
-        """How many groups the rows of the fit belong to; 0 where the fit was told of none."""
+        """Number of groups of rows in the fit; 0 if the fit had no groups."""
         return int(getattr(getattr(self.inner, "fitted_pair_", None), "n_groups", 0))
 
     @property
     def grouped(self) -> bool:
-        """Whether rows belong to groups of several, which tests of rows do not know of."""
+        """Whether several rows belong to the same group, which tests of rows do not account for."""
         return 0 < self.n_groups < self.n_rows
 
     @cached_property
     def row_weight(self) -> Vector:
-        """Weights for tests: as many as there are rows in effect, where they are not counts of rows."""
+        """Weights for tests. Weights that are not counts are scaled to the effective number of rows."""
         w = self.weight
         whole = bool((w == np.floor(w)).all())
-        sure = times_too_sure(float(w.sum()), float(w @ w), float(np.count_nonzero(w)), counts=whole)
-        return w / sure
+        ratio = overcount_factor(float(w.sum()), float(w @ w), float(np.count_nonzero(w)), counts=whole)
+        return w / ratio
 
-    # --- what the fit says, and what it can say
+    # --- results of the fit, and what it can determine
 
     @property
     def rates_are_none(self) -> bool:
-        """Whether no negative row gets a label, by assumption."""
+        """Whether the model assumes that there are no false positives."""
         return self.false_label is None
 
     @property
     def labelled_share(self) -> float:
-        """The share of rows with a label, rows counted by weight."""
+        """Share of labelled rows, weighted."""
         return float(self.weight @ self.s) / float(self.weight.sum())
 
     @property
     def right_labels(self) -> float:
-        """How many labelled rows are positive, by weight: all of them, unless labels may be wrong."""
+        """Weighted number of labelled rows that are positive: all of them, unless there are false positives."""
         return float(self.weight @ (self.s if self.rates_are_none else self.s * self.posterior))
 
     def prior_interval(self) -> Interval:
-        """Return the interval of the share of positives: of the model, but labelled rows are positive."""
+        """Return the model's interval of the class prior; both ends are at least the share of labelled rows."""
         low, high = self.inner.class_prior_interval(level=self.level)
         known = self.labelled_share if self.rates_are_none else 0.0
         return Interval(max(low, known), max(high, known))
 
     def interval_of(self, method: str) -> tuple[Interval | None, str]:
-        """Return an interval of the model, or why there is none."""
+        """Return an interval of the model, or the reason why there is none."""
         if not hasattr(self.inner, method):
-            return None, f"{type(self.inner).__name__} knows no interval of the number of positives."
+            return None, f"{type(self.inner).__name__} has no interval for the number of positives."
         try:
             return getattr(self.inner, method)(level=self.level), ""
         except (ValueError, TypeError) as error:
             return None, plain(error)
 
     @property
-    def label_chance(self) -> Vector:
-        """The chance of each row to have a label, positive or not; of fits that were told of more."""
+    def label_probability(self) -> Vector:
+        """Probability that each row has a label, whether it is positive or not."""
         right = self.f * np.asarray(self.e)
         return right if self.false_label is None else right + (1.0 - self.f) * self.false_label
 
     @cached_property
     def posterior(self) -> Vector:
-        """The chance of each row to be positive, given all that was seen of it; of a model that knows propensities."""
+        """Posterior of each row, given its labels and audit."""
         given: dict[str, Any] = {} if self.audit is None else {"audit": self.audit}
         given |= {} if self.propensity is None else {"propensity": self.propensity}
         return np.asarray(self.inner.predict_posterior(self.prepared, self.labels, **given))
 
     @property
     def told_apart(self) -> bool:
-        """Whether several looks, or audits, say which model is the class: those of the fit, or of these rows."""
+        """Whether several looks or audits, in the fit or in these rows, separate the class from the labelling."""
         audits = int(self.audited.sum())
         if self.looks is None:
             return audits >= ENOUGH_AUDITS
@@ -274,10 +274,7 @@ class Subject:
 
     @cached_property
     def either_way(self) -> bool:
-        """Whether nothing says which of both models is the class: all columns may drive both, and nobody looked again.
-
-        The models may then have changed places.
-        """
+        """Whether the models may be swapped: both may use all columns, and no looks or audits separate them."""
         named = getattr(self.inner, "propensity_attributes", None)
         visits = {j for columns in self.visit_columns.values() for j in columns}
         others = set(range(self.prepared.shape[1])) - visits
@@ -286,10 +283,10 @@ class Subject:
 
     @cached_property
     def silent(self) -> bool:
-        """Whether the fit says nothing of positives without a label: see `says_nothing`.
+        """Whether the fit has no information on unlabelled positives; see `says_nothing`.
 
-        Not where the user says how often positives are labelled, or how many there are, nor where several looks or
-        audits show it, nor where no row is left.
+        False if the user passed a label frequency, propensities or known values, if several looks or audits separate
+        the models, or if all rows are labelled.
         """
         if isinstance(self.inner, NaiveClassifier) or self.told_apart or bool(self.s.all()):
             return False
@@ -303,7 +300,7 @@ class Subject:
 
     @cached_property
     def leaks(self) -> tuple[Leak, ...]:
-        """The columns of a pandas table that give the label away, or nearly so."""
+        """Columns of a pandas table that leak the label, or may leak it."""
         if self.known_leaks is not None:
             return self.known_leaks
         if not hasattr(self.X, "iloc"):
@@ -311,21 +308,21 @@ class Subject:
         visits = {self.origins[j].column for columns in self.visit_columns.values() for j in columns}
         names = [str(name) for name in self.X.columns]
         seen = [j for j, name in enumerate(names) if name in self.groups and name not in visits]
-        large = self.n_rows > MOST_ROWS_FOR_LEAKS
-        rows = self.some_rows(MOST_ROWS_FOR_LEAKS, np.random.default_rng(0)) if large else slice(None)
+        large = self.n_rows > MAX_ROWS_FOR_LEAKS
+        rows = self.some_rows(MAX_ROWS_FOR_LEAKS, np.random.default_rng(0)) if large else slice(None)
         return tuple(find_leaks(self.X.iloc[rows, seen], self.s[rows]))
 
     # --- columns
 
     @cached_property
     def raw_names(self) -> list[Any]:
-        """Columns of the raw table."""
+        """Names of the columns of the raw table."""
         names = names_of(self.X)
         return [f"x{j}" for j in range(self.X.shape[1])] if names is None else list(names)
 
     @cached_property
     def origins(self) -> list[Origin]:
-        """Where each prepared column comes from; a column that cannot be followed stands for itself."""
+        """Raw column that each prepared column comes from; the prepared column itself if that is unknown."""
         names = names_of(self.prepared)
         own = [f"column {j}" for j in range(self.prepared.shape[1])] if names is None else list(map(str, names))
         known = self.model.origins_ or [Origin(None)] * len(own)
@@ -333,19 +330,19 @@ class Subject:
             Origin(own[j], unit=np.nan if self.model.origins_ is None else each.unit) if each.column is None else each
             for j, each in enumerate(known)
         ]
-        return [self._in_words(each) for each in named]
+        return [self._readable(each) for each in named]
 
-    def _in_words(self, origin: Origin) -> Origin:
-        """Return an origin whose piece says something to a reader who has not seen the preparation."""
+    def _readable(self, origin: Origin) -> Origin:
+        """Return an origin whose piece can be understood without knowledge of the preparation."""
         if origin.piece == "nan":
             return origin._replace(piece=MISSING)
         if self.kinds.get(str(origin.column)) == "high_cardinality" and origin.piece.isdigit():
-            return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan, words=True)  # a direction
+            return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan, words=True)  # a text embedding
         return origin
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """The kind that skrub found each raw column to be of, where it was the one to look."""
+        """Kind of each raw column according to skrub, if skrub prepared the table."""
         preparation = self.model.preparation_
         steps = [step for _, step in getattr(preparation, "steps", [("", preparation)])]
         found: Any = next((step.column_to_kind_ for step in steps if hasattr(step, "column_to_kind_")), {})
@@ -353,23 +350,23 @@ class Subject:
 
     @cached_property
     def column_labels(self) -> list[str]:
-        """A name for each prepared column, by its raw one, that can stand in a sentence."""
+        """Name of each prepared column for use in sentences, based on its raw column."""
         return [f"{each.column} ({each.piece})" if each.words else each.label for each in self.origins]
 
     @cached_property
     def groups(self) -> dict[str, list[int]]:
-        """The prepared columns that come from each raw one."""
+        """Prepared columns that come from each raw column."""
         return grouped([each.column for each in self.origins])
 
     @cached_property
-    def moments(self) -> Moments:
-        """Mean, spread and ends of each prepared column, rows counted by weight."""
+    def moments(self) -> TableMoments:
+        """Weighted mean and standard deviation, and the range, of each prepared column."""
         if sparse.issparse(self.prepared):
             return _sparse_moments(sparse.csc_array(self.prepared, dtype=np.float64), self.weight)
         total, n = float(self.weight.sum()), self.prepared.shape[1]
         first, second, low, high = np.zeros(n), np.zeros(n), np.full(n, np.inf), np.full(n, -np.inf)
-        centre = dense(take_rows(self.prepared, slice(0, 1))).sum(axis=0)  # so that squares do not cancel
-        block = max(CELLS_AT_A_TIME // max(n, 1), 1)
+        centre = dense(take_rows(self.prepared, slice(0, 1))).sum(axis=0)  # avoids cancellation in the squares
+        block = max(CELLS_PER_BLOCK // max(n, 1), 1)
         for start in range(0, self.n_rows, block):
             rows = dense(take_rows(self.prepared, slice(start, start + block)))
             w = self.weight[start : start + block]
@@ -377,26 +374,26 @@ class Subject:
             second += w @ (rows - centre) ** 2
             low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
         mean = first / total
-        return Moments(mean + centre, np.sqrt(np.maximum(second / total - mean**2, 0.0)), low, high)
+        return TableMoments(mean + centre, np.sqrt(np.maximum(second / total - mean**2, 0.0)), low, high)
 
     @cached_property
     def labelling_columns(self) -> list[int]:
-        """Prepared columns that the propensity model sees."""
+        """Prepared columns that the propensity model uses."""
         coef = getattr(self.inner, "propensity_coef_", None)
         return [] if coef is None else np.flatnonzero(np.atleast_2d(coef).any(axis=0)).tolist()
 
     @cached_property
     def visit_columns(self) -> dict[str, list[int]]:
-        """Prepared columns of each attribute of looks, which the propensity of their look sees."""
+        """Prepared columns of each visit attribute, one for each look."""
         looks = looks_of(self.inner)
         return {} if looks is None else {str(name): np.asarray(at).tolist() for name, at in looks.visits.items()}
 
 
 def says_nothing(frequency: float | None, low: float | None, high: float | None) -> bool:
-    """Whether a fit takes every positive to be labelled, and its interval does not say how many more there may be.
+    """Return whether a fit has no information on unlabelled positives.
 
-    One without width to speak of says how sure the share of labels is, and not how many positives have none. A very
-    wide one allows nearly any number.
+    That is the case if nearly all positives are labelled according to the fit, and its interval is missing, very wide,
+    or so short that it reflects only the uncertainty of the share of labelled rows.
     """
     if frequency is None or frequency <= NEARLY_ALL_LABELLED:
         return False
@@ -404,66 +401,66 @@ def says_nothing(frequency: float | None, low: float | None, high: float | None)
 
 
 def is_short(low: float, high: float) -> bool:
-    """Whether an interval of a share leaves no room to speak of."""
+    """Return whether the interval of a share is too short to be credible."""
     return high < SHORT_RATIO * low
 
 
 def _refuse_odd(inner: Any, n_rows: int, facts: LooksSummary | None, propensity: Any, audit: Any) -> None:
     if n_rows == 0:
-        raise ValueError("X has no rows; a report is about the rows that the model was fitted to.")
+        raise ValueError("X has no rows. Pass the rows that the model was fitted on.")
     if audit is not None and facts is None:
-        raise ValueError(f"audit is given, but this {type(inner).__name__} was fitted without; leave it out.")
+        raise ValueError(f"audit was passed, but this {type(inner).__name__} was fitted without audits. Leave it out.")
     if propensity is not None and hasattr(inner, "predict_propensity"):
         raise ValueError(
-            f"propensity is given, but {type(inner).__name__} has one of its own; leave it out. It is for "
-            "PropensityWeightedClassifier, which does not keep it."
+            f"propensity was passed, but {type(inner).__name__} predicts its own. Leave it out; it is only for "
+            "PropensityWeightedClassifier."
         )
 
 
 def _codes(s: Any, coding: Any, facts: LooksSummary | None, n_rows: int) -> Any:
-    """Return labels as 1 and 0, NaN at looks that did not take place: a column for each look."""
+    """Return labels as 1 and 0, with a column for each look and NaN for looks that did not take place."""
     if facts is None:
         return check_vector(coding.encode(s, "s"), "s", n_rows=n_rows)[:, None]
     codes = check_looks(s, coding=coding, name="s").labels
     if codes.shape != (n_rows, len(facts.names)):
         raise ValueError(
-            f"s has the shape {codes.shape}; the model was fitted to {len(facts.names)} looks, and X has {n_rows} "
-            "rows: give one line for each row, one column for each look."
+            f"s must have one row for each row of X and one column for each look, ({n_rows}, {len(facts.names)}); got "
+            f"the shape {codes.shape}."
         )
     return _or_nan(codes)
 
 
 def _propensity(inner: Any, prepared: Any, labels: Any, facts: LooksSummary | None, given: Vector | None) -> Any:
     if facts is not None:
-        return any_label(inner, prepared, labels)
+        return any_label_probability(inner, prepared, labels)
     own = hasattr(inner, "predict_propensity")
     return np.asarray(inner.predict_propensity(prepared), dtype=np.float64) if own else given
 
 
 def _or_nan(codes: Any) -> Any:
-    """Return codes as numbers, NaN for what did not take place."""
+    """Return codes as floats, with NaN for negative codes."""
     return np.where(codes < 0, np.nan, codes)
 
 
-def _sparse_moments(table: Any, weight: Vector) -> Moments:
-    """Return the moments of a sparse table without making it dense."""
+def _sparse_moments(table: Any, weight: Vector) -> TableMoments:
+    """Return the moments of a sparse table without converting it to a dense one."""
     total = float(weight.sum())
     mean, second = table.T @ weight / total, (table * table).T @ weight / total
     ends = (np.asarray(end.todense()).ravel() for end in (table.min(axis=0), table.max(axis=0)))
-    return Moments(mean, np.sqrt(np.maximum(second - mean**2, 0.0)), *ends)
+    return TableMoments(mean, np.sqrt(np.maximum(second - mean**2, 0.0)), *ends)
 
 
-# --- what became of each raw column
+# --- raw columns
 
 
-class ColumnFact(NamedTuple):
-    """A raw column: of what kind it is, what was made of it, and which models see that."""
+class RawColumnUse(NamedTuple):
+    """A raw column: its kind, the prepared columns made from it, and the models that use them."""
 
     name: Any
     kind: str
     n_missing: int | None
-    pieces: list[Origin]
-    left_out: str  # why nothing was made of it; empty where something was
+    pieces: list[Origin]  # of the prepared columns
+    left_out: str  # why there is no prepared column; empty if there is one
     for_class: bool
     for_labelling: bool
 
@@ -474,11 +471,11 @@ _KINDS_OF_SKRUB = {
     "high_cardinality": "text, many values",
     "datetime": "date",
 }
-STRANGER = "not a column of the fit"
+NOT_IN_FIT = "not a column of the fit"
 
 
-def column_facts(subject: Subject) -> list[ColumnFact]:
-    """Return each raw column with what became of it."""
+def describe_columns(subject: Subject) -> list[RawColumnUse]:
+    """Return the use of each raw column."""
     coef = getattr(subject.inner, "coef_", None)
     of_class = set(range(len(subject.origins)) if coef is None else np.flatnonzero(np.ravel(coef)).tolist())
     of_labelling = {*subject.labelling_columns, *(j for columns in subject.visit_columns.values() for j in columns)}
@@ -490,14 +487,14 @@ def column_facts(subject: Subject) -> list[ColumnFact]:
         values = _values(X, j)
         made = subject.groups.get(str(name), []) if followed else []
         n_missing = _n_missing(values)
-        why = "" if made or not followed else _why(values, n_missing, subject.n_rows)
+        why = "" if made or not followed else _why_left_out(values, n_missing, subject.n_rows)
         found.append(
-            ColumnFact(
+            RawColumnUse(
                 name,
                 _KINDS_OF_SKRUB.get(subject.kinds.get(str(name), ""), "") or _kind(values),
                 n_missing,
                 [subject.origins[i] for i in made],
-                why if str(name) in known else STRANGER,
+                why if str(name) in known else NOT_IN_FIT,
                 bool(of_class & set(made)),
                 bool(of_labelling & set(made)),
             )
@@ -506,7 +503,7 @@ def column_facts(subject: Subject) -> list[ColumnFact]:
 
 
 def _values(X: Any, j: int) -> Any:
-    """Return one column."""
+    """Return the values of one column."""
     if hasattr(X, "iloc"):
         return X.iloc[:, j]
     if hasattr(X, "get_column"):
@@ -528,22 +525,22 @@ def _n_missing(values: Any) -> int | None:
 
 
 def _kind(values: Any) -> str:
-    """Return what a column holds, by its type."""
+    """Return the kind of a column, from its type."""
     kind = str(values.dtype).lower()
-    for words, told in (
+    for words, name in (
         (("bool",), "yes or no"),
         (("int", "float", "decimal", "double"), "number"),
         (("date", "time"), "date"),
         (("categor", "enum"), "categories"),
         (("object", "str", "utf", "<u"), "text"),
     ):
-        if kind.startswith(words) or (told == "number" and kind.startswith("uint")):
-            return told
+        if kind.startswith(words) or (name == "number" and kind.startswith("uint")):
+            return name
     return kind
 
 
-def _why(values: Any, n_missing: int | None, n_rows: int) -> str:
-    """Return why nothing was made of a column."""
+def _why_left_out(values: Any, n_missing: int | None, n_rows: int) -> str:
+    """Return why there is no prepared column for a raw column."""
     if n_missing == n_rows:
         return "empty"
     return "constant" if _is_constant(values) else "left out by the preparation"

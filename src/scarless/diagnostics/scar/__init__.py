@@ -1,1 +1,1 @@
-"""Are labels selected completely at random, and if not, by which attributes?"""
+"""Tests of SCAR and of the attributes that drive the labelling."""

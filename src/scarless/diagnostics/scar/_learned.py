@@ -1,4 +1,4 @@
-"""What flexible models learn of the rows out of fold, as columns of a logistic model of the class."""
+"""Out-of-fold predictions of flexible models, used as columns of the logistic class model."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from scarless.checks.options import check_whole
 from scarless.diagnostics.scar._roles import Roles
-from scarless.engines.blas import trees_alone
+from scarless.engines.blas import trees_on_one_thread
 from scarless.label_frequency.held_out_scores import (
     PROBABILITY,
     check_scorer,
@@ -24,29 +24,30 @@ from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 
-# Logits beyond this say the same: certainly, or certainly not. Unbounded, one over-confident row would rule a fit.
-FARTHEST = 8.0
-TREES = 100  # of a forest
+# Logits are clipped here: beyond it, probabilities are practically 0 or 1, and one overconfident row could dominate a
+# fit.
+MAX_LOGIT = 8.0
+TREES_PER_FOREST = 100
 LOGISTIC = "logistic"
 
 
 def check_learning(estimator: Any, cv: int, user: str) -> None:
-    """Check the parameters that say how to learn."""
+    """Check the parameters `estimator` and `cv`."""
     check_whole(cv, "cv", at_least=2)
     if estimator is None or (isinstance(estimator, str) and estimator == LOGISTIC):
         return
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
-            f"estimator must be None, {LOGISTIC!r} or a scikit-learn classifier (an instance); got {estimator!r}."
+            f"estimator must be None, {LOGISTIC!r} or an instance of a scikit-learn classifier; got {estimator!r}."
         )
     check_scorer(estimator, (PROBABILITY,), user)
 
 
 def class_columns(roles: Roles, *, estimator: Any, cv: int, rng: np.random.Generator) -> Matrix:
-    """Return the columns of the logistic `f`, of unit variance.
+    """Return the columns of the logistic class model, scaled to unit variance.
 
-    What stands for the columns of the class alone: scores and expected attributes, or those columns themselves. Then
-    the attributes that class and labelling share.
+    The first columns are the out-of-fold scores and the expected propensity attributes; with ``estimator="logistic"``,
+    the classification attributes themselves. The attributes that class and labelling share follow.
     """
     X, w = standardised(roles.X_class, roles.w), roles.w
     if estimator == LOGISTIC or X.shape[1] == 0:
@@ -59,36 +60,36 @@ def class_columns(roles: Roles, *, estimator: Any, cv: int, rng: np.random.Gener
 
 
 def standardised(X: Any, w: Vector) -> Any:
-    """Return columns of mean 0 and variance 1 (constant ones: 0); a sparse table is only scaled, so that zeros stay."""
+    """Return columns of mean 0 and variance 1; constant columns are 0. A sparse table is not centred."""
     if X.shape[1] == 0:
         return X
     return StandardScaler(with_mean=not sparse.issparse(X)).fit(X, sample_weight=_unless_1(w)).transform(X)
 
 
 def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, cv: int, rng: np.random.Generator) -> Matrix:
-    """Return scores of every row, each by models that have not seen the row's fold.
+    """Return scores of every row, predicted by models that were not trained on the row's fold.
 
-    The logit of being labelled by each classifier, and the logit of being positive by a logistic model with a constant
-    propensity. No learner is best everywhere: boosting and forests find what is not linear, forests do better on many
-    weak columns, such as words, and the logistic model on few rows.
+    The scores are the logit of being labelled by each classifier, and the logit of being positive by a logistic model
+    with a constant propensity. No classifier is best everywhere: boosting and forests find nonlinear effects, forests
+    are better with many weak columns such as words, and the logistic model is better with few rows.
     """
     chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
-    limit = 1.0 / (1.0 + np.exp(FARTHEST))
-    with trees_alone(X.shape[0]):
-        chances = [out_of_fold_scores(model, PROBABILITY, X, s, w, cv, rng) for model in chosen]
-    learned = [logit(np.clip(chance, limit, 1.0 - limit)) for chance in chances]
-    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, w, cv, rng), -FARTHEST, FARTHEST)])
+    limit = 1.0 / (1.0 + np.exp(MAX_LOGIT))
+    with trees_on_one_thread(X.shape[0]):
+        probabilities = [out_of_fold_scores(model, PROBABILITY, X, s, w, cv, rng) for model in chosen]
+    learned = [logit(np.clip(each, limit, 1.0 - limit)) for each in probabilities]
+    return np.column_stack([*learned, np.clip(_logistic_scores(X, s, w, cv, rng), -MAX_LOGIT, MAX_LOGIT)])
 
 
 def expected_attributes(X: Any, Z: Matrix, w: Vector, *, cv: int, rng: np.random.Generator) -> Matrix:
-    """Return the mean of each column of `Z` given the columns of `X`, by a forest that has not seen the row's fold.
+    """Return the expected value of each column of `Z` given `X`, by a forest that was not trained on the row's fold.
 
-    Where the scores miss something of the class that `X` tells, a column of `Z` that goes along with `X` may stand in
-    for it and pass for a cause of the labelling. What `X` tells of `Z` takes that part.
+    If the scores miss an effect of `X` on the class, a column of `Z` that is correlated with `X` could replace it and
+    look like a cause of the labelling. With these columns in the class model, it cannot.
     """
     forest = _forest(X, ExtraTreesRegressor, 5).set_params(random_state=_seed(rng))
     expected = np.empty_like(Z)
-    target = Z.ravel() if Z.shape[1] == 1 else Z  # a forest warns of a single target in a table
+    target = Z.ravel() if Z.shape[1] == 1 else Z  # scikit-learn warns about a target with one column
     for others, fold in KFold(cv, shuffle=True, random_state=_seed(rng)).split(Z):
         forest.fit(X[others], target[others], sample_weight=_unless_1(w[others]))
         expected[fold] = forest.predict(X[fold]).reshape(fold.size, -1)
@@ -99,14 +100,14 @@ def _check_folds(cv: int, s: Vector) -> None:
     fewest = int(min(s.sum(), (1.0 - s).sum()))
     if cv > fewest:
         raise ValueError(
-            f"cv={cv}, but there are {s.sum():.0f} labelled and {(1.0 - s).sum():.0f} unlabelled rows, and "
-            f"each fold needs one of either kind. Use at most cv={fewest}; 5 will do."
+            f"cv={cv} is too large: each fold needs a labelled and an unlabelled row, and there are {s.sum():.0f} "
+            f"labelled and {(1.0 - s).sum():.0f} unlabelled rows. Use at most cv={fewest}; 5 is enough."
         )
 
 
-def _forest(X: Any, kind: type, fewest: int) -> Any:
-    """Return a forest whose trees do not grow without end on many rows."""
-    return kind(TREES, max_features="sqrt", min_samples_leaf=max(fewest, X.shape[0] // 2000))
+def _forest(X: Any, kind: type, min_leaf: int) -> Any:
+    """Return a forest whose trees have at most 2000 leaves."""
+    return kind(TREES_PER_FOREST, max_features="sqrt", min_samples_leaf=max(min_leaf, X.shape[0] // 2000))
 
 
 def _logistic_scores(X: Any, s: Vector, w: Vector, cv: int, rng: np.random.Generator) -> Vector:
@@ -121,7 +122,7 @@ def _logistic_scores(X: Any, s: Vector, w: Vector, cv: int, rng: np.random.Gener
 
 
 def _unless_1(w: Vector) -> Vector | None:
-    """Return weights, or None where every row counts once: other software may round differently with them."""
+    """Return weights, or None if all are 1: other libraries may round differently with weights of 1."""
     return None if (w == 1.0).all() else w
 
 

@@ -1,4 +1,4 @@
-"""A constant propensity against one that depends on attributes, inside the likelihood of two logistic models."""
+"""Fits of two logistic models with a constant and with a varying propensity, for tests of SCAR."""
 
 from typing import NamedTuple
 
@@ -14,68 +14,68 @@ from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 
-# Inverse penalty on columns of unit variance: it moves no estimate that the data determine, and keeps a model of
-# separable rows finite.
-FREE = 1e4
+# Inverse penalty on columns of unit variance. It is too weak to change estimates that the data determine, and keeps
+# the coefficients of separable rows finite.
+WEAK_PENALTY_C = 1e4
 TOL, MAX_ITER = 1e-10, 500
-SIGNIFICANT = 0.05  # p-values below this count as findings
-UNKNOWN = 10.0  # standard error, in log odds per standard deviation, from which on an effect counts as unknown
+SIGNIFICANT = 0.05  # p-values below this are reported as findings
+MAX_STANDARD_ERROR = 10.0  # in log odds per standard deviation; a larger standard error means an unknown effect
 
 
 class NullFit(NamedTuple):
-    """A logistic `f` and the logit of a constant `e`."""
+    """Coefficients of a logistic `f`, and the logit of a constant `e`."""
 
     beta_f: Vector
     v: float
-    value: float  # minus the log-likelihood, with the slight penalty
+    value: float  # minus the penalised log-likelihood
 
 
-class Comparison(NamedTuple):
-    """Both fits; `alternative` holds the parameters of `f`, the slopes of `e` and its intercept."""
+class PairComparison(NamedTuple):
+    """Fits with a constant and with a varying propensity."""
 
     null: NullFit
-    alternative: Vector
-    statistic: float  # of the likelihood ratio
-    covariance: Matrix  # of `alternative`; NaN where unknown
-    label_frequency: float  # Pr(s=1 | y=1) by the alternative
+    alternative: Vector  # coefficients of `f`, then slopes and intercept of `e`
+    statistic: float  # of the likelihood ratio test
+    covariance: Matrix  # of `alternative`; NaN for unknown effects
+    label_frequency: float  # Pr(s=1 | y=1) in the alternative
 
 
 def fit_null(D: Matrix, s: Vector, w: Vector) -> NullFit:
     """Fit a logistic `f` on the columns of `D` with a constant propensity."""
-    return _null(_climb(engine_of(D, s=s, w=w), _pair(D.shape[1], 0)))
+    return _null(_fit(engine_of(D, s=s, w=w), _pair(D.shape[1], 0)))
 
 
-def compare(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> Comparison:
-    """Fit `f` on `D` with a constant `e`, then with a logistic `e` on `Z`; columns of unit variance.
+def compare(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> PairComparison:
+    """Fit `f` on `D` with a constant `e`, then with a logistic `e` on `Z`; all columns have unit variance.
 
-    Either likelihood may have several optima. The alternative is climbed from the null fit too, and the null model
-    from the alternative's `f`, so that neither is ahead for having started better.
+    Both likelihoods may have several optima. Each model is therefore also started from the fit of the other, so that
+    the likelihood ratio does not depend on the quality of the starts.
     """
     engine = engine_of(np.column_stack([D, Z]), s=s, w=w)
     constant, varying = _pair(D.shape[1], 0), _pair(D.shape[1], Z.shape[1])
-    null = _null(_climb(engine, constant))
-    full = min(_climb(engine, varying), _climb(engine, varying, _without_slopes(null, Z)), key=_height)
+    null = _null(_fit(engine, constant))
+    full = min(_fit(engine, varying), _fit(engine, varying, _without_slopes(null, Z)), key=_objective)
     beta_f, beta_e = varying.split(full.parameters)
     share = _label_frequency(logits(D, beta_f), logits(Z, beta_e), w)
-    again = _null(_climb(engine, constant, np.append(beta_f, logit(share))))
+    again = _null(_fit(engine, constant, np.append(beta_f, logit(share))))
     if again.value < null.value:
         null = again
-        full = min(full, _climb(engine, varying, _without_slopes(null, Z)), key=_height)
+        full = min(full, _fit(engine, varying, _without_slopes(null, Z)), key=_objective)
     covariance = _covariance(engine, varying, full.parameters)
-    if D.shape[1] == 0:  # only the product of `f` and `e` is known then, and log odds of `e` have no level
+    if D.shape[1] == 0:  # only the product of `f` and `e` is identified, so log odds of `e` are unknown
         covariance[:] = np.nan
-    return Comparison(null, full.parameters, max(2.0 * (null.value - full.value), 0.0), covariance, share)
+    return PairComparison(null, full.parameters, max(2.0 * (null.value - full.value), 0.0), covariance, share)
 
 
 def wald_statistic(estimate: Vector, covariance: Matrix) -> float:
-    """Return ``b' V^-1 b``; NaN where the covariance is."""
+    """Return ``b' V^-1 b``; NaN if the covariance contains NaN."""
     if np.isnan(covariance).any():
         return float("nan")
     return float(estimate @ np.linalg.solve(covariance, estimate))
 
 
 def p_text(p: float) -> str:
-    """Return a p-value in two digits, or in as many as show on which side of `SIGNIFICANT` it lies.
+    """Return a p-value with two digits, or with as many as are needed to show whether it is below `SIGNIFICANT`.
 
     Examples
     --------
@@ -90,12 +90,12 @@ def _pair(n_class: int, n_labelling: int) -> LogisticPair:
     return LogisticPair(Design.of(np.arange(n_class)), Design.of(np.arange(n_class, n_class + n_labelling)))
 
 
-def _climb(engine: Engine, pair: LogisticPair, start: Vector | None = None) -> Solution:
-    problem = PairProblem.of(engine, pair.f, pair.e, FREE, FREE)
+def _fit(engine: Engine, pair: LogisticPair, start: Vector | None = None) -> Solution:
+    problem = PairProblem.of(engine, pair.f, pair.e, WEAK_PENALTY_C, WEAK_PENALTY_C)
     return fit_pair(problem, start, FitOptions(TOL, MAX_ITER)).solution
 
 
-def _height(solution: Solution) -> float:
+def _objective(solution: Solution) -> float:
     return solution.value
 
 
@@ -113,15 +113,15 @@ def _label_frequency(u: Vector, v: Vector, w: Vector) -> float:
 
 
 def _covariance(engine: Engine, pair: LogisticPair, beta: Vector) -> Matrix:
-    """Return the inverse of the observed information; NaN for parameters that the likelihood leaves open.
+    """Return the inverse of the observed information; NaN for parameters that the likelihood does not determine.
 
-    The sandwich formula would allow for a wrong model, but with a hundred labelled rows its tests reject too often.
+    The sandwich formula would allow for a wrong model, but its tests reject too often with about 100 labelled rows.
     """
     information = np.asarray(engine.total(pair.sums, beta, Curvature.OBSERVED)[2])
-    information[np.diag_indices(beta.size)] += 1.0 / FREE  # the intercepts too: they may run off to infinity
+    information[np.diag_indices(beta.size)] += 1.0 / WEAK_PENALTY_C  # intercepts too, because they may diverge
     if np.linalg.eigvalsh(information)[0] <= 0:
         return np.full(information.shape, np.nan)
     covariance = np.linalg.inv(information)
-    unknown = np.diagonal(covariance) > UNKNOWN**2
+    unknown = np.diagonal(covariance) > MAX_STANDARD_ERROR**2
     covariance[unknown] = covariance[:, unknown] = np.nan
     return np.asarray(covariance)

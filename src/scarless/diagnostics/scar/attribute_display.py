@@ -1,4 +1,4 @@
-"""A picture of which attributes drive the labelling."""
+"""Plot of the attributes that drive the labelling."""
 
 from typing import Any, Self
 
@@ -6,26 +6,28 @@ import numpy as np
 
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
-from scarless.diagnostics.scar.attribute_tests import UNIT_WORDS, LabellingAttributes, labelling_attributes
+from scarless.diagnostics.scar.attribute_tests import UNIT_NAMES, LabellingAttributes, labelling_attributes
 from scarless.numerics.arrays import ArrayLike
 
 
 class LabellingAttributesDisplay(Display):
-    """Effects of attributes on the labelling: dots with intervals, the strongest evidence on top.
+    """Plot of the effects of attributes on the labelling, with intervals, in order of evidence.
 
     Parameters
     ----------
     result : LabellingAttributes
+        The effects to draw.
 
     Attributes
     ----------
     result : LabellingAttributes
+        The effects.
     ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn last.
+        Axes and figure of the last plot.
 
     See Also
     --------
-    labelling_attributes : The numbers.
+    labelling_attributes : Computes the effects.
 
     Examples
     --------
@@ -44,12 +46,14 @@ class LabellingAttributesDisplay(Display):
 
     @classmethod
     def from_result(cls, result: LabellingAttributes, *, ax: Any = None) -> Self:
-        """Draw what `labelling_attributes` found; ``per="deviation"`` there makes attributes comparable.
+        """Draw the result of `labelling_attributes`; ``per="deviation"`` makes attributes comparable.
 
         Parameters
         ----------
         result : LabellingAttributes
+            The effects to draw.
         ax : matplotlib Axes, optional
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -57,7 +61,7 @@ class LabellingAttributesDisplay(Display):
         """
         if not isinstance(result, LabellingAttributes):
             raise TypeError(
-                f"result must come from labelling_attributes; got {type(result).__name__}. From a table and its "
+                f"result must come from labelling_attributes; got {type(result).__name__}. For a table and its "
                 "labels, use LabellingAttributesDisplay.from_data."
             )
         return cls(result).plot(ax)
@@ -79,20 +83,20 @@ class LabellingAttributesDisplay(Display):
         pos_label: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Compute the effects and draw them, per standard deviation unless `per` says otherwise.
+        """Estimate the effects and draw them, by default for one standard deviation of each attribute.
 
-        Effects per unit of attributes on different scales (euros, years) do not fit one axis.
+        Effects for one unit of attributes on different scales (euros, years) do not fit on one axis.
 
         Parameters
         ----------
         X, s, sample_weight, estimator, cv, level, random_state, pos_label
-            As in `labelling_attributes`.
+            See `labelling_attributes`.
         propensity_attributes, classification_attributes : column selectors, optional
-            As in `labelling_attributes`. Columns by name, position, slice, mask, callable or polars selector; the name
-            of an encoded attribute stands for all of its columns.
+            See `labelling_attributes`.
         per : {"unit", "deviation"}, default="deviation"
-            As in `labelling_attributes`, where the default is "unit".
+            Effects of one unit of an attribute, or of one standard deviation.
         ax : matplotlib Axes, optional
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -114,16 +118,16 @@ class LabellingAttributesDisplay(Display):
         return cls.from_result(result, ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Draw the effects.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure, higher the more attributes there are.
+            Axes to draw on. By default, a new figure; its height depends on the number of attributes.
 
         Returns
         -------
-        The display itself; ``ax_`` has the Axes and ``figure_`` the figure.
+        The display itself; ``ax_`` is the Axes and ``figure_`` the figure.
         """
         super().plot(ax)
         if ax is None:
@@ -131,7 +135,7 @@ class LabellingAttributesDisplay(Display):
         return self
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes."""
+        """Draw the effects on the Axes."""
         result = self.result
         places = np.arange(len(result.attributes))[::-1]
         ax.axvline(0.0, color=GREY, linewidth=1, linestyle="--", zorder=0)
@@ -150,10 +154,10 @@ class LabellingAttributesDisplay(Display):
                     label=label,
                 )
         for place, p in zip(places, result.p_adjusted, strict=True):
-            ax.annotate(_p_in_words(p), (1.02, place), xycoords=("axes fraction", "data"), va="center", color=GREY)
+            ax.annotate(_p_label(p), (1.02, place), xycoords=("axes fraction", "data"), va="center", color=GREY)
         ax.set_yticks(places, [as_text(name) for name in result.attributes])
         ax.set_ylim(-0.6, len(result.attributes) - 0.4)
-        ax.set_xlabel(f"log odds of being labelled, per {UNIT_WORDS[result.per]}")
+        ax.set_xlabel(f"log odds of being labelled, per {UNIT_NAMES[result.per]}")
         ax.set_title(self._title())
         if np.isfinite(result.effect).any():
             ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False)
@@ -164,17 +168,17 @@ class LabellingAttributesDisplay(Display):
         tested = int(np.count_nonzero(~np.isnan(result.p_adjusted)))
         if tested == 0:
             return "No attribute could be tested"
-        many = "attribute drives" if found == 1 else "attributes drive"
-        title = f"{found} of {tested} {many} the labelling ({100 * result.level:g}% intervals)"
+        drive = "drives" if found == 1 else "drive"
+        title = f"{found} of {tested} attributes {drive} the labelling ({100 * result.level:g}% intervals)"
         if found == 0:
             return title
-        nothing = (
-            f"if {'it says' if found == 1 else 'they say'} nothing of the class given the classification attributes"
+        unrelated = (
+            f"if {'it is' if found == 1 else 'they are'} unrelated to the class given the classification attributes"
         )
-        return f"{title}\n{'if effects on the class are as assumed' if result.shared else nothing}"
+        return f"{title}\n{'if class and labelling are logistic in these attributes' if result.shared else unrelated}"
 
 
-def _p_in_words(p: float) -> str:
+def _p_label(p: float) -> str:
     if np.isnan(p):
         return "not tested"
     return f"p = {p_text(p)}" if p >= 0.001 else "p < 0.001"

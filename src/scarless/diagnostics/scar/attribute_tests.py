@@ -1,4 +1,4 @@
-"""Which attributes drive the labelling: effects, intervals and tests, one attribute at a time."""
+"""Effects of single attributes on the labelling, with confidence intervals and tests."""
 
 from dataclasses import dataclass
 from html import escape
@@ -20,34 +20,34 @@ from scarless.outside.notices import listed, warn_user
 
 COLUMNS = ("effect", "low", "high", "statistic", "p_value", "p_adjusted")
 UNITS = ("unit", "deviation")
-UNIT_WORDS = {"unit": "unit of the attribute", "deviation": "standard deviation of the attribute"}
+UNIT_NAMES = {"unit": "unit of the attribute", "deviation": "standard deviation of the attribute"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabellingAttributes:
-    """Effects of attributes on the labelling, the strongest evidence first; ``print`` it for a table.
+    """Effects of attributes on the labelling, in order of evidence; ``print`` it for a table.
 
     Attributes
     ----------
     attributes : tuple of str
-        Names; the other fields have one entry for each.
+        Names of the attributes. The arrays below have one entry for each.
     effect, low, high : arrays
-        Log odds of a positive being labelled that one more unit, or standard deviation, of the attribute adds, the
-        others held fixed, and its confidence interval. NaN where the attribute could not be tested: it is constant,
-        or nothing tells its effect from those of others.
+        Change in the log odds of a positive being labelled for one unit, or standard deviation, of the attribute, with
+        the other attributes fixed; and its confidence interval. NaN if the attribute could not be tested: it is
+        constant, or its effect cannot be separated from others.
     statistic, p_value : arrays
-        Wald's statistic of no effect, chi-squared with one degree of freedom, and its p-value.
+        Wald's statistic for no effect, chi-squared with one degree of freedom, and its p-value.
     p_adjusted : array
-        p-values adjusted by Holm's rule: below 0.05 the attribute matters, and the chance that any such finding is
-        false is at most 0.05.
+        p-values adjusted by Holm's method. If all attributes with values below 0.05 are selected, the probability of
+        any false selection is at most 0.05.
     level : float
-        Of the intervals, each by itself.
+        Confidence level of each interval.
     per : str
         "unit" or "deviation".
     label_frequency : float
-        Estimated share of the positives that are labelled.
+        Estimated label frequency.
     shared : tuple of str
-        Those of the attributes that the class may depend on too, as the call said.
+        Attributes that were also named as classification attributes.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class LabellingAttributes:
     shared: tuple[str, ...] = ()
 
     def to_frame(self) -> Any:
-        """Return the table as a pandas DataFrame, one row per attribute.
+        """Return the table as a pandas DataFrame, one row for each attribute.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class LabellingAttributes:
     __repr__ = __str__
 
     def summary(self) -> str:
-        """Say in words which attributes drive the labelling, on what condition, and which could not be tested.
+        """Describe in words which attributes drive the labelling, under which condition, and which were not tested.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class LabellingAttributes:
         return [self.attributes[j] for j in np.flatnonzero(chosen)]
 
     def _caption(self) -> str:
-        return f"Effect on being labelled, per {UNIT_WORDS[self.per]}"
+        return f"Effect on being labelled, per {UNIT_NAMES[self.per]}"
 
     def _head(self) -> list[str]:
         return ["attribute", "log odds", f"{100 * self.level:g}% interval", "chi2(1)", "p", "Holm p"]
@@ -142,12 +142,12 @@ class LabellingAttributes:
 
 
 def _number(value: float) -> str:
-    """Return three decimals where they say something, three digits otherwise."""
+    """Return a number with three decimals, or with three significant digits if it is very small or large."""
     return f"{value:.3f}" if value == 0 or 0.01 <= abs(value) < 1e4 else f"{value:.3g}"
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
-    """Return rows of text as lines, the first column flush left and the others flush right."""
+    """Return rows of text as lines: the first column aligned left, the others aligned right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
@@ -176,34 +176,34 @@ def labelling_attributes(
     r"""Estimate and test the effect of each attribute on the labelling.
 
     The labels are modelled as in `scar_test`: :math:`\Pr(s=1|x) = f(x)\,e(x_e)` with a flexible `f`, learned out of
-    fold, and :math:`\mathrm{logit}\,e = \gamma_0 + \gamma' x_e`. Effects are the :math:`\gamma_j`, of each attribute
-    with the others held fixed; intervals and tests are Wald's, :math:`\hat\gamma_j \pm z\,\mathrm{se}_j`, with
-    standard errors from the observed information. p-values are also adjusted for the number of attributes, by Holm's
-    rule.
+    fold, and :math:`\mathrm{logit}\,e = \gamma_0 + \gamma' x_e`. The effects are the coefficients :math:`\gamma_j`.
+    Intervals and tests are Wald's, :math:`\hat\gamma_j \pm z\,\mathrm{se}_j`, with standard errors from the observed
+    information. p-values are also adjusted for the number of attributes by Holm's method.
 
-    Right where the propensity is logistic and the propensity attributes do not affect the class once the
-    classification attributes are known. An attribute that may affect both gets a logistic effect in `f` too; then
-    only that form tells its two effects apart, its interval is wide, and a warning says so.
+    The results are valid if the propensity is logistic and the propensity attributes are unrelated to the class given
+    the classification attributes. An attribute of both kinds gets a logistic effect in `f` too. Only this form
+    separates the two effects: the interval is wide, and a warning is issued.
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        A data frame with columns of text, categories or dates is prepared as by `TableClassifier`, without labels and
-        without scaling; selections of columns are those of the raw table.
+    X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+        Attributes of the rows, one row each. Text, categories and dates in a data frame are encoded as by
+        `TableClassifier`, without scaling; select columns of the raw table.
     s : array of shape (n_rows,)
-        Observed labels: 1 for labelled positives, 0 for unlabelled rows.
+        Observed labels: 1 for labelled rows, 0 for unlabelled rows.
     propensity_attributes : column selector, optional
-        What the labelling may depend on. Columns by name, position, slice, mask, callable or polars selector; the name
-        of an encoded attribute stands for all of its columns. None: those that are not classification attributes.
-    classification_attributes : column selector, optional
-        What the class may depend on, selected as `propensity_attributes` are. None: those that are not propensity
+        Columns that the propensity may depend on: names, positions, slice, mask, callable or polars selector. The name
+        of an encoded attribute selects all of its columns. By default, all columns that are not classification
         attributes.
+    classification_attributes : column selector, optional
+        Columns that the class may depend on, selected like `propensity_attributes`. By default, all columns that are
+        not propensity attributes.
     per : {"unit", "deviation"}, default="unit"
         Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
     sample_weight, estimator, cv, random_state, pos_label
-        As in `scar_test`.
-    level : float, default=0.95
-        Of each interval by itself.
+        See `scar_test`.
+    level : float in (0, 1), default=0.95
+        Confidence level of each interval.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def labelling_attributes(
     See Also
     --------
     scar_test : One test of all attributes together.
-    LabellingAttributesDisplay : The picture.
+    LabellingAttributesDisplay : Plot of the effects.
 
     References
     ----------
@@ -226,11 +226,11 @@ def labelling_attributes(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 4))
     >>> y = rng.random(2000) < 1 / (1 + np.exp(-3 * X[:, 0] - X[:, 1]))
-    >>> e = LogisticSAR(attributes=[2], coefficients=[1.0]).propensity(X)  # column 3 plays no part
+    >>> e = LogisticSAR(attributes=[2], coefficients=[1.0]).propensity(X)  # column 3 has no effect
     >>> s = simulate_labels(y, e, random_state=1)
     >>> found = labelling_attributes(X, s, propensity_attributes=[2, 3], random_state=0)
     >>> found.summary()
-    'The labelling depends on x2 (Holm-adjusted p below 0.05), provided that x2 says nothing of the class once ...'
+    'The labelling depends on x2 (Holm-adjusted p below 0.05), provided that x2 is unrelated to the class given ...'
     >>> bool(found.low[0] < 1.0 < found.high[0])
     True
     """
@@ -256,14 +256,14 @@ def labelling_attributes(
     error = np.sqrt(np.diagonal(fit.covariance)[-k - 1 : -1])
     if np.isnan(error).any():
         effect = np.where(np.isnan(error), np.nan, effect)
-        _warn_about_unknown([name for name, unknown in zip(roles.names, np.isnan(error), strict=True) if unknown])
+        _warn_about_flat_likelihood([name for name, nan in zip(roles.names, np.isnan(error), strict=True) if nan])
     return _table(roles, effect, error, deviation if per == "unit" else np.ones(k), level, per, fit.label_frequency)
 
 
 def _table(
     roles: Roles, effect: Vector, error: Vector, scale: Vector, level: float, per: str, label_frequency: float
 ) -> LabellingAttributes:
-    """Return effects of so much of each attribute as results, in order of evidence, those without a test last."""
+    """Return effects for one `scale` of each attribute, in order of evidence, with untested attributes last."""
     missing = np.full(len(roles.left_out), np.nan)
     statistic = np.append((effect / error) ** 2, missing)
     effect, error = np.append(effect / scale, missing), np.append(error / scale, missing)
@@ -286,10 +286,10 @@ def _table(
     )
 
 
-def _warn_about_unknown(names: list[str]) -> None:
+def _warn_about_flat_likelihood(names: list[str]) -> None:
     warn_user(
-        f"labelling_attributes cannot tell the effect of {listed(names, NAMED)}: the likelihood is flat there. Too few "
-        "rows are labelled, or the effect on the class explains the labels as well; name fewer propensity_attributes, "
-        "or leave these out of classification_attributes.",
+        f"labelling_attributes cannot estimate the effect of {listed(names, NAMED)}: the likelihood is flat. Either "
+        "too few rows are labelled, or an effect on the class explains the labels as well. Name fewer "
+        "propensity_attributes, or leave these attributes out of classification_attributes.",
         UserWarning,
     )

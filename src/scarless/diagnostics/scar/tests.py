@@ -1,4 +1,4 @@
-"""Is the propensity constant? Tests of SCAR."""
+"""Tests of SCAR: is the propensity constant?"""
 
 from dataclasses import dataclass
 from html import escape
@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from scarless.checks.options import check_choice, check_random_stream, check_whole
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
-from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, Comparison, compare, fit_null, p_text, wald_statistic
+from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, PairComparison, compare, fit_null, p_text, wald_statistic
 from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.label_tests import (
@@ -23,35 +23,35 @@ from scarless.numerics.label_tests import (
 from scarless.outside.notices import listed
 
 METHODS = ("score", "likelihood-ratio", "wald", "kolmogorov-smirnov")
-MOST_THRESHOLDS = 20  # per attribute, for the Kolmogorov-Smirnov distance
-CELLS_PER_BATCH = 2**20  # 8 MB of simulated labels at a time
+MAX_THRESHOLDS = 20  # for each attribute, for the Kolmogorov-Smirnov distance
+CELLS_PER_BATCH = 2**20  # simulated labels in memory at a time (8 MB)
 
 
 @dataclass(frozen=True, repr=False)
 class SCARTest:
-    """What a test of SCAR found; ``print`` it for a sentence of advice.
+    """Result of a test of SCAR; ``print`` it for a conclusion in words.
 
     Attributes
     ----------
     statistic : float
-        The larger, the less the labels look like a constant propensity.
+        Test statistic. A larger value is stronger evidence against a constant propensity.
     degrees_of_freedom : int or None
-        Of the chi-squared distribution that the statistic has under SCAR; None where that distribution was simulated,
-        0 where nothing was left to test.
+        Degrees of freedom of the chi-squared distribution under SCAR. None if the distribution was simulated, 0 if
+        nothing could be tested.
     p_value : float
-        Chance of a statistic at least this large under SCAR.
+        Probability of a statistic at least this large under SCAR.
     method : str
-        Which test.
+        Name of the test.
     attributes : tuple of str
-        The propensity attributes that were tested, together.
+        Propensity attributes that were tested together.
     hypothesis : str
-        What was tested, in words.
+        The tested hypothesis in words.
     label_frequency : float
-        The constant propensity that fits best, a by-product; right if SCAR is.
+        Best-fitting constant propensity; the label frequency if SCAR holds.
     n_rows, n_labelled : int or float
-        How many rows there were, and how many of them labelled: sums of weights, where there were any.
+        Number of rows and of labelled rows, or sums of weights.
     shared : tuple of str
-        Those of the attributes that the class may depend on too, as the call said.
+        Attributes that were also named as classification attributes.
 
     Examples
     --------
@@ -71,29 +71,38 @@ class SCARTest:
     shared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if not self.p_value < SIGNIFICANT:
+            return self.conclusion
+        return (
+            f"{self.conclusion} To learn from such labels, use SAREMClassifier with these propensity_attributes; "
+            "labelling_attributes shows how much each of them matters."
+        )
+
+    @property
+    def conclusion(self) -> str:
+        """The result of the test in words, without advice on what to do next."""
         names = listed(self.attributes, NAMED)
         how = f"{self.method} test, {self._statistic_in_words()}, p = {p_text(self.p_value)}"
         if np.isnan(self.p_value):
             return (
-                f"No verdict on SCAR ({how}): the likelihood is flat, so that the effects of {names} have no standard "
+                f"No conclusion on SCAR ({how}): the likelihood is flat, so the effects of {names} have no standard "
                 "errors. Use method='score'."
             )
         if self.degrees_of_freedom == 0:
             return (
-                f"No verdict on SCAR ({how}): whatever {names} could tell of the labelling, the model of the class "
-                "explains as well. Name other propensity_attributes, or fewer classification_attributes."
+                f"No conclusion on SCAR ({how}): the class model explains every effect that {names} could have on the "
+                "labelling. Name other propensity_attributes, or fewer classification_attributes."
             )
         if self.p_value < SIGNIFICANT:
             one = "depends on" if len(self.attributes) == 1 else "depends on at least one of"
             return (
-                f"SCAR is not plausible ({how}): whether a positive gets its label {one} {names}, "
-                f"{proviso(self.attributes, self.shared)} To learn from such labels, use SAREMClassifier with these "
-                "propensity_attributes; labelling_attributes shows which of them matter, and how much."
+                f"SCAR is not plausible ({how}): whether a positive is labelled {one} {names}, "
+                f"{proviso(self.attributes, self.shared)}"
             )
         return (
-            f"No evidence against SCAR ({how}) from {self.n_labelled:.0f} labelled of {self.n_rows:.0f} rows: methods "
-            f"that assume it, e.g. SCARClassifier, are defensible as far as {names} can tell. Attributes that were "
-            "not tested may still matter, and effects too weak for this many labels."
+            f"No evidence against SCAR ({how}) from {self.n_labelled:.0f} labelled of {self.n_rows:.0f} rows. Methods "
+            f"that assume SCAR, e.g. SCARClassifier, are defensible with respect to {names}. Attributes that were not "
+            "tested may still matter, and so may effects that are too weak to detect with this many labels."
         )
 
     __repr__ = __str__
@@ -121,74 +130,71 @@ def scar_test(
     random_state: Any = None,
     pos_label: Any = None,
 ) -> SCARTest:
-    r"""Test whether labels are selected completely at random: a constant propensity against one that varies.
+    r"""Test whether labels are selected completely at random, that is, whether the propensity is constant.
 
-    SCAR says :math:`e(x) = \Pr(s=1|y=1,x) = c`. Labels alone cannot refute it: :math:`\Pr(s=1|x)` is all that they
-    show, and a constant :math:`c \ge \max_x \Pr(s=1|x)` with :math:`f(x) = \Pr(s=1|x)/c` explains it whatever it is. It
-    takes knowledge from outside: *propensity attributes* :math:`x_e` that may affect the labelling but say nothing of
-    the class once the classification attributes :math:`x_f` are known. Under SCAR, then, :math:`s` does not depend on
-    :math:`x_e` given :math:`x_f`, and that is what is tested, inside the likelihood of
+    SCAR means :math:`e(x) = \Pr(s=1|y=1,x) = c`. Labels alone cannot refute SCAR: for any :math:`\Pr(s=1|x)`, a
+    constant :math:`c \ge \max_x \Pr(s=1|x)` with :math:`f(x) = \Pr(s=1|x)/c` explains them. The test needs outside
+    knowledge: *propensity attributes* :math:`x_e` that may affect the labelling but are unrelated to the class given
+    the classification attributes :math:`x_f`. Under SCAR, :math:`s` is then independent of :math:`x_e` given
+    :math:`x_f`. This is tested in the likelihood of
 
     .. math:: \Pr(s=1|x) = f(x_f)\,e(x_e), \quad \mathrm{logit} f = \beta_0 + \beta' g(x_f), \quad
               \mathrm{logit}\, e = \gamma_0 + \gamma' x_e.
 
-    :math:`g` is what models that have not seen a row's fold say of it: how likely it is labelled, by gradient boosting
-    and by a forest; how likely it is positive, by a logistic model with constant propensity; and which :math:`x_e` to
-    expect, by a forest, so that :math:`x_e` cannot stand in for what the others miss of :math:`x_f`. So `f` need not be
-    logistic in :math:`x_f`; a wrong `f` would pass for a varying propensity. With ``estimator="logistic"`` :math:`g`
-    is :math:`x_f` itself: the textbook test, right only if the class follows a logistic model.
+    :math:`g` consists of out-of-fold predictions: the probability of a label by gradient boosting and by a forest, the
+    class probability by a logistic model with constant propensity, and the expected :math:`x_e` given :math:`x_f` by a
+    forest. `f` therefore need not be logistic in :math:`x_f`; a wrong `f` would look like a varying propensity. With
+    ``estimator="logistic"``, :math:`g` is :math:`x_f` itself, which is correct only if the class is logistic in
+    :math:`x_f`.
 
     ``"score"``
-        Rao's: how steeply the likelihood rises from :math:`\gamma = 0`, against how steeply it would by chance.
-        Chi-squared with as many degrees of freedom as attributes, less those that the model of the class explains
-        altogether. It needs the fit with a constant propensity only.
+        Rao's score test: the slope of the likelihood at :math:`\gamma = 0`. Chi-squared, with one degree of freedom for
+        each attribute that the class model does not explain. Needs only the fit with a constant propensity.
     ``"likelihood-ratio"``
-        :math:`2(\ell_1 - \ell_0)`, twice the gain in log-likelihood of :math:`\gamma` over :math:`\gamma = 0`, on the
-        same scale. Rejects too often where few labels leave the level of the propensity open.
+        :math:`2(\ell_1 - \ell_0)`, twice the gain in log-likelihood over :math:`\gamma = 0`. Chi-squared. Rejects too
+        often if there are few labels and the label frequency is uncertain.
     ``"wald"``
-        :math:`\hat\gamma' V^{-1} \hat\gamma` with `V` the inverse of the observed information; what
-        `labelling_attributes` shows for single attributes.
+        :math:`\hat\gamma' V^{-1} \hat\gamma`, where `V` is the inverse of the observed information. The test that
+        `labelling_attributes` uses for single attributes.
     ``"kolmogorov-smirnov"``
-        The distance, largest over thresholds (values, or 20 quantiles), between the distributions of an attribute
-        among labelled positives and among positives left unlabelled (unlabelled rows, each with weight
-        :math:`\Pr(y=1|s=0,x)` under SCAR); added up over attributes. Its distribution under SCAR comes from labels
-        drawn from the fitted constant propensity. It sees dependence of any shape, where the others see a trend.
+        For each attribute, the largest distance between its distributions among labelled and among unlabelled
+        positives, at all values or at 20 quantiles. The statistic is the sum over attributes. Unlabelled rows have the
+        weight :math:`\Pr(y=1|s=0,x)` under SCAR. The null distribution is simulated. Detects effects of any shape; the
+        other tests detect trends.
 
     Parameters
     ----------
-    X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        A data frame with columns of text, categories or dates is prepared as by `TableClassifier`, without labels and
-        without scaling; selections of columns are those of the raw table.
+    X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+        Attributes of the rows, one row each. Text, categories and dates in a data frame are encoded as by
+        `TableClassifier`, without scaling; select columns of the raw table.
     s : array of shape (n_rows,)
-        Observed labels: 1 for labelled positives, 0 for unlabelled rows.
+        Observed labels: 1 for labelled rows, 0 for unlabelled rows.
     propensity_attributes : column selector, optional
-        What the labelling may depend on, tested together. Columns by name, position, slice, mask, callable or polars
-        selector; the name of an encoded attribute stands for all of its columns. None: those that are not
+        Columns that the propensity may depend on, tested together: names, positions, slice, mask, callable or polars
+        selector. The name of an encoded attribute selects all of its columns. By default, all columns that are not
         classification attributes.
     classification_attributes : column selector, optional
-        What the class may depend on, selected as `propensity_attributes` are. None: those that are not propensity
-        attributes. A column of both gets a logistic effect in `f` and in `e`; then only that form tells the two apart,
-        and a warning says so.
+        Columns that the class may depend on, selected like `propensity_attributes`. By default, all columns that are
+        not propensity attributes. A column of both kinds gets a logistic effect in `f` and in `e`. Only this form
+        separates the two effects, and a warning is issued.
     sample_weight : array of shape (n_rows,), optional
-        How often each row counts: 2 is the row twice, 0 no such row, so that weights of mean 2 are twice the evidence.
-        All copies of a row lie in one fold; labels are drawn for each copy, and for a weight of 2.5 for two rows and
-        for one that counts half.
+        Weight of each row; 1 by default. Weights are counts: a row of weight 2 counts as two rows. All copies of a row
+        are in the same fold.
     method : {"score", "likelihood-ratio", "wald", "kolmogorov-smirnov"}, default="score"
-        See above.
+        Type of test; see above.
     estimator : scikit-learn classifier or "logistic", optional
-        What learns from the classification attributes who is labelled, by `predict_proba`. None: two of them,
-        ``ExtraTreesClassifier`` and, for a dense table, ``HistGradientBoostingClassifier``
-        (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond), for a sparse one
-        ``LogisticRegression``, so that a sparse table and a dense copy of it get different p-values. "logistic": `f` is
-        a logistic model of the classification attributes themselves.
+        Classifier with `predict_proba` that predicts the label from the classification attributes. By default, an
+        ``ExtraTreesClassifier`` and, for dense input, a ``HistGradientBoostingClassifier``
+        (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` beyond) or, for sparse
+        input, a ``LogisticRegression``. "logistic": `f` is logistic in the classification attributes.
     cv : int, default=5
-        Folds of what is learned out of fold; at most as many as labelled, and as unlabelled, rows.
+        Number of folds; at most the number of labelled, and of unlabelled, rows.
     n_simulations : int, default=999
-        Labellings drawn under SCAR; for "kolmogorov-smirnov" only.
+        Number of simulated labellings, for "kolmogorov-smirnov" only.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seeds folds, classifiers, forests and simulations.
+        Seed of the random numbers. Pass an int for reproducible results. Folds, forests and simulations are random.
     pos_label : object, optional
-        The value that marks a labelled positive. Not needed for 0/1, -1/+1 or booleans.
+        Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
     Returns
     -------
@@ -196,16 +202,15 @@ def scar_test(
 
     See Also
     --------
-    labelling_attributes : Which attributes, and how much.
+    labelling_attributes : The effect of each attribute.
 
     References
     ----------
     P. Teisseyre, K. Furmanczyk and J. Mielniczuk, "Verifying the selected completely at random assumption in
-    positive-unlabeled learning", ECAI 2024: artificial SCAR labels and Kolmogorov-Smirnov distances. There the
-    positives are the labelled rows and the unlabelled ones of highest score, as many as the class prior says, which
-    is right for separable classes; here unlabelled rows count with the chance that they are positive, and neither
-    separable classes nor a class prior are needed. A. Wald, "Tests of statistical hypotheses concerning several
-    parameters", Transactions of the AMS 1943.
+    positive-unlabeled learning", ECAI 2024: simulated SCAR labels and Kolmogorov-Smirnov distances. They take the
+    unlabelled rows of highest score as positives, which is correct for separable classes and a known class prior. Here
+    unlabelled rows are weighted by their probability of being positive, which needs neither. A. Wald, "Tests of
+    statistical hypotheses concerning several parameters", Transactions of the AMS 1943.
 
     Examples
     --------
@@ -220,8 +225,8 @@ def scar_test(
     True
     >>> biased = simulate_labels(y, LogisticSAR(attributes=[2], coefficients=[1.0]).propensity(X), random_state=1)
     >>> print(scar_test(X, biased, propensity_attributes=[2], random_state=0))
-    SCAR is not plausible (score test, chi-squared ... on 1 df, p = ...): whether a positive gets its label
-    depends on x2, provided that x2 says nothing of the class once the classification attributes are known. ...
+    SCAR is not plausible (score test, chi-squared ... on 1 df, p = ...): whether a positive is labelled
+    depends on x2, provided that x2 is unrelated to the class given the classification attributes. ...
     """
     check_choice(method, "method", METHODS)
     check_learning(estimator, cv, "scar_test")
@@ -248,7 +253,7 @@ def scar_test(
         *found[:3],
         method=method,
         attributes=roles.names,
-        hypothesis=_in_words(roles, estimator),
+        hypothesis=_hypothesis(roles, estimator),
         label_frequency=found.label_frequency,
         n_rows=roles.n_rows,
         n_labelled=roles.n_labelled,
@@ -256,8 +261,8 @@ def scar_test(
     )
 
 
-class Found(NamedTuple):
-    """What a test comes to."""
+class SCARTestStatistic(NamedTuple):
+    """Statistic and p-value of a test of SCAR, and the best-fitting constant propensity."""
 
     statistic: float
     degrees_of_freedom: int | None
@@ -265,30 +270,34 @@ class Found(NamedTuple):
     label_frequency: float
 
 
-def by_score(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> Found:
-    """Ask how steeply the likelihood rises from a constant propensity."""
+def by_score(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> SCARTestStatistic:
+    """Return the score test of a constant propensity."""
     null = fit_null(D, s, w)
     statistic, k = score_statistic(constant_propensity(D, s, w, null.beta_f, null.v), Z)
-    return Found(statistic, k, float(chi2.sf(statistic, k)) if k else 1.0, float(expit(null.v)))
+    p_value = float(chi2.sf(statistic, k)) if k else 1.0
+    return SCARTestStatistic(statistic, k, p_value, float(expit(null.v)))
 
 
-def by_likelihood(fit: Comparison, n_slopes: int, method: str) -> Found:
-    """Read the likelihood ratio, or Wald's statistic, off the two fits."""
+def by_likelihood(fit: PairComparison, n_slopes: int, method: str) -> SCARTestStatistic:
+    """Return the likelihood ratio test, or Wald's test, from both fits."""
     slopes = slice(-n_slopes - 1, -1)
     statistic = fit.statistic
     if method == "wald":
         statistic = wald_statistic(fit.alternative[slopes], fit.covariance[slopes, slopes])
-    return Found(statistic, n_slopes, float(chi2.sf(statistic, n_slopes)), float(expit(fit.null.v)))
+    return SCARTestStatistic(statistic, n_slopes, float(chi2.sf(statistic, n_slopes)), float(expit(fit.null.v)))
 
 
-def by_simulation(D: Matrix, Z: Matrix, s: Vector, w: Vector, n_simulations: int, rng: np.random.Generator) -> Found:
-    """Compare the distance between labelled and unlabelled positives with that of labels drawn under SCAR.
+def by_simulation(
+    D: Matrix, Z: Matrix, s: Vector, w: Vector, n_simulations: int, rng: np.random.Generator
+) -> SCARTestStatistic:
+    """Return the Kolmogorov-Smirnov test, with labels simulated under SCAR.
 
-    The models are not fitted anew to drawn labels: distances are taken of what fits cannot explain, to first order.
+    The models are not refitted to simulated labels. Instead, distances are computed from the part of each column that
+    refitting could not change, to first order.
     """
     null = fit_null(D, s, w)
     rows = constant_propensity(D, s, w, null.beta_f, null.v)
-    below = [below_thresholds(z, w, MOST_THRESHOLDS) for z in Z.T]
+    below = [below_thresholds(z, w, MAX_THRESHOLDS) for z in Z.T]
     A = efficient_part(rows, np.column_stack(below))
     sizes = [part.shape[1] for part in below]
     statistic = float(largest_distances(((w * rows.residual) @ A)[None], sizes)[0])
@@ -297,11 +306,15 @@ def by_simulation(D: Matrix, Z: Matrix, s: Vector, w: Vector, n_simulations: int
         drawn = drawn_labels(rows.p, w, min(batch, n_simulations - start), rng)
         sums = (drawn - (w - drawn) * rows.odds) @ A
         larger += int(np.count_nonzero(largest_distances(sums, sizes) >= statistic))
-    return Found(statistic / float(w @ s), None, (1 + larger) / (1 + n_simulations), float(expit(null.v)))
+    p_value = (1 + larger) / (1 + n_simulations)
+    return SCARTestStatistic(statistic / float(w @ s), None, p_value, float(expit(null.v)))
 
 
 def drawn_labels(p: Vector, w: Vector, n_draws: int, rng: np.random.Generator) -> Matrix:
-    """Return how much of each row's weight gets a label, by chance `p` for each copy; a part of a copy is one too."""
+    """Return the labelled part of each row's weight if each copy of the row is labelled with probability `p`.
+
+    A row of weight 2.5 has two copies of weight 1 and one of weight 0.5.
+    """
     whole = np.floor(w)
     part = w - whole
     drawn = part * (rng.random((n_draws, w.size)) < p) if part.any() else np.zeros((n_draws, w.size))
@@ -310,7 +323,7 @@ def drawn_labels(p: Vector, w: Vector, n_draws: int, rng: np.random.Generator) -
     return np.asarray(drawn + rng.binomial(whole.astype(np.int64), p, size=drawn.shape))
 
 
-def _in_words(roles: Roles, estimator: Any) -> str:
+def _hypothesis(roles: Roles, estimator: Any) -> str:
     alone = [name for name in roles.names if name not in roles.shared_names]
     forms = []
     if roles.X_class.shape[1]:
@@ -318,6 +331,6 @@ def _in_words(roles: Roles, estimator: Any) -> str:
     if roles.shared_names:
         forms.append(f"logistic in {listed(roles.shared_names, NAMED)}")
     return (
-        f"Pr(labelled | positive) is the same whatever the values of {listed(roles.names, NAMED)}; Pr(positive | x) "
+        f"Pr(labelled | positive) does not depend on {listed(roles.names, NAMED)}; Pr(positive | x) "
         f"is {' and '.join(forms)}{f', and does not depend on {listed(alone, NAMED)}' if alone else ''}"
     )

@@ -1,1 +1,1 @@
-"""What if the propensity is not what was fitted?"""
+"""Sensitivity of a fit to a wrong propensity."""

@@ -1,4 +1,4 @@
-"""A picture of what a wrong propensity could do."""
+"""Plot of the bounds of a sensitivity analysis."""
 
 import math
 from typing import Any, Self
@@ -12,31 +12,31 @@ from scarless.diagnostics.sensitivity.results import SensitivityCurve, TippingPo
 from scarless.numerics.arrays import ArrayLike
 
 N_GAMMAS = 61
-TOP = 10.0  # of the axis, where no conclusion asks for more
+DEFAULT_MAX_GAMMA = 10.0  # end of the axis without a tipping point
 TICKS = (1, 1.1, 1.2, 1.3, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 1e4, 1e5, 1e6)
-MOST_TICKS = 7
+MAX_TICKS = 7
 
 
 class SensitivityDisplay(Display):
-    r"""Bounds on one quantity against the factor by which the odds of the propensity may be wrong.
+    r"""Plot of bounds on one quantity against the factor by which the odds of the propensity may be wrong.
 
     Parameters
     ----------
     curve : SensitivityCurve
-        Bounds over `gamma`.
+        Bounds to draw.
     tipping_point : TippingPoint, optional
-        A conclusion and the factor that overturns it.
+        Conclusion to draw, with the factor that overturns it.
 
     Attributes
     ----------
     curve, tipping_point
-        As given.
+        The parameters.
     ax_, figure_ : matplotlib Axes and Figure
-        After `plot`.
+        Axes and figure of the last plot.
 
     See Also
     --------
-    Sensitivity : The bounds, and the assumptions under which they hold.
+    Sensitivity : Computes the bounds.
 
     Examples
     --------
@@ -72,16 +72,19 @@ class SensitivityDisplay(Display):
         Parameters
         ----------
         sensitivity : Sensitivity
+            The analysis.
         quantity : str
-            As in `Sensitivity.curve`, with `decisions`, `scores`, `row` and `rival`.
+            Name of the quantity; see `Sensitivity.curve`.
         gammas : array, optional
-            Factors of at least 1. None: from 1 to 10, or as far as shows the tipping point.
+            Factors of at least 1. By default, from 1 to 10, or to a value beyond the tipping point.
         at_least, at_most : float, optional
-            A conclusion, to be drawn with the factor that overturns it. Give one, or none.
+            Threshold of a conclusion, which is drawn with the factor that overturns it. Pass at most one of the two.
         decisions, scores : arrays of shape (n_rows,), optional
+            Predicted classes or scores, if the quantity needs them.
         row, rival : names of rows, optional
+            Rows, if the quantity needs them.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -89,7 +92,7 @@ class SensitivityDisplay(Display):
         """
         if not isinstance(sensitivity, Sensitivity):
             raise TypeError(
-                f"sensitivity must be a Sensitivity; got {type(sensitivity).__name__}. From a fitted model and rows, "
+                f"sensitivity must be a Sensitivity; got {type(sensitivity).__name__}. For a fitted model and rows, "
                 "use SensitivityDisplay.from_estimator(estimator, X, quantity)."
             )
         options: dict[str, Any] = {"decisions": decisions, "scores": scores, "row": row, "rival": rival}
@@ -124,11 +127,11 @@ class SensitivityDisplay(Display):
         Parameters
         ----------
         estimator, X, s, propensity, sample_weight
-            As in `Sensitivity.from_estimator`.
+            See `Sensitivity.from_estimator`.
         quantity, gammas, at_least, at_most, decisions, scores, row, rival
-            As in `from_sensitivity`.
+            See `from_sensitivity`.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -136,7 +139,7 @@ class SensitivityDisplay(Display):
         """
         if not isinstance(quantity, str):
             raise TypeError(
-                f"quantity must be a name such as 'class_prior'; got {shown(quantity)}. Labels are passed by name: "
+                f"quantity must be a name such as 'class_prior'; got {shown(quantity)}. Pass labels by keyword: "
                 "SensitivityDisplay.from_estimator(estimator, X, 'class_prior', s=s)."
             )
         return cls.from_sensitivity(
@@ -153,10 +156,10 @@ class SensitivityDisplay(Display):
         )
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes."""
+        """Draw the bounds on the Axes."""
         order = np.argsort(self.curve.gammas)
         gammas, low, high = (part[order] for part in (self.curve.gammas, self.curve.low, self.curve.high))
-        # Ranks jump; a sloping line would show ranks that are never taken.
+        # Ranks are whole numbers; a sloping line would show values between them.
         step = "post" if self.curve.quantity.startswith("rank") else None
         drawstyle = "default" if step is None else "steps-post"
         ax.fill_between(gammas, low, high, step=step, color=BLUE, alpha=0.2, linewidth=0, label="possible values")
@@ -168,12 +171,12 @@ class SensitivityDisplay(Display):
         if self.tipping_point is not None:
             _draw_threshold(ax, self.tipping_point)
         if step is not None:
-            _number_from_one(ax)
+            _format_rank_axis(ax)
         if self.tipping_point is not None:
-            _draw_factor(ax, self.tipping_point)
+            _draw_tipping_point(ax, self.tipping_point)
         ax.set_xlabel(
-            "Γ: how many times too large or too small the odds of the propensity may be\n"
-            "(at Γ = 2, one fitted as 0.5 may be 0.33 to 0.67)"
+            "Γ: factor by which the odds of the propensity may be wrong\n"
+            "(Γ = 2: a fitted propensity of 0.5 may be 0.33 to 0.67)"
         )
         ax.set_ylabel(as_text(self.curve.quantity))
         ax.set_title(as_text(self._title()), loc="left", wrap=True)
@@ -182,13 +185,13 @@ class SensitivityDisplay(Display):
     def _title(self) -> str:
         tipping = self.tipping_point
         if tipping is None:
-            return _capital(f"{self.curve.quantity}, should the propensity be wrong")
-        said = _capital(tipping.conclusion)
+            return _capital(f"{self.curve.quantity} if the propensity is wrong")
+        conclusion = _capital(tipping.conclusion)
         if tipping.gamma == 1.0:
-            return f"{said}: not even as fitted"
+            return f"{conclusion}: does not hold for the fitted propensity"
         if math.isinf(tipping.gamma):
-            return f"{said} for every Γ"
-        return f"{said} up to Γ = {tipping.gamma:.3g}"
+            return f"{conclusion} for every Γ"
+        return f"{conclusion} up to Γ = {tipping.gamma:.3g}"
 
 
 def _draw_threshold(ax: Any, tipping: TippingPoint) -> None:
@@ -196,20 +199,20 @@ def _draw_threshold(ax: Any, tipping: TippingPoint) -> None:
     ax.axhline(tipping.threshold, color=ORANGE, linewidth=1.2, linestyle="--", label=label)
 
 
-def _draw_factor(ax: Any, tipping: TippingPoint) -> None:
-    """Mark the tipping point, and lead down to the axis, where the factor is read off."""
+def _draw_tipping_point(ax: Any, tipping: TippingPoint) -> None:
+    """Mark the tipping point, with a line down to its factor on the axis."""
     if not 1.0 < tipping.gamma < math.inf:
         return
     bottom = ax.get_ylim()[0]
-    ax.set_ylim(bottom=bottom)  # the line ends there and must not move it
-    # A line and no arrow: the legend keeps clear of lines only.
+    ax.set_ylim(bottom=bottom)  # fixed, so that the line does not extend the axis
+    # A line instead of an arrow, because matplotlib's legend avoids only lines.
     ax.plot([tipping.gamma] * 2, [bottom, tipping.threshold], color=ORANGE, linewidth=1.2)
     label = f"overturned from Γ = {tipping.gamma:.3g}"
     ax.plot(tipping.gamma, tipping.threshold, "D", color=ORANGE, label=label, zorder=3)
 
 
-def _number_from_one(ax: Any) -> None:
-    """Make the axis one of ranks: whole numbers, the first on top."""
+def _format_rank_axis(ax: Any) -> None:
+    """Format the axis for ranks: whole numbers, with rank 1 at the top."""
     ax.yaxis.get_major_locator().set_params(integer=True)
     low, high = ax.get_ylim()
     ax.set_yticks(sorted({max(1, round(tick)) for tick in ax.get_yticks() if low <= tick <= high}))
@@ -217,18 +220,18 @@ def _number_from_one(ax: Any) -> None:
 
 
 def _top(tipping: TippingPoint | None) -> float:
-    """Return where the axis ends: the tipping point lies in its middle, if that is not too far off."""
+    """Return the end of the axis. The tipping point lies in its middle, unless its factor is very large."""
     if tipping is None or tipping.gamma == 1.0 or math.isinf(tipping.gamma):
-        return TOP
+        return DEFAULT_MAX_GAMMA
     return max(2.0, min(tipping.gamma**2, 10.0 * tipping.gamma))
 
 
 def _scale(ax: Any, top: float) -> None:
-    """Make the axis of factors logarithmic, with ticks that people read as factors."""
+    """Make the axis of factors logarithmic, with round factors as ticks."""
     ax.set_xscale("log")
     ax.set_xlim(1.0, max(top, 1.05))
     ticks = [tick for tick in TICKS if tick <= top * 1.001]
-    while len(ticks) > MOST_TICKS:  # those near 1 crowd a long axis
+    while len(ticks) > MAX_TICKS:  # drop the ticks near 1 first, which overlap on a long axis
         ticks = [1, *ticks[2:]] if ticks[1] < 2 else [1, *ticks[2::2]]
     if len(ticks) == 1:
         ticks.append(top)

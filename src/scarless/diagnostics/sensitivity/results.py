@@ -1,4 +1,4 @@
-"""What stays true of a sample of rows for every admissible propensity, and up to where."""
+"""Results of a sensitivity analysis: bounds, ranks, curves and tipping points."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,36 +10,36 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from scarless.checks.options import shown
-from scarless.diagnostics.sensitivity.rows import Rows, make_quantity
+from scarless.diagnostics.sensitivity.rows import SensitivityRows, make_quantity
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.sharp_bounds import Box, rank_bounds
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.extras import need
 
 SHOWN_ROWS = 20
-MOST_STATEMENTS = 10_000  # more are a matrix, not sentences
+MAX_STATEMENTS = 10_000
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SensitivityBounds:
-    r"""Sharp bounds over all propensity functions within given limits; made by `Sensitivity.at` and `.within`.
+    r"""Sharp bounds over all propensities within given limits; created by `Sensitivity.at` and `Sensitivity.within`.
 
-    A bound is sharp if some admissible propensity attains it, or comes as close as one likes: no method can say more
-    from the same labels and limits. Each bound is sharp on its own; two of them need not be attained by the same
+    A bound is sharp if an admissible propensity attains it or comes arbitrarily close: no method can give narrower
+    bounds from the same labels and limits. Each bound is sharp by itself; two bounds need not be attained by the same
     propensity. Metrics are those of the population: a row counts as :math:`f` of a positive and :math:`1-f` of a
-    negative (:math:`q` and :math:`1-q` where `Sensitivity` was given the labels), and ratios are of sums.
+    negative, or :math:`q` and :math:`1-q` if `Sensitivity` has labels.
 
     Attributes
     ----------
     gamma : float or None
-        Largest factor by which the odds of the propensity may be wrong; None where limits were given row by row.
+        Largest factor by which the odds of the propensity may be wrong; None for limits passed to `within`.
     propensity : Box
-        ``low`` and ``high`` per row: the admissible propensities, those below :math:`\Pr(s=1|x)` left out.
+        ``low`` and ``high`` of each row: the admissible propensities that are at least :math:`\Pr(s=1|x)`.
     probability : Box
-        ``low`` and ``high`` per row: the class probability :math:`f(x)`, or :math:`\Pr(y=1|x,s)` where `Sensitivity`
-        was given the labels.
-    rows : Rows
-        What the fit says of the rows that are asked about.
+        ``low`` and ``high`` of each row: the class probability :math:`f(x)`, or :math:`\Pr(y=1|x,s)` if `Sensitivity`
+        has labels.
+    rows : SensitivityRows
+        Fitted values of the rows.
 
     Examples
     --------
@@ -60,25 +60,25 @@ class SensitivityBounds:
     gamma: float | None
     propensity: Box
     probability: Box
-    rows: Rows = field(repr=False)
+    rows: SensitivityRows = field(repr=False)
 
     @property
     def class_prior(self) -> Interval:
-        r""":math:`\Pr(y=1)` in a population like these rows; with labels, the share of positives among them."""
+        r"""Bounds on :math:`\Pr(y=1)` in the population; with labels, on the share of positives in these rows."""
         return self._bounds("class_prior")
 
     @property
     def label_frequency(self) -> Interval:
-        r""":math:`\Pr(s=1|y=1)`: the share of positives that are labelled."""
+        r"""Bounds on :math:`\Pr(s=1|y=1)`, the share of positives that are labelled."""
         return self._bounds("label_frequency")
 
     def precision(self, decisions: ArrayLike) -> Interval:
-        r"""Bound the share of positives among rows decided positive, :math:`\sum d f / \sum d`.
+        r"""Return bounds on the share of positives among rows predicted positive, :math:`\sum d f / \sum d`.
 
         Parameters
         ----------
         decisions : array of shape (n_rows,)
-            Of a fixed classifier: booleans, 0/1, -1/+1, or the class values of the estimator the rows come from.
+            Predicted classes: booleans, 0/1, -1/+1, or the class values of the estimator.
 
         Returns
         -------
@@ -87,12 +87,12 @@ class SensitivityBounds:
         return self._bounds("precision", decisions=decisions)
 
     def recall(self, decisions: ArrayLike) -> Interval:
-        r"""Bound the share of positives that are decided positive, :math:`\sum d f / \sum f`.
+        r"""Return bounds on the share of positives that are predicted positive, :math:`\sum d f / \sum f`.
 
         Parameters
         ----------
         decisions : array of shape (n_rows,)
-            As in `precision`.
+            Predicted classes; see `precision`.
 
         Returns
         -------
@@ -101,12 +101,12 @@ class SensitivityBounds:
         return self._bounds("recall", decisions=decisions)
 
     def f1(self, decisions: ArrayLike) -> Interval:
-        r"""Bound the harmonic mean of precision and recall, :math:`2\sum d f / (\sum d + \sum f)`.
+        r"""Return bounds on the harmonic mean of precision and recall, :math:`2\sum d f / (\sum d + \sum f)`.
 
         Parameters
         ----------
         decisions : array of shape (n_rows,)
-            As in `precision`.
+            Predicted classes; see `precision`.
 
         Returns
         -------
@@ -115,12 +115,12 @@ class SensitivityBounds:
         return self._bounds("f1", decisions=decisions)
 
     def accuracy(self, decisions: ArrayLike) -> Interval:
-        r"""Bound the share of decisions that are right, :math:`\sum (d f + (1-d)(1-f)) / n`.
+        r"""Return bounds on the share of correct predictions, :math:`\sum (d f + (1-d)(1-f)) / n`.
 
         Parameters
         ----------
         decisions : array of shape (n_rows,)
-            As in `precision`.
+            Predicted classes; see `precision`.
 
         Returns
         -------
@@ -129,15 +129,15 @@ class SensitivityBounds:
         return self._bounds("accuracy", decisions=decisions)
 
     def roc_auc(self, scores: ArrayLike) -> Interval:
-        r"""Bound the probability that a positive scores higher than a negative, ties counted half.
+        r"""Return bounds on the probability that a positive scores higher than a negative, counting ties as 1/2.
 
-        Exact, in the time it takes to sort: at the upper bound rows that score above some threshold have the largest
-        admissible probability and those below it the smallest. See `scarless.numerics.sharp_bounds.roc_auc_bounds`.
+        The bounds are exact. At the upper bound, rows that score above some threshold have the largest admissible
+        probability, and rows below it the smallest. See `scarless.numerics.sharp_bounds.roc_auc_bounds`.
 
         Parameters
         ----------
         scores : array of shape (n_rows,)
-            Of a fixed classifier; larger for what looks positive.
+            Scores of a classifier, higher for rows that are more likely positive.
 
         Returns
         -------
@@ -146,13 +146,13 @@ class SensitivityBounds:
         return self._bounds("roc_auc", scores=scores)
 
     def ranks(self, rows: Sequence[Any] | None = None) -> "RankBounds":
-        """Bound the ranks of rows by their probability of being positive.
+        """Return bounds on the ranks of rows by their probability of being positive.
 
         Parameters
         ----------
         rows : sequence, optional
-            Names of the rows to rank among each other: as in the index of the pandas data frame, or positions. None:
-            all rows.
+            Names in the index of the pandas data frame, or positions, of the rows to rank among each other. By
+            default, all rows.
 
         Returns
         -------
@@ -160,20 +160,20 @@ class SensitivityBounds:
         """
         if rows is not None and (isinstance(rows, str) or sparse.issparse(rows) or not isinstance(rows, Iterable)):
             raise TypeError(
-                f"rows must be a list of rows to rank, by name or by position; got {shown(rows)}. Try [{shown(rows)}]."
+                f"rows must be a list of names or positions of rows; got {shown(rows)}. Try [{shown(rows)}]."
             )
         places = np.arange(self.rows.n) if rows is None else np.array([self.rows.position(row) for row in rows])
         if places.size == 0:
-            raise ValueError("rows names no row to rank; name at least one.")
+            raise ValueError("rows is empty. Name at least one row.")
         if np.unique(places).size < places.size:
-            raise ValueError("rows names a row twice; name each once.")
+            raise ValueError("rows contains a row twice. Name each row once.")
         box = Box(self.probability.low[places], self.probability.high[places])
         best, worst = rank_bounds(box)
         names = [self.rows.name(int(place)) for place in places]
         return RankBounds(names, box.low, box.high, best, worst)
 
     def to_frame(self) -> Any:
-        """Return one row per row: bounds on propensity and probability, and what was fitted.
+        """Return fitted values and bounds of propensity and probability, one row for each row.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class SensitivityBounds:
         return make_quantity(name, self.rows, **options).bounds(self.probability)
 
     def __str__(self) -> str:
-        within = "If the propensity is within the limits given"
+        within = "If the propensity is within the given limits"
         if self.gamma is not None:
             within = f"If the odds of the propensity are wrong by a factor of at most {self.gamma:g}"
         lines = [f"{within} ({self.rows.n:,} rows):", f"{'':18}{'low':>8}{'fitted':>8}{'high':>8}"]
@@ -211,17 +211,18 @@ class SensitivityBounds:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RankBounds:
-    """Best and worst possible ranks of rows, 1 for the row most likely to be positive.
+    """Best and worst possible ranks of rows; the row most likely to be positive has rank 1.
 
-    The rank is one more than the number of rows with a larger probability. Best and worst are sharp for each row.
+    The rank is one plus the number of rows with a larger probability. Best and worst rank are sharp for each row.
 
     Attributes
     ----------
     rows : list
         Names of the rows.
     low, high : arrays of shape (n_rows,)
-        Bounds on their probabilities.
+        Bounds on the probabilities of the rows.
     best, worst : int arrays of shape (n_rows,)
+        Best and worst rank of each row.
 
     Examples
     --------
@@ -245,34 +246,33 @@ class RankBounds:
 
     @property
     def above(self) -> NDArray[np.bool_]:
-        """Matrix with True in row `i` and column `j` where `i` is more likely than `j` for every admissible propensity.
+        """Matrix that is True at `i`, `j` if row `i` is more likely positive than row `j` for all propensities.
 
-        That is where the two intervals have no point in common.
+        That is the case if the intervals of the two rows do not overlap.
         """
         return self.low[:, None] > self.high[None, :]
 
     def statements(self) -> list[str]:
-        """Return what holds for every admissible propensity, in words, the surest rows first.
+        """Return the orders of two rows that hold for all admissible propensities, as text.
 
-        Meant for a few rows: of more than 10,000 sure pairs take `best`, `worst` or the matrix `above`.
+        Meant for a few rows. For more than 10,000 pairs, use `best`, `worst` or the matrix `above`.
 
         Returns
         -------
         list of str
         """
         pairs = int(np.searchsorted(np.sort(self.high), self.low).sum())
-        if pairs > MOST_STATEMENTS:
+        if pairs > MAX_STATEMENTS:
             raise ValueError(
-                f"statements is for a few rows: at most {MOST_STATEMENTS:,} pairs are said one by one, and {pairs:,} "
-                f"pairs of these {len(self.rows):,} rows have a sure order. Rank fewer rows, ranks([...]), or take "
-                "best, worst or the matrix above."
+                f"statements lists at most {MAX_STATEMENTS:,} pairs, but {pairs:,} pairs of these {len(self.rows):,} "
+                "rows have a certain order. Rank fewer rows with ranks([...]), or use best, worst or the matrix above."
             )
         order = np.argsort(-self.low, kind="stable")
-        sure = (order[self.high[order] < self.low[i]] for i in order)
-        return [f"{self.rows[i]} above {self.rows[j]}" for i, below in zip(order, sure, strict=True) for j in below]
+        certain = (order[self.high[order] < self.low[i]] for i in order)
+        return [f"{self.rows[i]} above {self.rows[j]}" for i, below in zip(order, certain, strict=True) for j in below]
 
     def to_frame(self) -> Any:
-        """Return the same as a data frame, with the names as index.
+        """Return bounds and ranks as a data frame, with the names of the rows as index.
 
         Returns
         -------
@@ -304,10 +304,11 @@ class SensitivityCurve:
     Attributes
     ----------
     quantity : str
-        What is bounded, in words.
+        Name of the quantity.
     gammas, low, high : arrays of shape (n_gammas,)
+        Factors, and the bounds for each.
     estimate : float
-        The value for the fitted propensity, ``gamma = 1``.
+        Value for the fitted propensity, ``gamma = 1``.
 
     Examples
     --------
@@ -341,15 +342,15 @@ class TippingPoint:
     Attributes
     ----------
     gamma : float
-        Infinite where no factor overturns it, 1 where it does not hold to begin with.
+        The factor. Infinite if no factor overturns the conclusion, 1 if it does not hold for the fitted propensity.
     quantity, side : str
-        What the conclusion is about, and whether it is "at least" or "at most" ...
+        Name of the quantity, and "at least" or "at most".
     threshold : float
-        ... this.
+        Threshold of the conclusion.
     estimate : float
-        The quantity for the fitted propensity.
+        Value of the quantity for the fitted propensity.
     limit : float
-        Its bound on the side of the threshold as the factor grows without limit.
+        Bound that is compared with the threshold, in the limit of large factors.
 
     Examples
     --------
@@ -373,8 +374,8 @@ class TippingPoint:
     def __str__(self) -> str:
         if self.gamma == 1.0:
             beyond = "below" if self.side == "at least" else "above"
-            return f"Already the fitted {self.quantity}, {self.estimate:.3g}, is {beyond} {self.threshold:g}."
-        said = f"{self.conclusion} (fitted: {self.estimate:.3g})"
+            return f"The fitted {self.quantity}, {self.estimate:.3g}, is already {beyond} {self.threshold:g}."
+        conclusion = f"{self.conclusion} (fitted: {self.estimate:.3g})"
         if math.isinf(self.gamma):
-            return f"{said} for every factor on the odds of the propensity (in the limit: {self.limit:.3g})."
-        return f"{said} while the odds of the propensity are wrong by less than a factor of {self.gamma:.3g}."
+            return f"{conclusion} for every factor on the odds of the propensity (in the limit: {self.limit:.3g})."
+        return f"{conclusion} if the odds of the propensity are wrong by less than a factor of {self.gamma:.3g}."

@@ -1,1 +1,1 @@
-"""How sure a fit is of itself: bootstrap, identifiability, profile, the path of a search."""
+"""Uncertainty of a fit: bootstrap, identifiability, profile of the class prior, and plot of a search."""

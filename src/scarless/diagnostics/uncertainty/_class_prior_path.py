@@ -1,4 +1,4 @@
-"""Follow the best models along the class prior, each solution from its neighbour."""
+"""Maximisation of the likelihood at fixed class priors, each solution started from its neighbour."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from scipy.special import expit, logit
 from scarless.engines import Engine
 from scarless.numerics.arrays import Vector
 from scarless.numerics.constrained import (
-    LevelOptions,
-    LevelSolution,
-    LevelSums,
+    FixedPriorOptions,
+    FixedPriorSolution,
+    FixedPriorSums,
     PairWithPositives,
-    minimise_on_level,
+    minimise_at_class_prior,
 )
 from scarless.numerics.objectives import Curvature
 from scarless.numerics.uncertainty import PairSums
@@ -20,25 +20,25 @@ from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem
 from scarless.pair.solving import Addition
 
-# All in logits of the class prior.
-_WIDEST = 0.5  # between a solution and the one that it starts from
-_NARROWEST = 1e-3  # below which a path that cannot be followed is given up
-_FARTHEST = 7.0  # beyond which a class prior is 0 or 1 for all purposes
-_MOST_POINTS = 40  # to each side of the fit
-_PAST_THE_CUT = 1.5  # how far below the cut the profile is shown, as a multiple of it
+# All distances are in logits of the class prior.
+_MAX_STEP = 0.5  # between a solution and the solution that it starts from
+_MIN_STEP = 1e-3  # if shorter steps are needed, the profile ends
+_MAX_ABS_LOGIT = 7.0  # beyond it, a class prior is practically 0 or 1
+_MAX_POINTS = 40  # on each side of the fit
+_SHOWN_DROP = 1.5  # drop of the log-likelihood, in multiples of the cut, down to which the profile is computed
 
 
 @dataclass(frozen=True)
-class PenalisedLevelProblem:
-    """Minus the log-likelihood of a pair plus the penalty, with the expected number of positives."""
+class PenalisedFixedPriorProblem:
+    """Minus the penalised log-likelihood of a pair, and the expected number of positives."""
 
     engine: Engine
     pair: PairWithPositives
     ridge: Vector
     additions: tuple[Addition, ...] = ()
 
-    def evaluate(self, beta: Vector, curvature: Curvature) -> LevelSums:
-        """Return the sums over all rows, penalty included."""
+    def evaluate(self, beta: Vector, curvature: Curvature) -> FixedPriorSums:
+        """Return the sums over all rows, including the penalty."""
         sums = self.engine.total(self.pair.sums, beta, curvature)
         sums.curvature[np.diag_indices(beta.size)] += self.ridge
         value, gradient = sums.value + 0.5 * ((self.ridge * beta) @ beta), sums.gradient + self.ridge * beta
@@ -50,55 +50,59 @@ class PenalisedLevelProblem:
 
 
 class ProfilePath:
-    """Solutions at class priors around a fit; `points` holds those to show, by their class prior."""
+    """Solutions at class priors around a fit; `points` maps the class priors to show to their solutions."""
 
     def __init__(self, inference: PairInference, problem: PairProblem) -> None:
         self.inference, self.engine = inference, problem.engine
-        additions: tuple[Addition, ...] = (*problem.pulls, *(fact.softened() for fact in problem.facts))
+        additions: tuple[Addition, ...] = (
+            *problem.pulls,
+            *(constraint.softened() for constraint in problem.constraints),
+        )
         pair, engine = PairWithPositives(problem.objective), problem.engine
-        self.problem = PenalisedLevelProblem(engine, pair, problem.ridge, additions)
+        self.problem = PenalisedFixedPriorProblem(engine, pair, problem.ridge, additions)
         self.weight = float(inference.sums.weight)
         single = engine.dtype == np.float32
-        self.options = LevelOptions(
-            scale=self.weight, level_tol=1e-6 if single else 1e-9, rounding=1e-7 if single else 1e-14
+        self.options = FixedPriorOptions(
+            scale=self.weight, class_prior_tol=1e-6 if single else 1e-9, rounding=1e-7 if single else 1e-14
         )
         beta = inference.parameters
         penalty = 0.5 * float(problem.ridge @ beta**2) + sum(float(each.sums(beta).value) for each in additions)
         value = penalty - inference.log_likelihood
-        self.fit = LevelSolution(beta, 0.0, value, inference.positives, converged=True, n_iter=0)
+        self.fit = FixedPriorSolution(beta, 0.0, value, inference.positives, converged=True, n_iter=0)
         self.fit_alpha = inference.positives / self.weight
         self.points = {self.fit_alpha: self.fit}
         self._solved = {float(logit(self.fit_alpha)): self.fit}
 
-    def summary(self, point: LevelSolution) -> PairSums:
-        """Return what the models at a point say of all rows together."""
+    def summary(self, point: FixedPriorSolution) -> PairSums:
+        """Return sums over all rows of the predictions of the models at a point."""
         return self.engine.total(self.inference.objective.totals, point.parameters)
 
-    def walk(self, side: int, cut: float) -> tuple[float, bool]:
-        """Step outwards until the log-likelihood is past the cut; return where it crosses, and whether it does.
+    def follow(self, side: int, cut: float) -> tuple[float, bool]:
+        """Step away from the fit until the drop in log-likelihood exceeds the cut.
 
-        Where it does not, the path ended: at the far end, or since it could not be followed.
+        Return the class prior at which the drop equals the cut, and True. If the class prior becomes practically 0 or 1
+        before, or if the optimisation fails, return the last class prior with a smaller drop, and False.
         """
         t = float(logit(self.fit_alpha))
         (error,) = self.inference.precision.errors(self.inference.class_prior.gradient[None])
         slope = self.fit_alpha * (1.0 - self.fit_alpha)
-        step = float(np.clip(0.35 * error / slope if slope > 0 else np.inf, 0.01, _WIDEST))
+        step = float(np.clip(0.35 * error / slope if slope > 0 else np.inf, 0.01, _MAX_STEP))
         last_inside, first_outside = t, None
-        for _ in range(_MOST_POINTS):
+        for _ in range(_MAX_POINTS):
             t += side * step
-            if abs(t) > _FARTHEST or (drop := self._drop(t)) is None:
+            if abs(t) > _MAX_ABS_LOGIT or (drop := self._drop(t)) is None:
                 break
             if drop < cut:
                 last_inside, first_outside = t, None
             elif first_outside is None:
                 first_outside = t
-            if drop > _PAST_THE_CUT * cut:
+            if drop > _SHOWN_DROP * cut:
                 break
-            step = min(1.2 * step, _WIDEST)
+            step = min(1.2 * step, _MAX_STEP)
         return self._end(last_inside, first_outside, cut)
 
     def visit(self, grid: Vector, side: int, cut: float) -> tuple[float, bool]:
-        """Look at given class priors on one side of the fit; return where the cut is crossed, as `walk` does."""
+        """Evaluate the given class priors on one side of the fit; return the same as `follow`."""
         start = float(logit(self.fit_alpha))
         last_inside, first_outside = start, None
         targets = np.sort(side * (np.asarray(logit(grid)) - start))
@@ -120,18 +124,18 @@ class ProfilePath:
         return float(expit(t)), True
 
     def _crossing(self, inside: float, outside: float, cut: float) -> float:
-        """Return where the drop equals the cut, by the Illinois method on its root, which is almost straight."""
+        """Return where the drop equals the cut, by the Illinois method on its square root, which is almost linear."""
 
-        def height(t: float) -> float:
+        def excess(t: float) -> float:
             solution = self._reach(t)
             drop = 0.0 if solution is None else solution.value - self.fit.value
             return float(np.sqrt(max(drop, 0.0)) - np.sqrt(cut))
 
-        a, b, at_a, at_b = inside, outside, height(inside), height(outside)
+        a, b, at_a, at_b = inside, outside, excess(inside), excess(outside)
         t = b
         for _ in range(12):
             t = a - at_a * (b - a) / (at_b - at_a)
-            at_t = height(t)
+            at_t = excess(t)
             if abs(at_t) < 1e-4:
                 break
             if at_t * at_b < 0:
@@ -142,23 +146,23 @@ class ProfilePath:
         return t
 
     def _drop(self, t: float) -> float | None:
-        """Show the point at a logit; return how far it is below the fit, or None where it is not found."""
+        """Add the point at a logit to `points`; return its drop below the fit, or None if there is no solution."""
         solution = self._reach(t)
         if solution is None:
             return None
         self.points[solution.positives / self.weight] = solution
         return solution.value - self.fit.value
 
-    def _reach(self, t: float) -> LevelSolution | None:
-        """Solve at a logit, in steps from the nearest solution that are shortened where they fail."""
-        longest = _WIDEST
-        while longest > _NARROWEST:
+    def _reach(self, t: float) -> FixedPriorSolution | None:
+        """Solve at a logit, in steps from the nearest solution; a step that fails is shortened."""
+        longest = _MAX_STEP
+        while longest > _MIN_STEP:
             near = min(self._solved, key=lambda known: abs(known - t))
             if near == t:
                 return self._solved[t]
             target = t if abs(t - near) <= longest else near + float(np.sign(t - near)) * longest
             start = self._solved[near]
-            found = minimise_on_level(
+            found = minimise_at_class_prior(
                 self.problem,
                 start.parameters,
                 positives=float(expit(target)) * self.weight,

@@ -1,4 +1,4 @@
-"""Intervals by fitting again to rows drawn with replacement: slower than standard errors, and for any classifier."""
+"""Bootstrap confidence intervals, for any classifier."""
 
 import threading
 import warnings
@@ -20,11 +20,11 @@ from scarless.checks.looks import refuse_other_looks
 from scarless.checks.options import check_choice, check_counts, check_random_stream, check_share, check_whole
 from scarless.checks.rows import LabelledRows, check_rows_again, index_of, refuse_lost_class, row_totals
 from scarless.checks.tables import refuse_own_engine, refuse_unread
-from scarless.diagnostics.sensitivity._row_names import called
+from scarless.diagnostics.sensitivity.rows import row_label
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
 from scarless.engines.lockstep import go_in_lockstep, in_lockstep
-from scarless.models.base import class_probability, clone_unshown, fit_again, lives_in_engine
+from scarless.models.base import class_probability, clone_without_checks, fit_again, lives_in_engine
 from scarless.models.pair import refuse_wrapped
 from scarless.models.summary import attribute_names
 from scarless.numerics.arrays import ArrayLike, Vector, in_numpy
@@ -34,15 +34,15 @@ from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.groups import check_groups
 
-_NAMES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
-_FEWEST = 20  # resamples; below, tails are guesses
+_ATTRIBUTES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
+_MIN_RESAMPLES = 20  # with fewer, the ends of intervals are too uncertain
 _SHOWN_ROWS = 20
-_AT_ONCE = 256  # resamples that a device fits in lockstep
-_LOWEST_MEAN_WEIGHT = 0.1  # of rows that count; below, weights are shares rather than counts
+_RESAMPLES_IN_LOCKSTEP = 256  # largest number of resamples that a device fits at the same time
+_MIN_MEAN_WEIGHT = 0.1  # mean positive weight below which weights are relative rather than counts
 
 
 class BootstrapInterval(NamedTuple):
-    """The fit's own value, and an interval around it; arrays where the value is one."""
+    """Estimate of the original fit and the ends of its interval; arrays for a quantity with several entries."""
 
     estimate: Any
     low: Any
@@ -51,28 +51,28 @@ class BootstrapInterval(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BootstrapIntervals:
-    """What a classifier says again and again on resampled rows; prints as a table.
+    """Bootstrap intervals of the fitted attributes of a classifier; prints as a table.
 
     Attributes
     ----------
     level : float
-        Nominal probability that an interval covers.
+        Confidence level.
     method : str
         "percentile" or "basic".
     n_resamples, n_failed, n_not_converged : int
-        How many fits were tried, how many of them raised an error, and how many of the others did not converge. In
-        threads the last is known only of models that have ``converged_``.
+        Number of fits, of fits that raised an error, and of other fits that did not converge. If resamples are fitted
+        in threads, convergence is known only for models with the attribute ``converged_``.
     errors : dict of str to int
-        What the failed fits said, and how often.
+        Error messages of the failed fits, and how often each occurred.
     intervals : dict of str to BootstrapInterval
-        Keyed by the classifier's attributes, such as ``"class_prior_"`` and ``"coef_"``; and by ``"f"`` and ``"e"``
-        for the rows asked for.
+        Intervals by attribute of the classifier, such as ``"class_prior_"`` and ``"coef_"``, and by ``"f"`` and
+        ``"e"`` for the class probability and propensity of `rows`.
     samples : dict of str to array
-        The resampled values behind them, resamples first.
+        Values in the resamples; the first axis is the resample.
     attributes : tuple of str
         Names of the columns, in the order of ``coef_``.
     rows : tuple of str
-        Names of the rows asked for: "row 0" and so on by position, or as in the index of a pandas data frame.
+        Names of the requested rows: "row 0" and so on, or the names in the index of a pandas data frame.
     """
 
     level: float
@@ -106,7 +106,7 @@ class BootstrapIntervals:
         return pandas.DataFrame([row[2:] for row in self._rows()], index=index, columns=["estimate", "low", "high"])
 
     def _rows(self, most: int | None = None) -> Iterator[tuple[str, str, float, float, float]]:
-        """Yield every interval; of the rows asked for only the first, where `most` says how many."""
+        """Yield all intervals; for the requested rows, only the first `most`."""
         for name, found in self.intervals.items():
             numbers = zip(
                 *(np.ravel(part)[: most if name in ("f", "e") else None].tolist() for part in found), strict=True
@@ -124,7 +124,10 @@ class BootstrapIntervals:
     def __str__(self) -> str:
         shown = list(self._rows(_SHOWN_ROWS))
         width = max((len(f"{name} {of}") for name, of, *_ in shown), default=10) + 2
-        lines = [f"{self.level:.6g} bootstrap intervals ({self.method}), {self.n_resamples} resamples{self._trouble()}"]
+        lines = [
+            f"{100 * self.level:.6g}% bootstrap intervals ({self.method}), {self.n_resamples} resamples"
+            f"{self._failures()}"
+        ]
         lines += [f"{'':{width}}{'estimate':>12}{'low':>12}{'high':>12}"]
         lines += [
             f"{f'{name} {of}':{width}}{value:>12.4f}{low:>12.4f}{high:>12.4f}" for name, of, value, low, high in shown
@@ -138,7 +141,7 @@ class BootstrapIntervals:
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 
-    def _trouble(self) -> str:
+    def _failures(self) -> str:
         failed = f", {self.n_failed} failed" if self.n_failed else ""
         return failed + (f", {self.n_not_converged} not converged" if self.n_not_converged else "")
 
@@ -159,54 +162,52 @@ def bootstrap_intervals(
     random_state: Any = None,
     progress: bool | None = None,
 ) -> BootstrapIntervals:
-    r"""Fit a classifier again and again to resampled rows, and see how its answers spread.
+    r"""Compute confidence intervals by fitting a classifier to resampled rows.
 
-    Each resample draws every row a Poisson number of times, once on average, and hands the counts to `fit` as weights:
-    the table is never copied. With :math:`q_p` the quantile `p` of the resampled values and :math:`\hat\theta` the
-    fit's own, the ends for a tail :math:`t = (1 - \text{level})/2` are
+    Each resample draws every row a Poisson number of times, once on average, and passes these counts to `fit` as
+    weights, so the table is not copied. Let :math:`q_p` be the `p` quantile of the resampled values,
+    :math:`\hat\theta` the estimate of the original fit, and :math:`t = (1 - \text{level})/2`. The intervals are
 
-    - ``"percentile"``: :math:`q_t` and :math:`q_{1-t}`; stays within 0 and 1 for probabilities;
-    - ``"basic"``: :math:`2\hat\theta - q_{1-t}` and :math:`2\hat\theta - q_t`; takes off a bias that fits to resamples
-      have as well, as that of a penalty has not.
+    - ``"percentile"``: :math:`q_t` to :math:`q_{1-t}`. Intervals of probabilities stay between 0 and 1.
+    - ``"basic"``: :math:`2\hat\theta - q_{1-t}` to :math:`2\hat\theta - q_t`. Corrects a bias that the resampled fits
+      have relative to the original fit. Does not correct the bias that a penalty causes.
 
-    Needs no information matrix, so it serves models of any kind and widths. Right for independent rows that are many,
-    if resampled fits stay in the fit's optimum; a spread with two humps in `samples` says that they did not. A
-    penalty's bias stays in. It takes `n_resamples` times as long as one fit; for a `SAREMClassifierCV`, as one whole
-    search, since each resample chooses anew.
+    The bootstrap needs no information matrix, so it works for any model. It is valid for many independent rows, if the
+    resampled fits stay in the optimum of the original fit; check that `samples` do not have two modes. It takes
+    `n_resamples` times as long as one fit. For a `SAREMClassifierCV`, each resample repeats the whole search.
 
     Parameters
     ----------
     estimator : fitted classifier
-        Any of this package whose `fit` takes ``sample_weight``; it is cloned, not changed. Also at the end of a
-        pipeline or in a `TableClassifier`, whose preparation is kept as it is.
-    X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        The rows that it was fitted on. Also a tensor of torch, or another array on a device of its own, with
-        scikit-learn's ``array_api_dispatch``: resamples are then fitted there, up to 256 side by side.
+        Classifier of this package whose `fit` accepts ``sample_weight``. It is cloned, not changed. It may be the last
+        step of a pipeline or inside a `TableClassifier`, whose preparation is not refitted.
+    X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+        Attributes of the rows that it was fitted on. For a tensor on a device, with scikit-learn's
+        ``array_api_dispatch``, up to 256 resamples are fitted there at the same time.
     s : array of shape (n_rows,)
-        Their labels, coded as in `fit`.
+        Observed labels of these rows, coded as in `fit`.
     sample_weight : array of shape (n_rows,), optional
-        How often each row counts, if `fit` had weights; a row is drawn that many times on average.
+        Weight of each row, if `fit` had weights. Weights are counts: a row is drawn that many times on average.
     fit_params : dict, optional
-        What else `fit` needs, such as ``{"propensity": e}``; one value per row of `X`.
+        Other arguments of `fit`, such as ``{"propensity": e}``, with one value for each row of `X`.
     groups : array of shape (n_rows,), optional
-        What each row belongs to, where several rows are of one patient or thing: whole groups are drawn. Handed to
-        `fit` as well, where it takes them.
+        Group of each row, for example the patient. Whole groups are drawn. Also passed to `fit`, if it accepts groups.
     rows : array, sparse matrix or data frame, optional
-        Rows to give intervals of `f` and, where the classifier has one, `e` for; the index of a pandas data frame
-        holds their names.
+        Rows for which to compute intervals of `f` and, if the classifier predicts it, of `e`. The index of a pandas
+        data frame holds their names.
     n_resamples : int, default=200
-        Fits. 200 are enough to see; take 1000 or more for ends to be quoted.
-    level : float, default=0.95
-        Nominal probability that an interval covers.
+        Number of resamples. Use 1000 or more for intervals that are published.
+    level : float in (0, 1), default=0.95
+        Confidence level.
     method : {"percentile", "basic"}, default="percentile"
-        See above.
+        Type of the intervals; see above.
     n_jobs : int, optional
-        Processes, as in joblib; the result does not depend on it. Without effect on a device.
+        Number of resamples computed in parallel, as in joblib. Not used on a device.
     random_state : int, Generator or None
-        Seed.
+        Seed of the random numbers. Pass an int for reproducible results.
     progress : bool, optional
-        Whether to show a bar. None: in a terminal if the package ``rich`` is there, and in a notebook if
-        ``ipywidgets`` is as well.
+        Whether to show a progress bar. By default, in a terminal if ``rich`` is installed, and in a notebook if
+        ``ipywidgets`` is installed too.
 
     Returns
     -------
@@ -234,7 +235,7 @@ def bootstrap_intervals(
     [0.5, 0.4, 0.5]
     """
     check_is_fitted(estimator)
-    check_whole(n_resamples, "n_resamples", at_least=_FEWEST)
+    check_whole(n_resamples, "n_resamples", at_least=_MIN_RESAMPLES)
     check_choice(method, "method", ("percentile", "basic"))
     level = check_share(level, "level")
     refuse_wrapped(estimator)
@@ -242,8 +243,8 @@ def bootstrap_intervals(
     X, rows = prepare(X), None if rows is None else known_rows(prepare(rows))
     if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
-            "bootstrap_intervals hands resamples to fit as sample_weight, which "
-            f"{type(estimator).__name__}.fit does not take."
+            "bootstrap_intervals passes resamples to fit as sample_weight, but "
+            f"{type(estimator).__name__}.fit has no such parameter."
         )
     group = None if groups is None else check_groups(groups, X)
     if group is not None and has_fit_parameter(estimator, "groups"):
@@ -274,10 +275,10 @@ def bootstrap_intervals(
 
 
 class _InEngine(NamedTuple):
-    """What is fitted again where rows live in an engine: counts are drawn inside its blocks."""
+    """A classifier and rows in an engine, which draws counts block by block."""
 
     model: Any
-    X: Any  # as the user gave it, for those who name columns
+    X: Any  # as passed by the user, for column names
     rows: LabelledRows
 
     def fitted(self, seed: int) -> Any:
@@ -289,21 +290,21 @@ class _InEngine(NamedTuple):
 
 
 class _InMemory(NamedTuple):
-    """What is fitted again where rows are in memory: counts are handed over as weights."""
+    """A classifier and rows in memory; counts are passed to `fit` as weights."""
 
     model: Any
     X: Any
     s: Any
     weight: Vector
     fit_params: dict[str, Any]
-    group: Any = None  # of each row; None: each is one of its own
+    group: Any = None  # of each row; None if each row is its own group
 
     def fitted(self, seed: int) -> Any:
         """Return a clone fitted to one resample."""
         drawn = np.arange(self.weight.size) if self.group is None else self.group
         mean = self.weight if self.group is None else np.ones(self.weight.size)
         counts = poisson_counts(drawn, mean, seed) * (1.0 if self.group is None else self.weight)
-        return clone_unshown(self.model).fit(self.X, self.s, sample_weight=counts, **self.fit_params)
+        return clone_without_checks(self.model).fit(self.X, self.s, sample_weight=counts, **self.fit_params)
 
 
 def _drawn(X: Any, rows: Rows, seed: int) -> dict[str, Any]:
@@ -313,19 +314,21 @@ def _drawn(X: Any, rows: Rows, seed: int) -> dict[str, Any]:
 def _job(
     model: Any, X: Any, s: Any, sample_weight: Any, fit_params: Mapping[str, Any] | None, group: Any = None
 ) -> "_InEngine | _InMemory":
-    """Return what is to be fitted again, its rows checked."""
+    """Return the classifier with its checked rows."""
     params = dict(fit_params or {})
     if "sample_weight" in params:
         raise ValueError(
-            "fit_params must not hold sample_weight: resamples are handed to fit as weights. Pass sample_weight= to "
-            "bootstrap_intervals itself."
+            "fit_params must not contain sample_weight, because resamples are passed to fit as weights. Pass "
+            "sample_weight= to bootstrap_intervals itself."
         )
     if not has_own_engine(X):
         refuse_unread(X, "X")
         n = np.shape(X)[0]
         for name, values in {"s": s, **params}.items():
             if np.ndim(values) > 0 and np.shape(values)[0] != n:
-                raise ValueError(f"{name} has {np.shape(values)[0]} values for {n} rows; give one value per row of X.")
+                raise ValueError(
+                    f"{name} has {np.shape(values)[0]} values for {n} rows; pass one value for each row of X."
+                )
     refuse_other_looks(model, s, params)
     if not params and group is None and lives_in_engine(model):
         X = known_rows(X)
@@ -339,18 +342,18 @@ def _job(
 
 
 def _refuse_shares(total: float, counted: int) -> None:
-    """Refuse weights that compare rows and do not count them."""
-    if total < _LOWEST_MEAN_WEIGHT * counted:
+    """Refuse weights that are relative instead of counts."""
+    if total < _MIN_MEAN_WEIGHT * counted:
         raise ValueError(
-            "sample_weight must say how often each row counts, and as many rows are drawn as it sums to: that is "
-            f"{total:.3g}, for {counted} rows that count. If the weights only compare rows, make their mean 1, here "
-            "and in fit: sample_weight / sample_weight.mean()."
+            "sample_weight must count rows, because a resample has as many rows as the sum of the weights. The sum is "
+            f"{total:.3g} for {counted} rows. If the weights are relative, scale them to a mean of 1, here and in fit: "
+            "sample_weight / sample_weight.mean()."
         )
 
 
 def _row_names(rows: Any, n_rows: int) -> tuple[str, ...]:
     index = index_of(rows)
-    return tuple(called(name) for name in (range(n_rows) if index is None else index))
+    return tuple(row_label(name) for name in (range(n_rows) if index is None else index))
 
 
 class _Outcome(NamedTuple):
@@ -360,14 +363,14 @@ class _Outcome(NamedTuple):
 
 
 def _refitted(job: "_InEngine | _InMemory", rows: Any, seeds: Any, n_jobs: int | None) -> Iterator[_Outcome]:
-    """Yield the outcomes in order: on a device many in lockstep, elsewhere one by one, or in processes."""
+    """Yield the outcomes in order: in lockstep on a device, otherwise one by one or in processes."""
     if not (isinstance(job, _InEngine) and go_in_lockstep([job.rows.engine])):
         yield from Parallel(n_jobs=n_jobs, return_as="generator")(
             delayed(_refit)(job, rows, int(seed)) for seed in seeds
         )
         return
-    for start in range(0, len(seeds), _AT_ONCE):
-        some = [int(seed) for seed in seeds[start : start + _AT_ONCE]]
+    for start in range(0, len(seeds), _RESAMPLES_IN_LOCKSTEP):
+        some = [int(seed) for seed in seeds[start : start + _RESAMPLES_IN_LOCKSTEP]]
         yield from in_lockstep([job.rows.engine] * len(some), partial(_refit_on, job, rows, some))
 
 
@@ -376,31 +379,31 @@ def _refit_on(job: "_InEngine", rows: Any, seeds: list[int], number: int, engine
 
 
 def _refit(job: "_InEngine | _InMemory", rows: Any, seed: int) -> _Outcome:
-    """Fit a clone to rows drawn in proportion to their weights; a fit that fails is an outcome too."""
-    with _silence() as told:
+    """Fit a clone to one resample. A fit that raises an error is an outcome too."""
+    with _silence() as caught:
         try:
             again = job.fitted(seed)
             answers = _answers(again, rows)
-        except Exception as error:  # counted and reported, while the others go on
+        except Exception as error:  # counted and reported; the other resamples continue
             return _Outcome(None, converged=False, error=f"{type(error).__name__}: {error}")
-    warned = any(issubclass(warning.category, ConvergenceWarning) for warning in told)
+    warned = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     return _Outcome(answers, bool(getattr(again, "converged_", not warned)), "")
 
 
 @contextmanager
 def _silence() -> Iterator[list[Any]]:
-    """Keep warnings from the screen, in a list. They belong to the process: a thread leaves them to its main thread."""
+    """Collect warnings in a list instead of showing them; only in the main thread, because filters are global."""
     if threading.current_thread() is not threading.main_thread():
         yield []
         return
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield told
+        yield caught
 
 
 def _answers(model: Any, rows: Any) -> dict[str, Any]:
-    """Return what a fitted classifier says: its numbers, its coefficients, and the rows' probabilities."""
-    answers = {name: np.asarray(getattr(model, name), dtype=np.float64) for name in _NAMES if hasattr(model, name)}
+    """Return the fitted attributes of a classifier and its predictions for `rows`."""
+    answers = {name: np.asarray(getattr(model, name), dtype=np.float64) for name in _ATTRIBUTES if hasattr(model, name)}
     if rows is not None:
         answers["f"] = class_probability(model, rows)
         if hasattr(model, "predict_propensity"):
@@ -418,14 +421,17 @@ def _interval(estimate: Any, samples: Vector, level: float, method: str) -> Boot
 
 
 def _check_enough(outcomes: list[_Outcome]) -> None:
-    """Raise where most fits failed, warn where some did."""
+    """Raise an error if most fits failed, and warn if some failed."""
     failed = [outcome.error for outcome in outcomes if outcome.answers is None]
     if not failed:
         return
     (error, times), *_ = Counter(failed).most_common(1)
-    told = f"{len(failed)} of {len(outcomes)} resamples could not be fitted ({times} times: {error})"
+    text = f"{len(failed)} of {len(outcomes)} resamples could not be fitted ({times} times: {error})"
     if times == len(outcomes):
-        raise ValueError(f"{told}. That is no chance: look for the cause in X, s and fit_params.")
+        raise ValueError(f"{text}. All failed with the same error: check X, s and fit_params.")
     if 2 * len(failed) > len(outcomes):
-        raise ValueError(f"{told}. Too few are left for an interval; are there more than a few labelled rows?")
-    warn_user(f"{told}. The intervals are of the others, and too narrow if failing depends on the rows.", UserWarning)
+        raise ValueError(f"{text}. Too few resamples remain for an interval. Check that enough rows are labelled.")
+    warn_user(
+        f"{text}. The intervals use the other resamples. They are too narrow if failures depend on the drawn rows.",
+        UserWarning,
+    )

@@ -1,4 +1,4 @@
-"""Combinations of parameters that the data hardly tell, and how to say so in words."""
+"""Combinations of parameters that the data hardly determine, and sentences that describe them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,18 @@ from scarless.outside.notices import listed
 from scarless.pair.inference import PairInference
 
 CLASSIFIER, PROPENSITY = "classifier", "propensity model"
-SHOWN = 5  # directions of a kind
-NAMED = 5  # attributes in one sentence
-_WEAK = 0.1  # eigenvalue below which a direction is told of
-_NONE = 1e-6  # eigenvalue below which there is no information: solvers stop a little before the optimum
-_NEARLY_NONE = 0.01  # eigenvalue below which it has next to no information
-_NOTEWORTHY = 0.05  # share of the class prior's variance from which a direction is told of
-_TAKES_PART = 0.25  # weight, relative to the largest, from which a parameter is named
+MAX_DIRECTIONS_SHOWN = 5  # directions of a kind
+MAX_ATTRIBUTES_NAMED = 5  # attributes in one sentence
+# Thresholds of eigenvalues of the information, by judgement.
+_WEAK_EIGENVALUE = 0.1  # directions with larger eigenvalues are not reported
+_ZERO_EIGENVALUE = 1e-6  # below it there is no information; not 0, because solvers stop a little before the optimum
+_SMALL_EIGENVALUE = 0.01  # below it the data can hardly separate parameters
+_MIN_VARIANCE_SHARE = 0.05  # smallest share of the variance of the class prior for which a direction is reported
+_MIN_RELATIVE_WEIGHT = 0.25  # smallest weight, relative to the largest, for which a parameter is named
 
 
 class Parameter(NamedTuple):
-    """Where a parameter belongs: its model, and its attribute, which is "intercept" for an intercept."""
+    """Model and attribute of a parameter; the attribute of an intercept is "intercept"."""
 
     model: str
     attribute: str
@@ -32,23 +33,23 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """A combination of parameters about which the data say little; prints as a sentence.
+    """A combination of parameters on which the data have little information; prints as a sentence.
 
     Attributes
     ----------
     information : float
-        What the data tell along it: the eigenvalue of their information about centred columns, scaled to a unit
-        diagonal. 0 where it is rounding noise or negative.
+        Information of the data along the direction: the eigenvalue for centred columns, scaled to a unit diagonal. 0
+        if it is negative or rounding noise.
     class_prior_error : float
-        How far one standard error along it moves the class prior, by the data alone; infinite where nothing but the
-        penalty holds it, 0 where no prediction depends on it.
+        Change of the class prior for one standard error along the direction, by the data alone. Infinite if only the
+        penalty determines the direction, 0 if no prediction depends on it.
     penalised_error : float
-        The same with the penalty's help.
+        The same change with the penalty.
     weights : tuple of (Parameter, float)
-        What it is made of, in units of the parameters' own standard errors, the largest first; the squares add up
-        to 1. Points to where the class prior grows.
+        Weights of the parameters in units of their standard errors, the largest first; the squares add up to 1. The
+        sign is such that the class prior increases along the direction.
     lowers_label_frequency : bool
-        Whether the label frequency falls while the class prior grows.
+        Whether the label frequency decreases while the class prior increases.
     """
 
     information: float
@@ -59,13 +60,13 @@ class Direction:
 
     @property
     def parts(self) -> list[Parameter]:
-        """The parameters that make most of it."""
+        """Parameters with a large weight."""
         largest = abs(self.weights[0][1])
-        return [parameter for parameter, weight in self.weights if abs(weight) >= _TAKES_PART * largest]
+        return [parameter for parameter, weight in self.weights if abs(weight) >= _MIN_RELATIVE_WEIGHT * largest]
 
     @property
     def shared(self) -> list[str]:
-        """Attributes that take part in both models."""
+        """Attributes with a large weight in both models."""
         f, e = (
             [p.attribute for p in self.parts if p.model == m and not p.is_intercept] for m in (CLASSIFIER, PROPENSITY)
         )
@@ -73,34 +74,34 @@ class Direction:
 
     def __str__(self) -> str:
         if not self.class_prior_error:
-            return _harmless_words(self.parts)
+            return _harmless_sentence(self.parts)
         effect = (
-            "nothing but the penalty holds the class prior along this direction"
-            if self.class_prior_error >= 1  # its whole range
-            else f"one standard error along this direction moves the class prior by {self.class_prior_error:.2g}"
+            "only the penalty determines the class prior along this direction"
+            if self.class_prior_error >= 1  # the class prior could take any value
+            else f"one standard error along this direction changes the class prior by {self.class_prior_error:.2g}"
         )
-        return f"{self._confusion()} ({effect})."
+        return f"{self._description()} ({effect})."
 
-    def _confusion(self) -> str:
-        none = self.information < _NONE
-        can = "cannot" if none else "can hardly" if self.information < _NEARLY_NONE else "only roughly"
+    def _description(self) -> str:
+        none, hardly = self.information < _ZERO_EIGENVALUE, self.information < _SMALL_EIGENVALUE
+        separate = "cannot separate" if none else "can hardly separate" if hardly else "can only roughly separate"
         sides = [[p for p in self.parts if p.model == model] for model in (CLASSIFIER, PROPENSITY)]
         if self.shared:
-            return f"{entering(self.shared)}; the data {can} tell {two_effects(self.shared)} apart"
+            return f"{entering(self.shared)}; the data {separate} {effects_of(self.shared)}"
         if all(any(p.is_intercept for p in side) for side in sides):
             lower = " with a lower label frequency" if self.lowers_label_frequency else ""
-            fits = {"cannot": "as well", "can hardly": "almost as well"}.get(can, "little worse")
-            others = of_all([p for p in self.parts if not p.is_intercept])
+            fits = "as well" if none else "almost as well" if hardly else "slightly worse"
+            others = name_parameters([p for p in self.parts if not p.is_intercept])
             adjusted = f", with {others} adjusted" if others else ""
             return f"The intercepts of both models: a larger class prior{lower} fits {fits}{adjusted}"
         if all(sides):
-            return f"The data {can} tell {of_all(sides[0])} from {of_all(sides[1])}"
-        return f"The data say {'nothing' if none else 'little'} about {of_all(self.parts)}"
+            return f"The data {separate} {name_parameters(sides[0])} from {name_parameters(sides[1])}"
+        return f"The data have {'no' if none else 'little'} information on {name_parameters(self.parts)}"
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """The information about centred columns, without and with the penalty, and how the class prior hangs on it."""
+class FitInformation:
+    """Information matrix for centred columns, without and with the penalty, and gradients of the class prior."""
 
     parameters: list[Parameter]
     information: Matrix
@@ -110,15 +111,15 @@ class Look:
     prior: float
     gradient: Vector  # of the class prior
     frequency_gradient: Vector  # of the label frequency
-    data_error: float  # of the class prior, by the data alone
+    data_error: float  # standard error of the class prior by the data alone
 
     @classmethod
-    def at(cls, inference: PairInference, parameters: list[Parameter]) -> "Look":
-        """Look at a fit."""
+    def at(cls, inference: PairInference, parameters: list[Parameter]) -> "FitInformation":
+        """Return the information at a fit."""
         columns, ridge = inference.sums.columns, np.diag(inference.ridge)
         T = uncertainty.centring([columns[place] for place in inference.objective.places])
-        told = inference.penalised_information() - ridge  # by the rows, and by what is known from elsewhere
-        information, noise = uncertainty.centred(told, T, noise=inference.noise)
+        unpenalised = inference.penalised_information() - ridge  # from the rows and from known values
+        information, noise = uncertainty.centred(unpenalised, T, noise=inference.noise)
         data = uncertainty.precision(information, noise=noise)
         prior = inference.class_prior
         gradient = T.T @ prior.gradient
@@ -136,21 +137,21 @@ class Look:
         )
 
     def directions(self) -> tuple[list[Direction], list[Direction]]:
-        """Return the weak directions that move the class prior, the worst first, and those that move nothing."""
+        """Return the weak directions that change the class prior, the worst first, and those that change nothing."""
         values, vectors, noise = self.data.values, self.data.vectors, self.data.noise
         gradient = self.data.scale * self.gradient
         along, harmless = _split_null(vectors[:, np.abs(values) <= noise], gradient, noise)
-        # Where the likelihood bends upwards, as it may at a penalised optimum, the penalty alone holds the fit.
+        # At a penalised optimum the likelihood can be convex along a direction. Only the penalty then determines it.
         along += list(vectors[:, values < -noise].T)
         moving = [self._direction(vector, 0.0, np.inf) for vector in along]
         values, vectors = values[values > noise], vectors[:, values > noise]
         errors = np.abs(gradient @ vectors) / np.sqrt(values)
         shares = errors**2 / max(float(errors @ errors), np.finfo(float).tiny)
         for k in np.argsort(-errors):
-            if values[k] < _WEAK and shares[k] > _NOTEWORTHY:
+            if values[k] < _WEAK_EIGENVALUE and shares[k] > _MIN_VARIANCE_SHARE:
                 moving.append(self._direction(vectors[:, k], float(values[k]), float(errors[k])))
         rest = [self._direction(vector, 0.0, 0.0) for vector in harmless]
-        return moving[:SHOWN], sorted(rest, key=lambda direction: len(direction.parts))
+        return moving[:MAX_DIRECTIONS_SHOWN], sorted(rest, key=lambda direction: len(direction.parts))
 
     def correlations(self) -> dict[str, float]:
         """Return the correlation of each shared attribute's two coefficients, by the data alone."""
@@ -179,48 +180,51 @@ class Look:
 
 
 def _split_null(null: Matrix, gradient: Vector, noise: float) -> tuple[list[Vector], list[Vector]]:
-    """Split directions without information into one that moves the class prior, if any does, and a rest that does not.
+    """Split directions without information into at most one that changes the class prior, and others that do not.
 
-    The rest is brought to as few entries a direction as elimination finds, since any mixture of them is as good.
+    Any basis of the others is equivalent, so we choose one with few nonzero entries, by elimination.
     """
-    lean = null.T @ gradient
-    moves = float(lean @ lean) > noise * float(gradient @ gradient)
-    along = [null @ lean / np.linalg.norm(lean)] if moves else []
+    slope = null.T @ gradient
+    moves = float(slope @ slope) > noise * float(gradient @ gradient)
+    along = [null @ slope / np.linalg.norm(slope)] if moves else []
     if moves:
-        null = null @ np.linalg.svd(lean[None])[2][1:].T
+        null = null @ np.linalg.svd(slope[None])[2][1:].T
     return along, list(uncertainty.with_few_entries(null).T)
 
 
-def _harmless_words(parts: list[Parameter]) -> str:
+def _harmless_sentence(parts: list[Parameter]) -> str:
     if len(parts) == 1:
-        return f"The data say nothing about {of_all(parts)}: a constant column, perhaps. No prediction depends on it."
+        return (
+            f"The data have no information on {name_parameters(parts)}, probably a constant column. No prediction "
+            "depends on it."
+        )
     return (
-        f"{of_all(parts)} determine each other, or add up to a constant: the data tell only a combination of their "
-        "coefficients. Predictions do not depend on how it is shared out."
+        f"{name_parameters(parts)} are collinear: the data determine only a combination of their coefficients. "
+        "Predictions do not depend on how it is divided between the columns."
     )
 
 
-def of_all(parameters: Sequence[Parameter]) -> str:
-    """Name parameters, those of one model together.
+def name_parameters(parameters: Sequence[Parameter]) -> str:
+    """Return the names of parameters, grouped by model.
 
     Examples
     --------
-    >>> of_all([Parameter("classifier", "age"), Parameter("classifier", "intercept", True)])
+    >>> name_parameters([Parameter("classifier", "age"), Parameter("classifier", "intercept", True)])
     'age and the intercept of the classifier'
     """
-    told = []
+    named = []
     for model in (CLASSIFIER, PROPENSITY):
         of_model = [p for p in parameters if p.model == model]
         names = [f"the {p.attribute}" if p.is_intercept else p.attribute for p in of_model]
-        told += [f"{listed(names, NAMED)} of the {model}"] if names else []
-    return listed(told, NAMED)
+        named += [f"{listed(names, MAX_ATTRIBUTES_NAMED)} of the {model}"] if names else []
+    return listed(named, MAX_ATTRIBUTES_NAMED)
 
 
 def entering(names: list[str]) -> str:
-    """Say that attributes enter both models."""
-    return f"{listed(names, NAMED)} enter{'s' if len(names) == 1 else ''} both models"
+    """Return a clause that attributes enter both models."""
+    return f"{listed(names, MAX_ATTRIBUTES_NAMED)} enter{'s' if len(names) == 1 else ''} both models"
 
 
-def two_effects(names: list[str]) -> str:
-    """Name what attributes do in both models."""
+def effects_of(names: list[str]) -> str:
+    """Return "its two effects" for one attribute, "their two effects" for several."""
     return f"{'its' if len(names) == 1 else 'their'} two effects"

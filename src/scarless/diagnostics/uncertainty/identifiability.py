@@ -1,4 +1,4 @@
-"""Which parts of a fit the data decide, and which the penalty does: told in words."""
+"""Report on which parts of a fit the data determine, and which parts the penalty determines."""
 
 from dataclasses import dataclass
 from html import escape
@@ -11,15 +11,15 @@ from scipy.special import logit
 from scarless.checks.estimators import opened
 from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
-    NAMED,
+    MAX_ATTRIBUTES_NAMED,
+    MAX_DIRECTIONS_SHOWN,
     PROPENSITY,
-    SHOWN,
     Direction,
-    Look,
+    FitInformation,
     Parameter,
+    effects_of,
     entering,
-    of_all,
-    two_effects,
+    name_parameters,
 )
 from scarless.models.inspection import remarks_of
 from scarless.models.pair import known_inference
@@ -31,59 +31,62 @@ from scarless.outside.extras import need
 from scarless.pair.inference import PairInference
 from scarless.pair.logistic import all_labelled
 
-_LEVEL = 0.95
-# Half the width, in logits, of the data's own interval for the class prior: 0.3 then means 0.21 to 0.41 or less,
-# and beyond the second number 0.06 to 0.76 or more.
-_SURE, _VAGUE = 0.5, 2.0
-# The labels contradict the form by which they identify the class prior.
+_CONFIDENCE_LEVEL = 0.95
+# Half the width, in logits, of the confidence interval of the class prior by the data alone. By judgement: 0.3 is
+# identified up to an interval of 0.21 to 0.41, and weakly identified up to an interval of 0.06 to 0.76.
+_MAX_HALF_WIDTH_IDENTIFIED, _MAX_HALF_WIDTH_WEAK = 0.5, 2.0
+# The functional form identifies the class prior, and the labels reject this form.
 CONTRADICTED = "identified by a form that the labels contradict"
-_FEW = 5.0  # labelled rows per parameter below which an information matrix promises too much
-_ENTANGLED = -0.8  # correlation of an attribute's two coefficients below which it is told of
+_MIN_LABELLED_PER_PARAMETER = 5.0  # with fewer labelled rows, intervals from the information matrix are too short
+_REPORTED_CORRELATION = -0.8  # correlation of an attribute's two coefficients below which a sentence reports it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IdentifiabilityReport:
-    """What the data decide and what they leave to the penalty; prints as text.
+    """Report on what the data determine and what they leave to the penalty; prints as text.
 
     Attributes
     ----------
     verdict : str
-        "identified", "weakly identified", "identified by a form that the labels contradict" or "not identified": of
-        the class prior, by the data alone. The third is a fit whose `form_test_` rejects that both models are linear in
-        the attributes that they see; the class prior may then be far outside its interval. Not identified
-        is also what has another value with both models swapped, and a fit in a local optimum where another start was
-        seen to lead higher (`higher_optimum_`). At best weakly identified is a fit in which all
-        positives are labelled, one that did not converge, one with less than 5 labelled rows per parameter, and one
-        that was chosen among others, tied with it, with class priors outside the interval.
+        Whether the data alone determine the class prior: "identified", "weakly identified", "identified by a form that
+        the labels contradict" or "not identified".
+
+        - "identified by a form that the labels contradict": `form_test_` rejects that both models are linear in their
+          attributes. The class prior may be far outside its interval.
+        - "not identified": `data_interval` is very wide, or swapping the models gives a class prior outside of it, or
+          another start has a higher likelihood (`higher_optimum_`).
+        - "weakly identified": `data_interval` is wide. Also if all positives are labelled according to the fit, if it
+          did not converge, if there are fewer than 5 labelled rows for each parameter, or if tied candidates have class
+          priors outside of `data_interval`.
     class_prior : float
-        The fit's class prior.
+        Class prior of the fit.
     level : float
-        Nominal level of both intervals.
+        Confidence level of both intervals.
     class_prior_interval : Interval
-        Its interval as the fit has it, penalty included: ``estimator.class_prior_interval(level=level)``.
+        Interval of the fit, including the penalty: ``estimator.class_prior_interval(level=level)``.
     data_interval : Interval
-        Its interval by the data alone, to second order around the fit.
+        Interval by the data alone, from a quadratic approximation around the fit.
     swapped : float or None
-        The class prior with both models swapped, where they see the same attributes.
+        Class prior with both models swapped, if they use the same attributes.
     higher : float or None
-        The class prior that another start was seen to lead to, where its penalised likelihood is clearly higher.
+        Class prior of an optimum with a clearly higher penalised likelihood, if `fit` found one.
     condition, penalised_condition : float
-        Ratio of largest to smallest eigenvalue of the information without and with the penalty, columns centred and
-        parameters scaled to a unit diagonal. Infinite where a direction has no information.
+        Condition number of the information without and with the penalty, with centred columns and parameters scaled to
+        a unit diagonal. Infinite if a direction has no information.
     directions : list of Direction
-        Weakly informed directions that move the class prior, the worst first.
+        Directions with little information that change the class prior, the worst first.
     harmless : list of Direction
-        Directions without information that move no class prior: columns that repeat each other, or that are constant.
+        Directions without information that do not change the class prior: collinear or constant columns.
     parameters : list of Parameter
-        What the next two belong to.
+        The parameters that `coef` and `penalty_share` refer to.
     correlations : dict of str to float
-        For each attribute that enters both models, the correlation of its two coefficients by the data alone: near -1
-        the data know their sum and not their difference. Left out where they know neither.
+        For each attribute of both models, the correlation of its two coefficients by the data alone. Near -1, the data
+        determine their sum but not their difference. Attributes for which the data determine neither are left out.
     coef, penalty_share : arrays
-        Each estimate, and the share of its information that comes from the penalty: 0 where the data speak alone,
-        1 where they say nothing.
+        Estimate of each parameter, and the share of its information that comes from the penalty, from 0 (data only)
+        to 1 (penalty only).
     notes : list of str
-        What else to know.
+        Other remarks.
     """
 
     verdict: str
@@ -101,7 +104,7 @@ class IdentifiabilityReport:
     penalty_share: Vector
     notes: list[str]
     higher: float | None = None
-    level: float = _LEVEL
+    level: float = _CONFIDENCE_LEVEL
 
     def to_frame(self) -> Any:
         """Return estimates and penalty shares as a pandas DataFrame, indexed by model and attribute."""
@@ -112,17 +115,18 @@ class IdentifiabilityReport:
         return pandas.DataFrame({"coef": self.coef, "penalty_share": self.penalty_share}, index=index)
 
     def sentences(self) -> list[str]:
-        """Return the report as sentences: the verdict, then what it rests on."""
+        """Return the report as sentences: the verdict, then the reasons."""
         lines = [_verdict_sentence(self)]
         lines += [str(direction) for direction in self.directions]
-        lines += _correlation_words(self)
-        lines += [str(direction) for direction in self.harmless[:SHOWN]]
-        if len(self.harmless) > SHOWN:
-            lines.append(f"{len(self.harmless) - SHOWN} more such harmless sets of columns.")
+        lines += _correlation_sentences(self)
+        lines += [str(direction) for direction in self.harmless[:MAX_DIRECTIONS_SHOWN]]
+        if len(self.harmless) > MAX_DIRECTIONS_SHOWN:
+            more = len(self.harmless) - MAX_DIRECTIONS_SHOWN
+            lines.append(f"{more} more sets of collinear or constant columns, on which no prediction depends.")
         most = np.flatnonzero(self.penalty_share > 0.5)
         if most.size:
-            named = of_all([self.parameters[j] for j in most[np.argsort(-self.penalty_share[most], kind="stable")]])
-            lines.append(f"More from the penalty than from the data: {named}.")
+            ordered = [self.parameters[j] for j in most[np.argsort(-self.penalty_share[most], kind="stable")]]
+            lines.append(f"The penalty contributes more than the data to {name_parameters(ordered)}.")
         numbers = f"{_condition_words(self.condition)}; with the penalty {_condition_words(self.penalised_condition)}"
         return [*lines, f"Condition number of the information: {numbers}.", *self.notes]
 
@@ -142,29 +146,27 @@ class IdentifiabilityReport:
 
 
 def identifiability_report(estimator: Any) -> IdentifiabilityReport:
-    r"""Tell which parts of a fit the data decide, and which the penalty does.
+    r"""Report which parts of a fit the data determine, and which parts the penalty determines.
 
-    Looks at the information matrix `H` of the likelihood at the fit, for columns about their means and parameters
-    scaled to a unit diagonal. An eigenvector with a small eigenvalue :math:`\lambda_k` is a combination
-    :math:`d_k` of parameters that the data hardly tell. What it does to the class prior
-    :math:`\alpha = \mathrm{mean}(f)` ranks it:
+    The report analyses the information matrix `H` of the likelihood at the fit, for centred columns and parameters
+    scaled to a unit diagonal. An eigenvector :math:`d_k` with a small eigenvalue :math:`\lambda_k` is a combination of
+    parameters that the data hardly determine. Directions are ranked by their effect on the class prior
+    :math:`\alpha = \mathrm{mean}(f)`:
 
     .. math:: \mathrm{se}_k = |\nabla\alpha' d_k| / \sqrt{\lambda_k}, \qquad
-        \sum_k \mathrm{se}_k^2 = \nabla\alpha' H^{-1} \nabla\alpha,
+        \sum_k \mathrm{se}_k^2 = \nabla\alpha' H^{-1} \nabla\alpha.
 
-    so that the sentences point at what matters: columns that repeat each other leave coefficients open but no
-    prediction. The share of a parameter's information that comes from the penalty is
-    :math:`[(H+R)^{-1}R]_{jj}`.
+    Collinear columns, for example, leave coefficients undetermined, but do not affect predictions. The share of a
+    parameter's information that comes from the penalty is :math:`[(H+R)^{-1}R]_{jj}`.
 
-    All this is local, a quadratic picture of the likelihood around the fit. Other optima are not seen, but for what
-    `fit` itself saw (`higher_optimum_`), and a wide
-    interval is only known to be wide: `profile_class_prior` follows the likelihood itself, and a recalibrated
-    `SAREMClassifierCV` has walked through it in `fit`.
+    The analysis is local: it uses a quadratic approximation of the likelihood around the fit. It does not find other
+    optima, except those that `fit` found (`higher_optimum_`). `profile_class_prior` evaluates the likelihood itself; a
+    recalibrated `SAREMClassifierCV` did so in `fit`, on a grid of class priors.
 
     Parameters
     ----------
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
-        With two logistic models.
+        Fitted model with two logistic models.
 
     Returns
     -------
@@ -188,45 +190,39 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     Identifiability
     ===============
     Given the form of both models, the data identify the class prior only weakly: 0.603 [0.432, 0.751];
-    without the penalty's help [0.426, 0.756].
-    - The intercepts of both models: a larger class prior with a lower label frequency fits little
-      worse, with x0 of the classifier adjusted (one standard error along this direction moves the class
-      prior by 0.086).
+    without the penalty [0.426, 0.756].
+    - The intercepts of both models: a larger class prior with a lower label frequency fits slightly
+      worse, with x0 of the classifier adjusted (one standard error along this direction changes the
+      class prior by 0.086).
     - Condition number of the information: 49.6; with the penalty 45.8.
-    - Every positive is taken to be as likely to be labelled as any other: this is SCAR, by maximum
-      likelihood. If the labelling depends on attributes, name them:
-      SAREMClassifier(propensity_attributes=[...]).
-    - Class prior and label frequency rest on the form of the classifier, whose probability comes close
-      to 1 in the surest rows. If even these are positive only with probability m, the class prior is
-      too high by a factor of up to 1/m, and no label shows it: check the class of some of the surest
-      rows.
-    - This is a local picture; profile_class_prior follows the likelihood farther out.
+    - ...
+    - This analysis is local; profile_class_prior covers a wider range.
     """
     estimator, _ = opened(estimator)
     inference = known_inference(estimator)
-    look = Look.at(inference, _parameters(estimator, inference))
-    logit_slope = look.prior * (1.0 - look.prior)
-    half = quantile(_LEVEL) * look.data_error / logit_slope if logit_slope > 0 else np.inf
-    data_interval = _logit_interval(look.prior, half)
+    fit = FitInformation.at(inference, _parameters(estimator, inference))
+    logit_slope = fit.prior * (1.0 - fit.prior)
+    half = quantile(_CONFIDENCE_LEVEL) * fit.data_error / logit_slope if logit_slope > 0 else np.inf
+    data_interval = _logit_interval(fit.prior, half)
     swapped = inference.mean_propensity if inference.swappable else None
     higher = getattr(estimator, "higher_optimum_", None)
-    moving, harmless = look.directions()
-    verdict = _verdict(half, data_interval, swapped, sure=_may_be_sure(estimator, inference, data_interval))
+    moving, harmless = fit.directions()
+    verdict = _verdict(half, data_interval, swapped, reliable=_is_reliable(estimator, inference, data_interval))
     form = getattr(estimator, "form_test_", None)
     if form is not None and form.rejected and verdict != "not identified":
         verdict = CONTRADICTED
     return IdentifiabilityReport(
         verdict="not identified" if higher is not None else verdict,
         class_prior=estimator.class_prior_,
-        class_prior_interval=estimator.class_prior_interval(level=_LEVEL),
+        class_prior_interval=estimator.class_prior_interval(level=_CONFIDENCE_LEVEL),
         data_interval=data_interval,
         swapped=swapped,
-        condition=look.data.condition,
-        penalised_condition=look.penalised.condition,
+        condition=fit.data.condition,
+        penalised_condition=fit.penalised.condition,
         directions=moving,
         harmless=harmless,
-        correlations=look.correlations(),
-        parameters=look.parameters,
+        correlations=fit.correlations(),
+        parameters=fit.parameters,
         coef=inference.parameters,
         penalty_share=_penalty_share(inference),
         notes=_notes(estimator, inference),
@@ -234,15 +230,15 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     )
 
 
-def _verdict(half: float, data_interval: Interval, swapped: float | None, *, sure: bool) -> str:
+def _verdict(half: float, data_interval: Interval, swapped: float | None, *, reliable: bool) -> str:
     low, high = data_interval
-    if half > _VAGUE or (swapped is not None and not low <= swapped <= high):
+    if half > _MAX_HALF_WIDTH_WEAK or (swapped is not None and not low <= swapped <= high):
         return "not identified"
-    return "identified" if half <= _SURE and sure else "weakly identified"
+    return "identified" if half <= _MAX_HALF_WIDTH_IDENTIFIED and reliable else "weakly identified"
 
 
-def _may_be_sure(model: Any, inference: PairInference, data_interval: Interval) -> bool:
-    """Whether the fit is a top of the likelihood, and what cannot be told from it is within its interval."""
+def _is_reliable(model: Any, inference: PairInference, data_interval: Interval) -> bool:
+    """Return whether the fit converged with enough labels, and tied candidates have class priors in the interval."""
     low, high = model.selection_.class_priors
     return bool(
         model.converged_
@@ -253,27 +249,27 @@ def _may_be_sure(model: Any, inference: PairInference, data_interval: Interval) 
 
 
 def _few_labels(inference: PairInference) -> bool:
-    return float(inference.sums.labelled) < _FEW * inference.parameters.size
+    return float(inference.sums.labelled) < _MIN_LABELLED_PER_PARAMETER * inference.parameters.size
 
 
-def _correlation_words(report: IdentifiabilityReport) -> list[str]:
-    """Tell which attributes in both models have effects that the data know by their sum only, unless told already."""
-    told = {name for direction in report.directions for name in direction.shared}
-    entangled = {name: r for name, r in report.correlations.items() if r < _ENTANGLED and name not in told}
-    names = sorted(entangled, key=lambda name: entangled[name])
+def _correlation_sentences(report: IdentifiabilityReport) -> list[str]:
+    """Return a sentence on attributes whose two effects the data hardly separate, unless a direction reports them."""
+    reported = {name for direction in report.directions for name in direction.shared}
+    strong = {name: r for name, r in report.correlations.items() if r < _REPORTED_CORRELATION and name not in reported}
+    names = sorted(strong, key=lambda name: strong[name])
     if not names:
         return []
-    numbers = ", ".join(f"{entangled[name]:.2f}" for name in names[:NAMED])
+    numbers = ", ".join(f"{strong[name]:.2f}" for name in names[:MAX_ATTRIBUTES_NAMED])
     return [
-        f"{entering(names)}; the data can hardly tell {two_effects(names)} apart (correlation of the two coefficients: "
+        f"{entering(names)}; the data can hardly separate {effects_of(names)} (correlation of the two coefficients: "
         f"{numbers})."
     ]
 
 
 def _condition_words(condition: float) -> str:
-    """Return a condition number; where it is infinite, what that means."""
-    told = "infinite, as the data say nothing of some combination of coefficients"
-    return f"{condition:.3g}" if np.isfinite(condition) else told
+    """Return a condition number, or the meaning of an infinite one."""
+    infinite = "infinite, because the data have no information on some combination of coefficients"
+    return f"{condition:.3g}" if np.isfinite(condition) else infinite
 
 
 def _verdict_sentence(report: IdentifiabilityReport) -> str:
@@ -281,56 +277,53 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
     own, alone = f"{report.class_prior:.3f} [{low:.3f}, {high:.3f}]", "[{:.3f}, {:.3f}]".format(*report.data_interval)
     if report.higher is not None:
         return (
-            f"The fit is in a local optimum: its class prior {own} is not what the data say, since another start leads "
-            f"to a higher penalised likelihood and a class prior of {report.higher:.3f}. Fit again with n_starts=5; "
-            "all that follows is of the lower optimum."
+            f"The fit is in a local optimum with a class prior of {own}. Another start gives a higher penalised "
+            f"likelihood and a class prior of {report.higher:.3f}. Fit again with n_starts=5; the other results here "
+            "are for the lower optimum."
         )
     if report.swapped is not None:
         return (
-            "Both models see the same attributes: swapping classifier and propensity model gives the same "
-            f"likelihood and a class prior of {report.swapped:.3f} instead of {own}. Which is which is "
-            "for you to say, by giving them different attributes."
+            "Both models use the same attributes: swapping classifier and propensity model gives the same "
+            f"likelihood and a class prior of {report.swapped:.3f} instead of {own}. To separate the models, give them "
+            "different attributes."
         )
     if report.verdict == "not identified":
         return (
-            f"The data do not identify the class prior: {own} rests on the penalty and on the form of the models; the "
-            f"data alone allow {alone}."
+            f"The data do not identify the class prior: {own} depends on the penalty and on the form of the models. "
+            f"The data alone allow {alone}."
         )
     if report.verdict == CONTRADICTED:
         return (
             "The data identify the class prior only if the class is linear in the attributes and the labelling depends "
-            f"on those named, which the labels contradict: {own} may be far off."
+            f"only on the named attributes. The labels contradict this: {own} may be far off."
         )
     how = " only weakly" if report.verdict == "weakly identified" else ""
-    return (
-        f"Given the form of both models, the data identify the class prior{how}: {own}; without the penalty's help "
-        f"{alone}."
-    )
+    return f"Given the form of both models, the data identify the class prior{how}: {own}; without the penalty {alone}."
 
 
 def _notes(model: Any, inference: PairInference) -> list[str]:
-    notes = [*remarks_of(model), *([] if inference.told_by_height else [REACHES_ONE])]
+    notes = [*remarks_of(model), *([] if inference.has_extra_information else [REACHES_ONE])]
     if _few_labels(inference):
         notes.append(
-            f"Labelled rows: {inference.sums.labelled:g}, for {inference.parameters.size} parameters: with "
-            f"less than {_FEW:g} for each, intervals from the information tend to be too short."
+            f"There are {inference.sums.labelled:g} labelled rows for {inference.parameters.size} parameters. With "
+            f"fewer than {_MIN_LABELLED_PER_PARAMETER:g} for each, the intervals tend to be too short."
         )
     if inference.expected:
         notes.append(
-            "The fit is not at a maximum of the penalised likelihood, so the expected information stands in for the "
-            "observed one."
+            "The fit is not at a maximum of the penalised likelihood, so the expected information is used instead of "
+            "the observed information."
         )
-    farther = (
-        "class_prior_interval() rests on a walk through all levels."
+    wider = (
+        "class_prior_interval() uses a grid of all class priors."
         if hasattr(model, "recalibration_")
-        else "profile_class_prior follows the likelihood farther out."
+        else "profile_class_prior covers a wider range."
     )
-    notes.append(f"This is a local picture; {farther}")
+    notes.append(f"This analysis is local; {wider}")
     return notes
 
 
 def _penalty_share(inference: PairInference) -> Vector:
-    variance = np.minimum(inference.parameter_errors() ** 2, np.finfo(float).max)  # infinite only without a penalty
+    variance = np.minimum(inference.parameter_errors() ** 2, np.finfo(float).max)  # infinite without a penalty
     return np.minimum(variance * inference.ridge, 1.0)
 
 

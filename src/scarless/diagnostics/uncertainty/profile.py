@@ -1,4 +1,4 @@
-"""How much worse the best fit becomes when the class prior is held elsewhere."""
+"""Profile likelihood of the class prior."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -21,39 +21,39 @@ from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.problem import PairProblem
 
-_BETTER = 0.1  # log-likelihood by which a point of the profile beats the fit before it is called better
-_APART = 1e-3  # class priors that make two optima
-_WIDE = 2.0  # half-width in logits from which an interval says next to nothing
+_MIN_GAIN_REPORTED = 0.1  # log-likelihood by which a point of the profile must exceed the fit to be reported
+_MIN_DISTANCE_OF_OPTIMA = 1e-3  # difference of the class priors of two distinct optima
+_MAX_HALF_WIDTH = 2.0  # of an informative interval, in logits; by judgement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassPriorProfile:
-    """The penalised log-likelihood as a function of the class prior, all else at its best; prints as a sentence.
+    """Penalised log-likelihood as a function of the class prior, maximised over all other parameters; prints as text.
 
     Attributes
     ----------
     class_prior : array of shape (n_points,)
-        Where the class prior was held, ascending; the fit's own is among them.
+        Class priors at which the likelihood was maximised, in ascending order, including that of the fit.
     difference : array of shape (n_points,)
-        Penalised log-likelihood there minus that of the fit.
+        Penalised log-likelihood at each class prior minus that of the fit.
     log_likelihood : array of shape (n_points,)
-        Observed log-likelihood there, without penalties.
+        Observed log-likelihood at each class prior, without penalties.
     label_frequency : array of shape (n_points,)
-        Label frequency of the best models there.
+        Label frequency of the best models at each class prior.
     fit_class_prior : float
         Class prior of the fit.
     level : float
-        Nominal level of the interval.
+        Confidence level.
     interval : Interval
-        Class priors that the data do not rule out: where twice the drop is below the quantile of a chi-squared
-        variable with one degree of freedom.
+        Class priors that the data do not reject: twice the drop in log-likelihood is below the quantile of a
+        chi-squared distribution with one degree of freedom.
     closed : tuple of two bool
-        Whether the profile came down to the cut on the left and on the right. Where it did not, the interval ends
-        where the profile does.
-    elsewhere : list of ClassPriorProfile
-        Profiles around other optima that the data do not rule out either; their `difference` and `interval` are
-        measured from the fit, too. Known are optima that the model's own starts found (``n_starts``), and the one with
-        both models swapped where they see the same attributes.
+        Whether the profile reached the cut on the left and on the right. If not, the interval ends where the profile
+        ends.
+    other_optima : list of ClassPriorProfile
+        Profiles around other optima that the data do not reject. Their `difference` and `interval` are relative to the
+        fit, too. These are optima found from the model's starts (``n_starts``), and the swapped models if both use the
+        same attributes.
     """
 
     class_prior: Vector
@@ -64,60 +64,60 @@ class ClassPriorProfile:
     level: float
     interval: Interval
     closed: tuple[bool, bool]
-    elsewhere: list["ClassPriorProfile"] = field(default_factory=list)
+    other_optima: list["ClassPriorProfile"] = field(default_factory=list)
 
     @property
     def cut(self) -> float:
-        """The drop in log-likelihood that rules a class prior out."""
+        """Drop in log-likelihood at which a class prior is rejected."""
         return 0.5 * quantile(self.level) ** 2
 
     @property
     def flat(self) -> bool:
-        """Whether the data say next to nothing of the class prior."""
+        """Whether the data have almost no information on the class prior."""
         low, high = (float(logit(end)) for end in self.interval)
-        return not all(self.closed) or high - low > 2.0 * _WIDE
+        return not all(self.closed) or high - low > 2.0 * _MAX_HALF_WIDTH
 
     def range_words(self, decimals: int = 3) -> str:
-        """Return the interval in words; an end that was not reached says so."""
+        """Return the interval in words; "or less" and "or more" mark ends that the profile did not reach."""
         (low, high), (left, right) = self.interval, self.closed
         return (
             f"from {low:.{decimals}f}{'' if left else ' or less'} to {high:.{decimals}f}{'' if right else ' or more'}"
         )
 
     def sentences(self) -> list[str]:
-        """Return what the profile shows, in words."""
-        fit, ends = f"{self.fit_class_prior:.3f}", f"{self.range_words()} (level {self.level:g})"
+        """Return the results as sentences."""
+        fit, ends = f"{self.fit_class_prior:.3f}", f"{self.range_words()} ({100 * self.level:.6g}% interval)"
         if self.flat:
-            told = [f"The data allow any class prior {ends}; the fit is at {fit}."]
+            lines = [f"The data allow any class prior {ends}; the fit is at {fit}."]
         else:
-            told = [f"Class prior {fit}; the data allow {ends}."]
-        for other in self.elsewhere:
-            told.append(
-                f"There is another optimum at {other.fit_class_prior:.3f}: around it they allow {other.range_words()}."
+            lines = [f"Class prior {fit}; the data allow values {ends}."]
+        for other in self.other_optima:
+            lines.append(
+                f"There is another optimum at {other.fit_class_prior:.3f}, around which the data allow values "
+                f"{other.range_words()}."
             )
-        better = [*self.elsewhere, self]
-        best = max(better, key=lambda profile: float(profile.difference.max()))
+        best = max([*self.other_optima, self], key=lambda profile: float(profile.difference.max()))
         at = int(np.argmax(best.difference))
-        if best.difference[at] > _BETTER:
+        if best.difference[at] > _MIN_GAIN_REPORTED:
             why = (
-                "the fit is in a local optimum. Fit again with more starts (n_starts)."
+                "The fit is in a local optimum: fit again with more starts (n_starts)."
                 if best is self
-                else "selection_ says why the fit is another one."
+                else "See selection_ for the reason why the fit is at another optimum."
             )
-            told.append(
-                f"At a class prior of {best.class_prior[at]:.3f} there are better models, by "
-                f"{best.difference[at]:.3g} in penalised log-likelihood: {why}"
+            lines.append(
+                f"Models with a class prior of {best.class_prior[at]:.3f} have a higher penalised log-likelihood, by "
+                f"{best.difference[at]:.3g}. {why}"
             )
-        return told
+        return lines
 
     def to_frame(self) -> Any:
-        """Return the profile as a pandas DataFrame, one row per class prior."""
+        """Return the profile as a pandas DataFrame, one row for each class prior."""
         pandas = need("pandas", "ClassPriorProfile.to_frame", extra="frames")
         names = ("class_prior", "difference", "log_likelihood", "label_frequency")
         return pandas.DataFrame({name: getattr(self, name) for name in names})
 
     def plot(self, ax: Any = None) -> "ProfileDisplay":
-        """Draw the profile as a `ProfileDisplay` and return that; its ``ax_`` has the Axes."""
+        """Draw the profile and return the `ProfileDisplay`; its ``ax_`` is the Axes."""
         return ProfileDisplay(self).plot(ax)
 
     def __str__(self) -> str:
@@ -139,33 +139,35 @@ def profile_class_prior(
     grid: Iterable[float] | None = None,
     level: float = 0.95,
 ) -> ClassPriorProfile:
-    r"""Profile the likelihood of the class prior: hold it at a value, let all else be at its best.
+    r"""Compute the profile likelihood of the class prior.
 
     .. math:: p(\alpha) = \max_{\theta:\ \mathrm{mean}\,f_\theta = \alpha} \ell(\theta) - \mathrm{penalty}(\theta)
 
-    followed outwards from the fit: `theta` changes smoothly, so the maximum is that of the fit's own optimum. Other
-    optima that are known get profiles of their own (``elsewhere``). Class priors with
-    :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}` are not ruled out by the data (Wilks). Unlike a
-    standard error this needs no parabola: it shows how flat the likelihood is. Right when both models are of the right
-    form. The class prior is that of these rows, the mean of their `f`; `class_prior_interval` is about the population
-    that they come from, and adds the variance of drawing them.
+    The maximum is computed at class priors further and further from the fit; each optimisation starts from the
+    neighbouring solution. Other known optima get their own profiles (``other_optima``). The data do not reject class
+    priors with :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}` (Wilks). Unlike a standard
+    error, the profile does not assume a quadratic likelihood, so it shows how flat the likelihood is. It is valid if
+    both models have the correct form. The class prior here is the mean of `f` over these rows; `class_prior_interval`
+    is for the population and also includes the sampling variance of the rows.
 
     Parameters
     ----------
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
-        With two logistic models, not recalibrated: a recalibrated fit has ``recalibration_.grid`` in place of a profile.
-    X : array, sparse matrix or data frame of shape (n_rows, n_attributes)
-        The rows that it was fitted on.
+        Fitted model with two logistic models that is not recalibrated. A recalibrated fit has
+        ``recalibration_.grid`` instead of a profile.
+    X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+        Attributes of the rows that the model was fitted on.
     s : array of shape (n_rows,) or (n_rows, n_looks)
-        Their labels, coded as in `fit`.
+        Observed labels of these rows, coded as in `fit`.
     sample_weight : array of shape (n_rows,), optional
-        Their weights, if `fit` had any.
+        Weight of each row, if `fit` had weights.
     audit : array of shape (n_rows,), optional
-        Their audits, if `fit` had any.
+        Audits of these rows, if `fit` had audits.
     grid : sequence of float, optional
-        Class priors between 0 and 1 to look at. None: steps outwards until the data rule the next one out.
-    level : float, default=0.95
-        Nominal probability that the interval covers.
+        Class priors strictly between 0 and 1 at which to evaluate the profile. By default, steps away from the fit
+        until the data reject the class prior.
+    level : float in (0, 1), default=0.95
+        Confidence level.
 
     Returns
     -------
@@ -187,7 +189,7 @@ def profile_class_prior(
     >>> model = SAREMClassifier(propensity_attributes=[1]).fit(X, s)
     >>> profile = profile_class_prior(model, X, s)
     >>> print(profile)
-    Class prior 0.51...; the data allow from 0.44... to 0.57... (level 0.95).
+    Class prior 0.51...; the data allow values from 0.44... to 0.57... (95% interval).
     """
     level = check_share(level, "level")
     estimator, prepare = opened(estimator)
@@ -200,13 +202,13 @@ def profile_class_prior(
     profile = _along(path, wanted, level, path.fit.value)
     others = [ProfilePath(other, problem) for other in _other_optima(estimator, problem)]
     likely = [other for other in others if other.fit.value - path.fit.value < profile.cut]
-    return replace(profile, elsewhere=[_along(other, wanted, level, path.fit.value) for other in likely])
+    return replace(profile, other_optima=[_along(other, wanted, level, path.fit.value) for other in likely])
 
 
 def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float) -> ClassPriorProfile:
-    """Return the profile on one path, differences measured from the fit's objective `value`."""
+    """Return the profile along one path, with differences relative to the objective `value` of the fit."""
     cut = 0.5 * quantile(level) ** 2 + value - path.fit.value
-    ends = [path.walk(side, cut) if wanted is None else path.visit(wanted, side, cut) for side in (-1, 1)]
+    ends = [path.follow(side, cut) if wanted is None else path.visit(wanted, side, cut) for side in (-1, 1)]
     alpha = np.array(sorted(path.points))
     points = [path.points[at] for at in alpha]
     sums = [path.summary(point) for point in points]
@@ -223,7 +225,7 @@ def _along(path: ProfilePath, wanted: Vector | None, level: float, value: float)
 
 
 def _other_optima(model: Any, problem: PairProblem) -> list[PairInference]:
-    """Return the fits to the same rows, other than the model's own, that are known to be optima."""
+    """Return the known optima of the same rows, other than the model's own fit."""
     own = known_inference(model)
     higher = getattr(model, "higher_optimum_", None)
     optima = [*getattr(model, "optima_", []), *([] if higher is None else [higher])]
@@ -234,7 +236,9 @@ def _other_optima(model: Any, problem: PairProblem) -> list[PairInference]:
     for start in starts:
         fit = fit_pair(problem, start, FitOptions(1e-10))
         other = pair_inference(problem, fit)
-        if all(abs(other.positives - known.positives) > _APART * float(own.sums.weight) for known in found):
+        if all(
+            abs(other.positives - known.positives) > _MIN_DISTANCE_OF_OPTIMA * float(own.sums.weight) for known in found
+        ):
             found.append(other)
     return found[1:]
 
@@ -246,40 +250,42 @@ def _check_grid(grid: Iterable[float]) -> Vector:
     bad = values[~((values > 0) & (values < 1))]
     if bad.size or not values.size:
         came = f"got {bad[0]:g}" if bad.size else "it is empty"
-        raise ValueError(f"grid must hold class priors strictly between 0 and 1; {came}.")
+        raise ValueError(f"grid must contain class priors strictly between 0 and 1; {came}.")
     return values
 
 
 def _refuse_recalibrated(model: Any) -> None:
-    """Refuse a recalibrated fit, which is not the top of the likelihood that would be followed."""
+    """Refuse a recalibrated fit, which does not maximise the penalised likelihood."""
     if hasattr(model, "recalibration_"):
         raise ValueError(
-            f"This {type(model).__name__} is recalibrated: its fit is not the optimum of a penalised likelihood, which a "
-            "profile would follow. The likelihood of every class prior was walked through in fit already: see "
-            "recalibration_.grid, and class_prior_interval(). Or fit SAREMClassifierCV(recalibrate=False), or SAREMClassifier "
+            f"This {type(model).__name__} is recalibrated, so its fit does not maximise a penalised likelihood and has "
+            "no profile. fit has evaluated the likelihood on a grid of class priors: see recalibration_.grid and "
+            "class_prior_interval(). For a profile, fit SAREMClassifierCV(recalibrate=False), or SAREMClassifier "
             "without an estimator."
         )
 
 
 def _check_same_fit(inference: PairInference, path: ProfilePath) -> None:
-    """Refuse rows that the model was not fitted on: their profile has its top elsewhere."""
-    there = path.summary(path.fit)
+    """Refuse rows that the model was not fitted on."""
+    now_sums = path.summary(path.fit)
     fitted = inference.sums
-    for name in ("weight", "labelled", "log_likelihood"):
-        now, then = float(getattr(there, name)), float(getattr(fitted, name))
+    called = {"weight": "sum of weights", "labelled": "weight of labelled rows", "log_likelihood": "log-likelihood"}
+    for name, words in called.items():
+        now, then = float(getattr(now_sums, name)), float(getattr(fitted, name))
         if abs(now - then) > 1e-5 * abs(then):
             raise ValueError(
-                f"X, s and sample_weight must be those that the model was fitted on; their {name.replace('_', '-')} is "
-                f"{now:.8g}, in fit it was {then:.8g}."
+                f"X, s and sample_weight must be those that the model was fitted on; the {words} is "
+                f"{now:.8g}, but it was {then:.8g} in fit."
             )
 
 
 class ProfileDisplay(Display):
-    """A picture of a profile: the drop in log-likelihood, the cut, the interval, and the label frequency.
+    """Plot of a profile: log-likelihood, interval and label frequency against the class prior.
 
     Parameters
     ----------
     profile : ClassPriorProfile
+        The profile to draw.
 
     See Also
     --------
@@ -294,20 +300,21 @@ class ProfileDisplay(Display):
     def __init__(self, profile: ClassPriorProfile) -> None:
         if not isinstance(profile, ClassPriorProfile):
             raise TypeError(
-                "profile must be what profile_class_prior returns, a ClassPriorProfile; got "
-                f"{type(profile).__name__}. Of a model, draw ProfileDisplay.from_estimator(estimator, X, s)."
+                "profile must be a ClassPriorProfile, as returned by profile_class_prior; got "
+                f"{type(profile).__name__}. For a model, use ProfileDisplay.from_estimator(estimator, X, s)."
             )
         self.profile = profile
 
     @classmethod
     def from_profile(cls, profile: ClassPriorProfile, *, ax: Any = None) -> "ProfileDisplay":
-        """Draw a profile that is there already.
+        """Draw a profile.
 
         Parameters
         ----------
         profile : ClassPriorProfile
+            The profile to draw.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -327,14 +334,14 @@ class ProfileDisplay(Display):
         level: float = 0.95,
         ax: Any = None,
     ) -> "ProfileDisplay":
-        """Compute a profile and draw it; parameters as in `profile_class_prior`.
+        """Compute a profile and draw it.
 
         Parameters
         ----------
         estimator, X, s, sample_weight, grid, level
-            As in `profile_class_prior`.
+            See `profile_class_prior`.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -344,25 +351,23 @@ class ProfileDisplay(Display):
         return cls.from_profile(profile, ax=ax)
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes."""
+        """Draw the profile on the Axes."""
         profile = self.profile
         low, high = profile.interval
         ax.axvspan(
             low, high, color=BLUE, alpha=0.1, lw=0, label=f"{profile.level:.0%} interval: {low:.2f} to {high:.2f}"
         )
-        ax.axhline(-profile.cut, color=GREY, lw=1, ls="--", label="below this the data rule it out")
+        ax.axhline(-profile.cut, color=GREY, lw=1, ls="--", label="rejected below this line")
         ax.plot(profile.class_prior, profile.difference, color=BLUE, marker=".", label="log-likelihood (left)")
-        ax.plot(
-            [profile.fit_class_prior], [0.0], "o", color=BLUE, ms=8, label=f"the fit: {profile.fit_class_prior:.2f}"
-        )
-        for other in profile.elsewhere:
+        ax.plot([profile.fit_class_prior], [0.0], "o", color=BLUE, ms=8, label=f"fit: {profile.fit_class_prior:.2f}")
+        for other in profile.other_optima:
             ax.axvspan(*other.interval, color=GREY, alpha=0.15, lw=0)
             ax.plot(other.class_prior, other.difference, color=GREY, marker=".", label="around another optimum")
-        everything = np.concatenate([each.difference for each in (profile, *profile.elsewhere)])
+        everything = np.concatenate([each.difference for each in (profile, *profile.other_optima)])
         bottom, top = max(float(everything.min()), -4.0 * profile.cut), max(float(everything.max()), 0.0)
         ax.set_ylim(bottom - 0.08 * (top - bottom), top + 0.12 * (top - bottom))
         ax.set_xlabel("Class prior, Pr(y=1)")
-        ax.set_ylabel("Penalised log-likelihood, minus that of the fit")
+        ax.set_ylabel("Penalised log-likelihood relative to the fit")
         other = ax.twinx()
         other.plot(profile.class_prior, profile.label_frequency, color=ORANGE, lw=1.5, label="label frequency (right)")
         other.set_ylabel("Label frequency, Pr(s=1|y=1)", color=ORANGE)
@@ -371,7 +376,7 @@ class ProfileDisplay(Display):
         handles, labels = (
             left + right for left, right in zip(*(a.get_legend_handles_labels() for a in (ax, other)), strict=True)
         )
-        ax.legend(handles, labels, loc="best" if profile.elsewhere else "lower center", fontsize="small")
-        also = "".join(f",\nor {other.range_words(2)}" for other in profile.elsewhere)
+        ax.legend(handles, labels, loc="best" if profile.other_optima else "lower center", fontsize="small")
+        also = "".join(f",\nor {other.range_words(2)}" for other in profile.other_optima)
         kind = "any class prior" if profile.flat else "class priors"
         ax.set_title(f"The data allow {kind} {profile.range_words(2)}{also}")

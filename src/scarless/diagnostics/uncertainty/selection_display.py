@@ -1,4 +1,4 @@
-"""A picture of how `SAREMClassifierCV` chose."""
+"""Plot of the selection in `SAREMClassifierCV`."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -14,26 +14,26 @@ _LINES = ("-", "--", ":", "-.")
 
 
 class SelectionPathDisplay(Display):
-    """Held-out log-likelihood of every candidate against the classifier's penalty.
+    """Plot of the held-out log-likelihood of all candidates against the penalty of the classifier.
 
-    Colour says which attributes the classifier may see, line style the propensity model's penalty. Filled dots are
-    within the noise of the best. Of each set of attributes that has any, the one with the penalty nearest to 1 is
-    taken; rings are around what was chosen of these: all, whose mean is the answer, or, where the search does not
-    recalibrate, the one with the lowest label frequency.
+    Colours show which attributes the classifier uses, and line styles the penalty of the propensity model. Filled dots
+    are candidates that are tied with the best one. In each set of attributes, the tied candidate whose `C` is nearest
+    to 1 is selected. Rings mark the selected candidates, which are averaged. Without recalibration, one ring marks the
+    selected candidate with the lowest label frequency.
 
     Parameters
     ----------
     cv_results : dict of arrays
-        As in ``SAREMClassifierCV.cv_results_``.
+        The attribute ``cv_results_`` of a `SAREMClassifierCV`.
     best_index : int
-        The best of the chosen rows.
+        Index of the best selected candidate.
     members : sequence of int, optional
-        All chosen rows, as in ``selection_.members``. None: `best_index` alone.
+        Indices of all selected candidates, ``selection_.members``. By default, only `best_index`.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
-        After `plot`.
+        Axes and figure of the last plot.
 
     Examples
     --------
@@ -55,14 +55,14 @@ class SelectionPathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw the path of a fitted `SAREMClassifierCV`.
+        """Draw the candidates of a fitted `SAREMClassifierCV`.
 
         Parameters
         ----------
         estimator : SAREMClassifierCV
-            Fitted.
+            Fitted search.
         ax : matplotlib Axes, optional
-            Where to draw. None: a new figure.
+            Axes to draw on. By default, a new figure.
 
         Returns
         -------
@@ -70,12 +70,12 @@ class SelectionPathDisplay(Display):
         """
         estimator, _ = opened(estimator)
         if not hasattr(estimator, "fit") or not hasattr(estimator, "propensity_Cs"):
-            raise TypeError(f"The path is that of a SAREMClassifierCV; got {type(estimator).__name__}.")
+            raise TypeError(f"estimator must be a SAREMClassifierCV; got {type(estimator).__name__}.")
         check_is_fitted(estimator)
         return cls(estimator.cv_results_, estimator.best_index_, members=estimator.selection_.members).plot(ax)
 
     def draw(self, ax: Any) -> None:
-        """Draw into the Axes."""
+        """Draw the candidates on the Axes."""
         results = self.cv_results
         C, score, tied = results["param_C"], results["mean_test_score"], results["tied"]
         sets = list(dict.fromkeys(results["param_attributes"]))
@@ -91,33 +91,33 @@ class SelectionPathDisplay(Display):
                 open_, filled = rows[~tied[rows]], rows[tied[rows]]
                 ax.plot(C[open_], score[open_], "o", color=colour, markerfacecolor="white", markersize=5)
                 ax.plot(C[filled], score[filled], "o", color=colour, markersize=5)
-            ax.plot([], [], color=colour, label=f"classifier sees {as_text(name)}")
+            ax.plot([], [], color=colour, label=f"classifier uses {as_text(name)}")
         for j, penalty in enumerate(penalties):
             ax.plot([], [], color=GREY, linestyle=_LINES[j % len(_LINES)], label=f"propensity C = {penalty:g}")
-        ax.plot([], [], "o", color=GREY, label="cannot be told from the best")
-        self._ring(ax)
+        ax.plot([], [], "o", color=GREY, label="tied with the best")
+        self._mark_selected(ax)
         ax.set(
             xscale="log",
             xlabel="C of the classifier (inverse penalty)",
-            ylabel="log-likelihood of\nheld-out labels, per row",
-            title="Of each set of attributes that labels cannot tell\nfrom the best, the penalty nearest to 1",
+            ylabel="mean log-likelihood of\nheld-out labels",
+            title="Selected in each set of attributes:\nof the candidates tied with the best, the C nearest to 1",
         )
-        self._look_at_the_top(ax)
+        self._cut_low_scores(ax)
         legend_below(ax)
 
-    def _ring(self, ax: Any) -> None:
-        """Draw a ring around each chosen candidate, and say their label frequencies."""
+    def _mark_selected(self, ax: Any) -> None:
+        """Draw a ring around each selected candidate, with their label frequencies in the legend."""
         results = self.cv_results
         chosen = [self.best_index] if self.members is None else list(self.members)
         ring = {"color": "black", "markerfacecolor": "none"}
         at = results["param_C"][chosen], results["mean_test_score"][chosen]
         ax.plot(*at, "o", markersize=13, markeredgewidth=1.8, **ring)
         frequencies = [f"{value:.2f}" for value in np.sort(results["label_frequency"][chosen])]
-        told = " to ".join(dict.fromkeys([frequencies[0], frequencies[-1]]))
-        ax.plot([], [], "o", label=f"chosen: label frequency {told}", **ring)
+        shown = " to ".join(dict.fromkeys([frequencies[0], frequencies[-1]]))
+        ax.plot([], [], "o", label=f"selected: label frequency {shown}", **ring)
 
-    def _look_at_the_top(self, ax: Any) -> None:
-        """Cut off the far end of candidates that are hopeless, so that the others can be told apart."""
+    def _cut_low_scores(self, ax: Any) -> None:
+        """Cut the axis below very poor candidates, so that differences between good candidates are visible."""
         score, tied = self.cv_results["mean_test_score"], self.cv_results["tied"]
         best = score.max()
         lowest = min(max(score.min(), best - 4.0 * (best - np.median(score))), score[tied].min())

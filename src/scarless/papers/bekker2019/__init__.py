@@ -1,4 +1,4 @@
-"""Bekker, Robberechts and Davis (2019): the specification, questions, deviations and figures of their experiment.
+"""Specification, methods, questions and deviations of the experiment of Bekker, Robberechts and Davis (2019).
 
 Beyond the Selected Completely At Random Assumption for Learning from Positive and Unlabeled Data. ECML-PKDD 2019.
 """

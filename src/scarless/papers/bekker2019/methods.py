@@ -1,7 +1,7 @@
-"""What the paper ran, what it is judged by, and its methods as the published code computes them.
+"""The specification of the paper's experiment, and its methods as the published code computes them.
 
-In the published code copies of negative weight are dropped by the solver, TIcE returns the share of labelled rows,
-and KM2's class prior is taken for the label frequency. Of these methods, `published-known-e` looks at the truth.
+In the published code, the solver drops rows of negative weight, TIcE returns the share of labelled rows, and KM2's
+class prior is used as the label frequency. Only `published-known-e` uses the true propensities.
 """
 
 from dataclasses import replace
@@ -17,13 +17,13 @@ from scarless.numerics.arrays import Vector
 from scarless.report.names import MethodName
 
 PATH = Path(__file__).with_name("spec.toml")
-FIGURES = ("mse_f", "auc_f", "mse_e")  # the scores that the paper draws
-# Its four methods that see labels only, ranked as they should be and as they were published.
+FIGURES = ("mse_f", "auc_f", "mse_e")  # scores of the paper's figures
+# The paper's four methods that use labels only, as corrected and as published.
 CONTESTS = {
     "corrected": ("naive", "scar-km2", "scar-tice", "sar-em"),
     "as published": ("naive", "published-scar-km2", "published-scar-tice", "published-sar-em"),
 }
-PUBLISHED = "as in the published code"  # their role
+PUBLISHED = "as in the published code"  # role of these methods
 METHOD_NAMES = {
     "published-known-e": MethodName(
         "publ. known propensity",
@@ -35,19 +35,19 @@ METHOD_NAMES = {
     "published-scar-km2": MethodName(
         "publ. SCAR-KM2",
         PUBLISHED,
-        "As published: KM2's class prior in the place of the label frequency, rows of negative weight dropped.",
+        "As published: KM2's class prior used as the label frequency, rows of negative weight dropped.",
         short="SCAR-KM2",
     ),
     "published-scar-tice": MethodName(
         "publ. SCAR-TIcE",
         PUBLISHED,
-        "As published: the share of labelled rows in the place of TIcE's estimate, rows of negative weight dropped.",
+        "As published: the share of labelled rows instead of TIcE's estimate, rows of negative weight dropped.",
         short="SCAR-TIcE",
     ),
     "published-sar-em": MethodName(
         "publ. SAR-EM",
         PUBLISHED,
-        "As published: EM with its stopping rule, and a refit from which rows of negative weight are dropped.",
+        "As published: EM with its stopping rule, then a refit without rows of negative weight.",
         short="SAR-EM",
     ),
 }
@@ -55,27 +55,27 @@ METHOD_NAMES = {
 
 @cache
 def specification(*, quick: bool = False) -> Spec:
-    """Return the experiment of the paper, or a quick one in its manner on data that need no download."""
+    """Return the specification of the paper's experiment, or of a quick version on data that need no download."""
     return read_spec(PATH, quick=quick)
 
 
 def published_known_e(bench: Bench) -> Fit:
-    """Known propensities as the published code uses them: rows of negative weight dropped."""
+    """Known propensities as in the published code: rows of negative weight are dropped."""
     return _dropping(bench, bench.task.e_train, bench.task.e_test)
 
 
 def published_scar_km2(bench: Bench) -> Fit:
-    """SCAR as published: KM2's class prior in the place of the label frequency, rows of negative weight dropped."""
+    """SCAR as published: KM2's class prior is used as the label frequency, rows of negative weight are dropped."""
     return _dropping(bench, *_everywhere(bench, km2_of(bench).class_prior_))
 
 
 def published_scar_tice(bench: Bench) -> Fit:
-    """SCAR as published: the share of labelled rows in the place of TIcE's estimate, negative weights dropped."""
+    """SCAR as published: the share of labelled rows replaces TIcE's estimate, rows of negative weight are dropped."""
     return _dropping(bench, *_everywhere(bench, float(bench.task.s_train.mean())))
 
 
 def published_sar_em(bench: Bench) -> Fit:
-    """SAR-EM as published: EM with its stopping rule, and a refit from which rows of negative weight are dropped."""
+    """SAR-EM as published: EM with its stopping rule, then a refit without rows of negative weight."""
     task, C, split = bench.task, bench.spec.C, bench.task.split
     pair = PublishedEMClassifier(
         propensity_attributes=task.propensity_columns,
@@ -95,15 +95,15 @@ METHODS: dict[str, Method] = {
 
 
 def _dropping(bench: Bench, e_train: Vector, e_test: Vector) -> Fit:
-    """Fit labelled rows as positive with weight 1/e and unlabelled ones as negative: no weight is negative.
+    """Fit labelled rows as positives with weight 1/e and unlabelled rows as negatives.
 
-    The paper gives a labelled row 1/e as a positive and 1 - 1/e as a negative; the latter is what the solver drops.
+    In the paper, a labelled row has weight 1/e as a positive and 1 - 1/e as a negative; the solver drops the latter.
     """
     task = bench.task
     s = task.s_train
     model = NaiveClassifier(C=bench.spec.C).fit(task.seen_train, s, sample_weight=s / e_train + (1.0 - s))
     fit = fit_of(bench, model, e_test, float(s.sum() / (s / e_train).sum()))
-    # The model's own class prior counts rows by their weights; what is wanted is the mean over the rows as they are.
+    # The class prior of the model is a weighted mean; the score needs the unweighted mean.
     return replace(fit, class_prior=float(model.predict_proba(task.seen_train)[:, 1].mean()))
 
 

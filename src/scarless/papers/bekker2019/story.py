@@ -1,4 +1,4 @@
-"""What the page of the paper's experiment says beyond its numbers: corrections, and deviations from the paper."""
+"""Texts of the page of the paper's experiment: the effect of corrections, and deviations from the paper."""
 
 import re
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from scarless.report import Story, names
 from scarless.report.names import SCORES, dataset_label
 from scarless.report.results import Duel, Results, duels
 from scarless.report.story import Chapter, Point, Points
-from scarless.report.tables import Cell, Section, Table, section
-from scarless.report.words import NOTHING, signed, with_half
+from scarless.report.tables import Section, Table, TableCell, section
+from scarless.report.words import NO_VALUE, signed, with_half
 
-PAIRS = (
+CORRECTED_AND_PUBLISHED = (
     ("known-e", "published-known-e"),
     ("scar-tice", "published-scar-tice"),
     ("scar-km2", "published-scar-km2"),
@@ -23,23 +23,23 @@ PAIRS = (
 )
 NOTE = (
     "The code published with the paper drops rows of negative weight, returns the share of labelled rows for TIcE, and "
-    "takes KM2's class prior for the label frequency. Each corrected row is set against what that code computes; gains "
-    "are positive where the correction helps."
+    "uses KM2's class prior as the label frequency. Each corrected method is compared with what that code computes; "
+    "gains are positive if the correction helps."
 )
-HERO = replace(
+PAPER_METHOD_NAME = replace(
     names.METHOD_NAMES["sar-em"],
-    explanation="The paper's method: classifier and propensity model, learned together.",
+    explanation="The paper's method: classifier and propensity model, fitted together.",
 )
 
 
 def corrections(results: Results) -> Chapter:
-    """Set every corrected row against the published one that it corrects."""
+    """Return the chapter that compares each corrected method with the published one."""
     sentences, sections, details = [], [], []
-    for one, other in PAIRS:
+    for one, other in CORRECTED_AND_PUBLISHED:
         by_score = {score: duels(results, one, (other,), score) for score in results.scores(FIGURES)}
         by_score = {score: found for score, found in by_score.items() if found}
         if by_score:
-            heading = f"{results.label(one)} against {results.label(other)}"
+            heading = f"{results.label(one)} compared with {results.label(other)}"
             sections.append(section(heading, [_score_row(score, found) for score, found in by_score.items()]))
         if "mse_f" in by_score:
             sentences.append(_sentence(results, one, other, by_score))
@@ -47,9 +47,9 @@ def corrections(results: Results) -> Chapter:
     if not sections:
         return _chapter((), ())
     head = ("score", "cases", "better", "clearly better", "clearly worse", "mean gain")
-    first = Table("Corrected against published, over all datasets and conditions", head, tuple(sections))
+    first = Table("Corrected compared with published, over all datasets and conditions", head, tuple(sections))
     conditions = [condition.label for condition in results.conditions]
-    second = Table("Gain in MSE of f per dataset; in bold: clear of noise", ("dataset", *conditions), tuple(details))
+    second = Table("Gain in MSE of f by dataset; bold: clear differences", ("dataset", *conditions), tuple(details))
     return _chapter(sentences, (first, second) if details else (first,))
 
 
@@ -63,16 +63,16 @@ def _sentence(results: Results, one: str, other: str, by_score: dict[str, list[D
     better, worse = (sum(map(len, items)) for items in _clear(found))
     gain, cases = _mean_gain(found), sum(len(item.gains) for item in found)
     lead = (
-        f"{results.label(one)}, against {results.label(other)}: the mean MSE of f is "
-        f"{'lower' if gain > 0 else 'higher'} by {abs(gain):.4f}, over {cases} cases (dataset and condition)"
+        f"{results.label(one)}, compared with {results.label(other)}: the mean MSE of f is "
+        f"{'lower' if gain > 0 else 'higher'} by {abs(gain):.4f} over {cases} cases (dataset and condition)"
     )
-    noise = (
-        f"beyond the noise of the runs it is lower in {better} and higher in {worse}"
+    clear = (
+        f"it is clearly lower in {better} and clearly higher in {worse}"
         if better or worse
-        else "in none is the difference beyond the noise of the runs"
+        else "the difference is clear in none of them"
     )
     area = f" The mean ROC-AUC changes by {signed(_mean_gain(by_score['auc_f']), 3)}." if "auc_f" in by_score else ""
-    return f"{lead[0].upper()}{lead[1:]}; {noise}.{area}"
+    return f"{lead[0].upper()}{lead[1:]}; {clear}.{area}"
 
 
 def _clear(found: Sequence[Duel]) -> tuple[list[list[str]], list[list[str]]]:
@@ -87,7 +87,7 @@ def _mean_gain(found: Sequence[Duel]) -> float:
 def _score_row(score: str, found: Sequence[Duel]) -> list[str]:
     gains = [gain for item in found for gain in item.gains.values()]
     if all(gain.mean == 0 and not gain.clear for gain in gains):
-        return [SCORES[score].label, str(len(gains)), "the same", NOTHING, NOTHING, NOTHING]
+        return [SCORES[score].label, str(len(gains)), "the same", NO_VALUE, NO_VALUE, NO_VALUE]
     better, worse = _clear(found)
     counts = [sum(len(item.better) for item in found), sum(map(len, better)), sum(map(len, worse))]
     return [SCORES[score].label, str(len(gains)), *map(str, counts), signed(_mean_gain(found), SCORES[score].decimals)]
@@ -98,18 +98,21 @@ def _by_dataset(results: Results, heading: str, found: Sequence[Duel]) -> Sectio
     rows = []
     for dataset in results.datasets:
         gains = [by_condition.get(condition, {}).get(dataset) for condition in results.conditions]
-        cells = [Cell(NOTHING) if gain is None else Cell(with_half(gain, 4, sign=True), gain.clear) for gain in gains]
-        rows.append([Cell(dataset_label(dataset)), *cells])
+        cells = [
+            TableCell(NO_VALUE) if gain is None else TableCell(with_half(gain, 4, sign=True), gain.clear)
+            for gain in gains
+        ]
+        rows.append([TableCell(dataset_label(dataset)), *cells])
     return section(heading, rows)
 
 
 def deviations() -> Chapter:
-    """Return the document beside this module, which is the only place where deviations are written."""
+    """Return the chapter of deviations, which is read from DEVIATIONS.md."""
     return read_chapter(files(__package__).joinpath("DEVIATIONS.md").read_text(encoding="utf-8"))
 
 
 def read_chapter(text: str) -> Chapter:
-    r"""Read a title, a paragraph, and sections of points of which each begins with words in bold.
+    r"""Return the chapter of a Markdown text with a title, a paragraph, and sections of points with bold beginnings.
 
     Examples
     --------
@@ -141,9 +144,9 @@ def _chapters(results: Results) -> tuple[Chapter, ...]:
 STORY = Story(
     whose="The experiment of the paper",
     citation="Jessa Bekker, Pieter Robberechts and Jesse Davis; ECML PKDD 2019. These are our results, not theirs.",
-    method_names={**names.METHOD_NAMES, **METHOD_NAMES, "sar-em": HERO},
+    method_names={**names.METHOD_NAMES, **METHOD_NAMES, "sar-em": PAPER_METHOD_NAME},
     contests=CONTESTS,
-    ranked="Ranked are the four methods of the paper that see labels only, as corrected and as published.",
+    ranked="The ranking compares the paper's four methods that use labels only, as corrected and as published.",
     figures=FIGURES,
     figures_title="The paper's figures",
     questions=QUESTIONS,

@@ -1,4 +1,4 @@
-"""The report of one fit: a fitted model and its table -> plain data -> one page to show."""
+"""The report of a fit, as data and as an HTML page."""
 
 from scarless.report.fit.build import model_report
 from scarless.report.fit.page import FitReport

@@ -1,4 +1,4 @@
-"""From a fitted model and its table to the data of a report."""
+"""Build the data of a report from a fitted model and its table."""
 
 import platform
 import warnings
@@ -16,19 +16,19 @@ from scarless.numerics.arrays import ArrayLike
 from scarless.outside.plain_words import plain
 from scarless.report.fit.answer import make_answer
 from scarless.report.fit.checks import make_checks
-from scarless.report.fit.data import Fact
+from scarless.report.fit.data import NamedValue
 from scarless.report.fit.looks import make_given
 from scarless.report.fit.page import FitReport
 from scarless.report.fit.parts import make_columns, make_effects, make_ranked
 from scarless.report.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
-OF_LABELS = (
-    "The fit takes every positive to have a label already. The chances below say nothing of how many of these rows are "
-    "positive; the order is that of rows with a label."
+ALL_LABELLED = (
+    "In this fit, every positive already has a label. The probabilities below do not show how many of these rows are "
+    "positive; the rows are ordered by how much they resemble labelled rows."
 )
-_SAID_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that are no facts to list
-_OF_LIBRARIES = (DeprecationWarning, PendingDeprecationWarning)  # nothing that a reader of the page could mend
+_SHOWN_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that have their own place on the page
+_LIBRARY_WARNINGS = (DeprecationWarning, PendingDeprecationWarning)  # The reader of the page cannot act on these.
 
 
 def model_report(
@@ -46,38 +46,38 @@ def model_report(
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
 ) -> FitReport:
-    """Tell what a fit found, how far it can be believed, and how it came about: data first, then a page.
+    """Return a report of a fit: the estimate, the ranked rows, the effects of columns, and the diagnostics.
 
-    Diagnostics that do not suit a model say so in their place. With more than 50,000 rows the expensive ones look at
-    20,000 of them, and the test of the labelling never at more than 10,000. Warnings are collected and shown.
+    A diagnostic that does not apply to the model is reported as not available. With more than 50,000 rows, the slow
+    diagnostics use a sample of 20,000 rows; the SCAR test uses at most 10,000. Warnings are collected and shown.
 
     Parameters
     ----------
     estimator : fitted TableClassifier, pipeline or classifier of this package
         A pipeline must end in a classifier of this package.
     X : data frame or array of shape (n_rows, n_columns)
-        The table that it was fitted to, as raw as it was there.
+        The table that the model was fitted to, in its raw form.
     s : array of shape (n_rows,) or (n_rows, n_looks)
         Observed labels, coded as in the fit.
     sample_weight : array of shape (n_rows,), optional
-        Weights of the fit.
+        Weight of each row; 1 by default. Pass the weights of the fit.
     propensity : array of shape (n_rows,), optional
-        For `PropensityWeightedClassifier`, which does not keep what it was given.
+        Propensity of each row, in (0, 1]. Only for `PropensityWeightedClassifier`, which does not store it.
     audit : array of shape (n_rows,), optional
-        The class of rows that somebody checked, where the fit was told.
+        True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited. Pass the audit of the fit.
     row_names : sequence of length n_rows, optional
-        What ranked rows are called. None: the index of a pandas data frame, or their positions.
-    level : float, default=0.95
-        Nominal probability that intervals cover.
+        Names of the rows. By default, the index of a pandas data frame, or the row positions.
+    level : float in (0, 1), default=0.95
+        Confidence level.
     n_ranked : int, default=50
-        Unlabelled rows to show, the most probable positives first.
+        Number of unlabelled rows to show, the most probable positives first.
     random_state : int, numpy generator or RandomState, default=0
-        Of samples, and of folds of the test for labels at random.
+        Seed of the random numbers, for samples of rows and for the folds of the SCAR test.
     run : dict, optional
-        Facts of the run, shown under "how to repeat it": file, hash, seed, versions. Its `title` heads the page,
-        `command` is shown as such, `warnings` (a list) join those of the report.
+        Details of the run, such as file, hash and seed, shown under "How to repeat it". `title` is the title of the
+        page, `command` is shown as a command, and `warnings` (a list) are added to the warnings of the report.
     progress : callable, optional
-        Told in words what is being done.
+        Called with a description of the current step.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def model_report(
     >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> report = model_report(model, X, s)
     >>> print(report.answer.sentence)
-    356 of 2,000 rows have a label; we estimate ... positives (...% of rows); about ... are missing.
+    356 of 2,000 rows have a label; we estimate ... positives (...% of rows); about ... have no label.
     >>> page = report.to_html()
     """
     given: dict[str, Any] = {"sample_weight": sample_weight, "propensity": propensity, "audit": audit}
@@ -119,28 +119,29 @@ def report_on(
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
 ) -> FitReport:
-    """Return the report on a model with its rows, which `make_subject` makes: warnings of that are shown too."""
+    """Return the report of the subject that `make_subject` returns; warnings of that call are shown too."""
     n_ranked = check_whole(n_ranked, "n_ranked", at_least=0)
-    rng, facts = check_random_stream(random_state), _check_run(run)
-    tell = (lambda _: None) if progress is None else progress
+    rng, run_values = check_random_stream(random_state), _check_run(run)
+    report_step = (lambda _: None) if progress is None else progress
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        tell("preparing the table")
+        report_step("preparing the table for the report")
         subject = make_subject()
         names = _check_names(row_names, subject.n_rows)
-        tell("ranking rows")
+        report_step("explaining the highest-ranked rows")
         ranked = make_ranked(subject.by_labels() if subject.either_way else subject, n_ranked, names)
         exam = Examination.of(subject, rng)
-        tell("reading the models")
+        report_step("computing the effects of the columns")
         effects = make_effects(subject, rng)
-        checks = make_checks(exam, tell)
+        checks = make_checks(exam, report_step)
         answer = make_answer(subject, exam.identifiability, checks)
         columns = make_columns(subject)
     if subject.silent:
-        ranked = replace(ranked, notes=(OF_LABELS, *ranked.notes))
-    told = [plain(each.message) for each in raised if not issubclass(each.category, _OF_LIBRARIES)]
+        ranked = replace(ranked, notes=(ALL_LABELLED, *ranked.notes))
+    raised_texts = [plain(each.message) for each in raised if not issubclass(each.category, _LIBRARY_WARNINGS)]
+    warned = [*run_values.get("warnings", ()), *raised_texts]
     return FitReport(
-        title=text(facts.get("title", "Report of a fit")),
+        title=text(run_values.get("title", "Report of a fit")),
         kind=type(subject.inner).__name__,
         level=subject.level,
         answer=answer,
@@ -148,9 +149,9 @@ def report_on(
         effects=effects,
         checks=checks,
         columns=columns,
-        warnings=tuple(dict.fromkeys(text(each, 2000) for each in [*facts.get("warnings", ()), *told])),
-        run=tuple(_facts(subject, facts, random_state)),
-        command=text(facts.get("command", ""), 4000),
+        warnings=tuple(dict.fromkeys(text(each, 2000) for each in warned)),
+        run=tuple(_run_details(subject, run_values, random_state)),
+        command=text(run_values.get("command", ""), 4000),
         given=make_given(subject),
     )
 
@@ -159,15 +160,15 @@ def _check_run(run: Any) -> dict[str, Any]:
     if run is None:
         return {}
     if not isinstance(run, Mapping):
-        raise TypeError(f"run must be a dict of facts, such as {{'file': 'patients.csv'}}; got {type(run).__name__}.")
-    facts = {str(name): value for name, value in run.items()}
-    if isinstance(facts.get("warnings", ()), str):
-        facts["warnings"] = (facts["warnings"],)
-    return facts
+        raise TypeError(f"run must be a dict, such as {{'file': 'patients.csv'}}; got {type(run).__name__}.")
+    run_values = {str(name): value for name, value in run.items()}
+    if isinstance(run_values.get("warnings", ()), str):
+        run_values["warnings"] = (run_values["warnings"],)
+    return run_values
 
 
 def _check_names(row_names: Any, n_rows: int) -> Any:
-    """Return one name per row, by position."""
+    """Return the names of the rows, one for each row, after a check of their number."""
     if row_names is None:
         return None
     names = row_names.to_numpy() if hasattr(row_names, "to_numpy") else row_names
@@ -177,15 +178,15 @@ def _check_names(row_names: Any, n_rows: int) -> Any:
     return names
 
 
-def _facts(subject: Subject, facts: Mapping[str, Any], random_state: Any) -> list[Fact]:
-    given = [Fact(text(name), text(value, 2000)) for name, value in facts.items() if name not in _SAID_ELSEWHERE]
-    own = [
-        Fact("model" if "model" not in facts else "model in Python", text(" ".join(repr(subject.inner).split()), 2000))
-    ]
+def _run_details(subject: Subject, run_values: Mapping[str, Any], random_state: Any) -> list[NamedValue]:
+    shown = [name for name in run_values if name not in _SHOWN_ELSEWHERE]
+    given = [NamedValue(text(name), text(run_values[name], 2000)) for name in shown]
+    model_name = "model" if "model" not in run_values else "model in Python"
+    own = [NamedValue(model_name, text(" ".join(repr(subject.inner).split()), 2000))]
     if isinstance(random_state, int | np.integer):
-        own.append(Fact("seed of the report", str(random_state)))
-    own.append(Fact("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"))
-    return [*given, *own, *(Fact(name, found) for name in PACKAGES if (found := _version(name)))]
+        own.append(NamedValue("seed of the report", str(random_state)))
+    own.append(NamedValue("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"))
+    return [*given, *own, *(NamedValue(name, found) for name in PACKAGES if (found := _version(name)))]
 
 
 def _version(package: str) -> str:

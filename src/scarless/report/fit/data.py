@@ -1,4 +1,4 @@
-"""The parts of a report of a fit, as plain data: numbers, strings and tuples of them; None where there is no number."""
+"""The parts of a report of a fit as plain data: numbers, strings and tuples; None stands for a missing number."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +7,8 @@ from scarless.raw.origins import Origin
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A number with the ends of its interval, None where there is none."""
+class IntervalEstimate:
+    """An estimate with its confidence interval; None stands for a missing number."""
 
     value: float | None
     low: float | None = None
@@ -16,30 +16,30 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """How many positives there are; `cautions` come before the number wherever it is shown."""
+class FitAnswer:
+    """The estimated number of positives; `cautions` are shown before it."""
 
     n_rows: int
-    weight: float  # of all rows: their number, where rows have no weights
-    labelled: float
-    share: Estimate  # of positives among rows
-    positives: Estimate
-    missing: Estimate
-    label_frequency: Estimate
+    weight: float  # sum of the weights of all rows; without weights, the number of rows
+    labelled: float  # labelled rows, counted by weight
+    share: IntervalEstimate  # share of positives among all rows
+    positives: IntervalEstimate
+    missing: IntervalEstimate  # positives without a label
+    label_frequency: IntervalEstimate
     cautions: tuple[str, ...]
     sentence: str
     notes: tuple[str, ...]
-    wrong: float = 0.0  # labelled rows that are estimated not to be positive
+    wrong: float = 0.0  # estimated number of labelled negatives
 
     @property
     def weighted(self) -> bool:
-        """Whether rows count other than once each."""
+        """Whether rows have weights."""
         return self.weight != self.n_rows
 
 
 @dataclass(frozen=True)
-class Reason:
-    """By how much a raw column's value moves a row's logit of the class from where the average row is."""
+class RankReason:
+    """Contribution of a raw column's value to a row's class logit, relative to the average row."""
 
     column: str
     value: str
@@ -48,49 +48,49 @@ class Reason:
 
 @dataclass(frozen=True)
 class RankedRow:
-    """An unlabelled row; `position` counts from 0 in the table (the page from 1), `name` is its index or given name."""
+    """An unlabelled row; `position` counts from 0 (the page from 1), `name` is its index or the given name."""
 
     rank: int
     position: int
     name: str | None
-    probability: Estimate
+    probability: IntervalEstimate
     propensity: float | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[RankReason, ...]
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The unlabelled rows that are most probably positive."""
+    """The unlabelled rows with the highest probability of being positive."""
 
-    measure: str  # what they are ranked by, in words
+    measure: str  # quantity that the rows are ranked by, in words
     n_unlabelled: int
     rows: tuple[RankedRow, ...]
     notes: tuple[str, ...]
-    positives: Estimate | None = None  # how many of these rows are
-    expected: str = ""  # the same in words
+    positives: IntervalEstimate | None = None  # expected number of positives among these rows
+    expected: str = ""  # the same as a sentence
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A column's odds ratios: per unit of the raw column, and per standard deviation, `sd`, of it."""
+    """Odds ratios of a column, per unit and per standard deviation (`sd`) of the raw column."""
 
     column: str
     piece: str
     coef: float
-    per_unit: Estimate
-    per_sd: Estimate
+    per_unit: IntervalEstimate
+    per_sd: IntervalEstimate
     sd: float | None
-    words: bool = False  # whether `piece` is the words of a direction that was made of free text
+    words: bool = False  # whether `piece` lists words of a free-text column
 
     @property
     def label(self) -> str:
-        """Raw column and piece in words."""
+        """The raw column, with its category or other piece."""
         return Origin(self.column, self.piece, words=self.words).label
 
 
 @dataclass(frozen=True)
 class Strength:
-    """By how much a raw column moves the logit of the class, on average over rows; of models without coefficients."""
+    """Mean change of the class logit due to a raw column, for models without coefficients."""
 
     column: str
     mean_change: float
@@ -98,7 +98,7 @@ class Strength:
 
 @dataclass(frozen=True)
 class Effects:
-    """What drives the class, or the labelling: the strongest first."""
+    """The effects of columns on the class or on the labelling, the strongest first."""
 
     key: str
     title: str
@@ -110,7 +110,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place on a picture's horizontal axis that has a name."""
+    """A labelled value on the horizontal axis of a picture."""
 
     x: float
     label: str
@@ -118,7 +118,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Picture:
-    """A curve with a band, or points with bars (`kind` says which), and what to tell who cannot see it."""
+    """A curve with a band, or points with bars, depending on `kind`; `description` is the text alternative."""
 
     kind: str
     title: str
@@ -134,7 +134,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Rows of numbers and words; `kinds` says of each column how to show it: text, count, share, number."""
+    """Rows of numbers and words; `kinds` is the format of each column: text, count, share or number."""
 
     caption: str
     head: tuple[str, ...]
@@ -144,7 +144,7 @@ class NumberTable:
 
 @dataclass(frozen=True)
 class Check:
-    """One way to ask whether a fit can be believed: "good", "open", "bad", or "none" where it could not be asked."""
+    """The result of one diagnostic; `status` is "good", "open", "bad", or "none" if it could not be computed."""
 
     key: str
     title: str
@@ -156,8 +156,8 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A raw column: of what kind it is, what was made of it, and which models see that."""
+class ReportColumn:
+    """A raw column: its kind, how it was encoded, and which models use it."""
 
     name: str
     kind: str
@@ -169,7 +169,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Fact:
+class NamedValue:
     """A name and a value."""
 
     name: str

@@ -1,38 +1,42 @@
-"""What a fit had to go by beside one label of each row, and whether that agrees with the models."""
+"""Report parts for audits, several looks and known values: what was given, and whether it agrees with the models."""
 
 from typing import Any
 
 import numpy as np
 
-from scarless.diagnostics.fit.examination import Audited, Examination, Repeats, compare_audits
+from scarless.diagnostics.fit.examination import AuditComparison, Examination, LabelCounts, compare_audits
 from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import listed
-from scarless.report.fit.data import Check, Fact, Mark, NumberTable, Picture
+from scarless.report.fit.data import Check, Mark, NamedValue, NumberTable, Picture
 from scarless.report.words import count, p_sentence, share, share_range, text
 
-ODD, TOO_ODD = 2.0, 3.0  # standard errors between what checks found and what was expected
-SIGNIFICANT, HIGHLY_SIGNIFICANT = 0.05, 0.001
-MOST_NAMED = 6  # names in a sentence
+# Standard errors between the found and the expected number of audited positives, above which the check is "open" or
+# "bad". By judgement.
+OPEN_SURPLUS, BAD_SURPLUS = 2.0, 3.0
+SIGNIFICANT, HIGHLY_SIGNIFICANT = 0.05, 0.001  # p-values
+MAX_NAMES = 6  # names in a sentence
 
-CHOSEN = (
-    "Audits count as chosen by chance, by columns or by labels. If positives were likelier to be checked, with odds of "
-    "1.5 the share of positives comes out 0.03 too high, with odds of 2, 0.06; if only positive findings are written "
-    "down, 0.18 to 0.46."
+AUDIT_ASSUMPTION = (
+    "The fit assumes that audited rows were chosen at random, or by their columns or labels, but not by their class. "
+    "If positives are more likely to be audited, the estimated share of positives is too high. In our experiment with "
+    "200 audits, it was 0.038 too high if the odds of an audit were 1.5 times as high for positives, 0.075 if they "
+    "were twice as high, and 0.38 if only positive findings were recorded."
 )
-DIFFERENT = (
-    "Looks count as independent given the columns. Where rows differ in ways that no column tells (some are just hard "
-    "to find), the share of positives comes out too low, by 0.07 where that was tried, and its interval is far too "
-    "short. scarless.diagnostics.goodness_of_fit looks closer; audits are safe from this."
+LOOK_ASSUMPTION = (
+    "The fit assumes that looks are independent given the columns. If some positives are hard to find for reasons that "
+    "no column shows, the estimated share of positives is too low (by 0.07 in our experiment) and its interval is far "
+    "too short. scarless.diagnostics.goodness_of_fit tests this assumption; audits do not need it."
 )
-WRONG_LABELS = (
-    "Labels count as right. If 2% of negatives get one all the same, the share of positives comes out about 0.09 too "
-    "high. With several looks, or audits of labelled rows, the rate can be estimated (--false-positive-rate estimate)."
+LABEL_ASSUMPTION = (
+    "The fit assumes that all labels are right. In our experiment with two looks, in which 2% of negatives got a "
+    "label, the estimated share of positives was 0.12 too high. With several looks, or audits of labelled rows, this "
+    "rate can be estimated (--false-positive-rate estimate)."
 )
 
 
-def make_given(subject: Subject) -> tuple[Fact, ...]:
-    """Return what was given beside one label of each row, and what follows, as names and values."""
+def make_given(subject: Subject) -> tuple[NamedValue, ...]:
+    """Return the audits, looks and known values of a fit, and its estimates, as names and values."""
     facts = subject.looks
     if facts is None:
         return ()
@@ -40,24 +44,26 @@ def make_given(subject: Subject) -> tuple[Fact, ...]:
     if subject.audit is not None:
         checked = subject.audited
         without = int((checked & (subject.s == 0)).sum())
-        told = f"{count(int(checked.sum()))} rows checked, {count(int((subject.audit == 1).sum()))} of them positive; "
-        found.append(Fact("Audits", f"{told}{count(without)} of the checked rows have no label"))
+        audits = f"{count(int(checked.sum()))} rows audited, {count(int((subject.audit == 1).sum()))} of them positive"
+        found.append(NamedValue("Audits", f"{audits}; {count(without)} of the audited rows have no label"))
     if len(facts.names) > 1:
         seen = np.isfinite(subject.codes)
-        names = text(listed(list(facts.names), MOST_NAMED))
+        names = text(listed(list(facts.names), MAX_NAMES))
         found.append(
-            Fact("Looks", f"{len(facts.names)} ({names}); {count(int(seen.sum()))} of {count(seen.size)} took place")
+            NamedValue(
+                "Looks", f"{len(facts.names)} ({names}); {count(int(seen.sum()))} of {count(seen.size)} took place"
+            )
         )
     for claim in facts.claims:
-        sure = f"standard error {claim.se:g}" if claim.se else "taken for exact"
-        found.append(Fact(f"Known from elsewhere: {claim.told}", f"{claim.value:g}, {sure}"))
-    found.append(Fact("Share of positives", _estimate(*_prior(subject))))
+        error = f"standard error {claim.se:g}" if claim.se else "treated as exact"
+        found.append(NamedValue(f"Known value: {claim.description}", f"{claim.value:g}, {error}"))
+    found.append(NamedValue("Share of positives", _estimate(*_prior(subject))))
     for name, (value, interval) in zip(facts.names, facts.frequencies, strict=True):
         of = f"Positives that {text(name)} labels" if len(facts.names) > 1 else "Positives that have a label"
-        found.append(Fact(of, _estimate(value, interval)))
+        found.append(NamedValue(of, _estimate(value, interval)))
         if facts.alike:
             break
-    found.append(Fact("Negatives that get a label", _rates(facts)))
+    found.append(NamedValue("Negatives that get a label", _rates(facts)))
     return tuple(found)
 
 
@@ -65,7 +71,7 @@ def _prior(subject: Subject) -> tuple[float, Any]:
     inner = subject.inner
     try:
         return float(inner.class_prior_), inner.class_prior_interval(level=subject.level)
-    except (ValueError, TypeError):  # of a model too wide for standard errors
+    except (ValueError, TypeError):  # The model has too many columns for standard errors.
         return float(inner.class_prior_), None
 
 
@@ -76,67 +82,69 @@ def _estimate(value: float, interval: Any) -> str:
 def _rates(facts: Any) -> str:
     if facts.rate_is == "none":
         return "none, by assumption"
-    told = listed([_estimate(value, interval) for value, interval in facts.rates], MOST_NAMED)
-    words = {"estimated": "estimated", "estimated in part": "as given, or estimated where there is an interval"}
-    return f"{told}, {words.get(facts.rate_is, 'as given')}"
+    rates = listed([_estimate(value, interval) for value, interval in facts.rates], MAX_NAMES)
+    words = {"estimated": "estimated", "estimated in part": "given, or estimated if an interval is shown"}
+    return f"{rates}, {words.get(facts.rate_is, 'as given')}"
 
 
 def cautions(subject: Subject) -> list[str]:
-    """Return what stands in the way of believing the number, the gravest first."""
+    """Return the reasons to doubt the estimate that audits, looks or known values give, the most serious first."""
     facts = subject.looks
     if facts is None:
         return []
-    told = [f"{each[0].upper()}{each[1:]}" for each in facts.told]
+    reasons = [f"{each[0].upper()}{each[1:]}" for each in facts.warnings]
     z = None if subject.audit is None else compare_audits(subject).surplus
-    if z is not None and abs(z) >= TOO_ODD:
-        told.append(
-            f"Checked rows are positive {'more' if z > 0 else 'less'} often than the model expects of such rows "
-            f"({abs(z):.1f} standard errors). They may have been chosen, or reported, by what the check found; then "
-            f"the number is too {'high' if z > 0 else 'low'}. Or the models are of the wrong form."
+    if z is not None and abs(z) >= BAD_SURPLUS:
+        reasons.append(
+            f"Audited rows are positive {'more' if z > 0 else 'less'} often than the model expects ({abs(z):.1f} "
+            "standard errors). If they were chosen, or reported, depending on their class, the estimate is too "
+            f"{'high' if z > 0 else 'low'}. Otherwise the functional form of the models is wrong."
         )
-    return told
+    return reasons
 
 
 # --- audits
 
 
 def audits(key: str, title: str, exam: Examination) -> Check:
-    """Compare what checks found with what was expected of these rows before."""
+    """Compare the audited classes with what the model expected of these rows."""
     found = exam.audited()
     if not found.n:
-        raise ValueError("All rows that were checked have a label, and count as positive with or without a check.")
+        raise ValueError("All audited rows have a label, so they count as positive with or without the audit.")
     z = found.surplus
-    told = f"{count(found.found)} of {count(found.n)} are positive, {found.expected:.0f} were expected"
-    if z is None or abs(z) < ODD:
-        status, verdict = "good", f"As the model expects: {told}."
+    numbers = f"{count(found.found)} of {count(found.n)} are positive, {found.expected:.0f} were expected"
+    if z is None or abs(z) < OPEN_SURPLUS:
+        status, verdict = "good", f"Yes: {numbers}."
     else:
-        status = "bad" if abs(z) >= TOO_ODD else "open"
-        verdict = f"{'More' if z > 0 else 'Fewer'} positives than the model expects: {told} ({abs(z):.1f} errors away)."
+        status = "bad" if abs(z) >= BAD_SURPLUS else "open"
+        more = "More" if z > 0 else "Fewer"
+        verdict = f"{more} positives than the model expects: {numbers} ({abs(z):.1f} standard errors)."
     if found.n < ENOUGH_AUDITS and status == "good":
-        status, verdict = "open", f"{verdict} So few checks settle little: {ENOUGH_AUDITS} to 100 do."
+        status, verdict = "open", f"{verdict} These are few audits; {ENOUGH_AUDITS} to 100 are needed."
     rows: tuple[tuple[str | float, ...], ...] = tuple(
         (share_range(low, high), *numbers) for low, high, *numbers in found.groups
     )
     kinds = ("text", "count", "share", "share", "share", "share")
-    head = ("chance to be positive, before the check", "rows", "expected", "found", "from", "to")
-    table = NumberTable("Rows that were checked, by what the model expected of them", head, kinds, rows)
+    head = ("probability of being positive, before the audit", "rows", "expected", "found", "from", "to")
+    table = NumberTable("Audited rows, by the share of positives that the model expected", head, kinds, rows)
     about = "without a label" if exam.subject.rates_are_none else "with and without a label"
-    details = (CHOSEN, f"Shown are checked rows {about}; the fit knows what the checks found, so that it looks better.")
+    bias = f"The table shows audited rows {about}. The fit used these audits, so the agreement is optimistic."
+    details = (AUDIT_ASSUMPTION, bias)
     return Check(key, title, status, verdict, details, _reliability(found), (table,))
 
 
-def _reliability(audited: Audited) -> Picture:
+def _reliability(audited: AuditComparison) -> Picture:
     expected, found, low, high = (tuple(row[j] for row in audited.groups) for j in (3, 4, 5, 6))
     return Picture(
         kind="calibration",
-        title="Expected and found share of positives among rows that were checked",
+        title="Expected and found share of positives among audited rows",
         description=(
-            f"{len(expected)} groups of checked rows by their chance to be positive: expected from "
+            f"{len(expected)} groups of audited rows by their probability of being positive: expected from "
             f"{share(expected[0])} to {share(expected[-1])}, found from {share(found[0])} to {share(found[-1])}. "
-            "On the diagonal both are the same."
+            "On the diagonal both are equal."
         ),
         x_label="expected share of positives",
-        y_label="found by checks",
+        y_label="found by audits",
         x=expected,
         y=found,
         low=low,
@@ -148,7 +156,7 @@ def _reliability(audited: Audited) -> Picture:
 
 
 def several_looks(key: str, title: str, exam: Examination) -> Check:
-    """Tell what each look found, what more looks would, and whether labels repeat as often as they should."""
+    """Report what each look found, what more looks would find, and whether labels repeat as often as expected."""
     subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
     curve, repeats = exam.detection(), exam.repeats()
@@ -156,14 +164,17 @@ def several_looks(key: str, title: str, exam: Examination) -> Check:
     reached = f"{share(float(curve[n - 1]))} of positives have a label once all {n} looks took place"
     if p_value < SIGNIFICANT:
         status = "bad" if p_value < HIGHLY_SIGNIFICANT else "open"
-        verdict = f"Labels do not repeat as the model says ({p_sentence(p_value)}), or rows differ in hidden ways."
+        verdict = (
+            f"Labels do not repeat as often as the model expects ({p_sentence(p_value)}). The model is wrong, or rows "
+            "differ in ways that no column shows."
+        )
     else:
         status = "good" if settled else "open"
-        verdict = f"{reached[0].upper()}{reached[1:]}; labels repeat about as often as they should."
-    details = [DIFFERENT]
+        verdict = f"{reached[0].upper()}{reached[1:]}; labels repeat about as often as expected."
+    details = [LOOK_ASSUMPTION]
     if facts.rate_is == "none":
-        details.append(WRONG_LABELS)
-    details.append(f"Goodness of fit by the number of labels: {p_sentence(p_value)}, which is only a hint.")
+        details.append(LABEL_ASSUMPTION)
+    details.append(f"Goodness of fit by the number of labels: {p_sentence(p_value)}. This is an approximate test.")
     tables = (_by_look(subject), _by_number(repeats))
     return Check(key, title, status, verdict, tuple(details), _detection(curve, n), tables)
 
@@ -176,8 +187,8 @@ def _by_look(subject: Subject) -> NumberTable:
         low, high = (None, None) if interval is None else interval
         took, found = np.isfinite(labels[:, k]), labels[:, k] == 1
         rows.append((text(facts.names[k]), float(took.sum()), float(found.sum()), value, low, high))
-    head = ("look", "rows looked at", "labels", "of positives labelled", "from", "to")
-    caption = "What each look found" + ("; all looks have one propensity" if facts.alike else "")
+    head = ("look", "rows examined", "labels", "share of positives labelled", "from", "to")
+    caption = "Results of each look" + ("; all looks share one propensity" if facts.alike else "")
     return NumberTable(caption, head, ("text", "count", "count", "share", "share", "share"), tuple(rows))
 
 
@@ -186,7 +197,7 @@ def _detection(curve: Vector, n_looks: int) -> Picture:
     return Picture(
         kind="detection",
         title="Share of positives with a label, by the number of looks",
-        description=f"A rising curve: after one look, after two and so on, {steps} of positives have a label.",
+        description=f"A rising curve: after one look, two looks and so on, {steps} of positives have a label.",
         x_label="looks",
         y_label="positives with a label",
         x=tuple(float(k) for k in range(1, curve.size + 1)),
@@ -195,7 +206,7 @@ def _detection(curve: Vector, n_looks: int) -> Picture:
     )
 
 
-def _by_number(repeats: Repeats) -> NumberTable:
+def _by_number(repeats: LabelCounts) -> NumberTable:
     rows = tuple(
         (name, float(seen), float(np.round(wanted))) for name, seen, wanted in zip(*repeats.counted, strict=True)
     )
@@ -203,29 +214,30 @@ def _by_number(repeats: Repeats) -> NumberTable:
     return NumberTable("Rows by the number of their labels", head, ("text", "count", "count"), rows)
 
 
-# --- facts
+# --- known values
 
 
-def known_facts(key: str, title: str, exam: Examination) -> Check:
-    """Tell whether rows and what is known from elsewhere agree."""
+def known_values(key: str, title: str, exam: Examination) -> Check:
+    """Report whether the rows agree with the known class prior and label frequencies."""
     subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
     rows = tuple(
-        (text(claim.told), float(claim.value), float(claim.se), _found(subject, claim)) for claim in facts.claims
+        (text(claim.description), float(claim.value), float(claim.se), _found(subject, claim)) for claim in facts.claims
     )
-    head, kinds = ("what", "claimed", "standard error", "found with it"), ("text", "share", "number", "share")
-    odd = [each for each in facts.told if "disagree" in each or "no models" in each]
-    verdict = "They agree, as far as the rows can tell." if not odd else f"{odd[0][0].upper()}{odd[0][1:]}"
+    head, kinds = ("quantity", "known value", "standard error", "estimate"), ("text", "share", "number", "share")
+    odd = [each for each in facts.warnings if "disagree" in each or "no models" in each]
+    verdict = "Yes: the rows do not contradict it." if not odd else f"{odd[0][0].upper()}{odd[0][1:]}"
     details = [
-        "A wrong claim with a small standard error moves everything, and no interval shows it (0.40 with an error of "
-        "0.01, where 0.35 is true: not one interval was right).",
+        "A wrong value with a small standard error biases all estimates, and the intervals do not show it. In our "
+        "experiment with a known value of 0.40, a standard error of 0.01 and a true value of 0.35, no interval "
+        "contained the true value.",
     ]
     if any(hasattr(claim, "where") for claim in facts.claims):
         details.append(
-            "A known share of positives does not say which model is the class where both see the same columns; a "
-            "second look, or 50 to 100 audits, do."
+            "If both models see the same columns, a known share of positives does not determine which of them is the "
+            "class model. A second look does, and so do 50 to 100 audits."
         )
-    table = NumberTable("What is known from elsewhere", head, kinds, rows)
+    table = NumberTable("Known values", head, kinds, rows)
     return Check(key, title, "bad" if odd else "good", verdict, tuple(details), None, (table,))
 
 

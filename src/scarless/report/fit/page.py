@@ -1,6 +1,6 @@
-"""The report of a fit, and its page: drawings as shapes with coordinates, numbers in people's form, a template.
+"""The report of a fit and its HTML page: formatted numbers, and drawings as shapes with coordinates.
 
-Nothing is computed here. Drawings are as wide as a telephone, and know nothing of colours and fonts.
+No statistics are computed here. Drawings are as wide as a phone screen; style sheets set their colours and fonts.
 """
 
 import json
@@ -18,38 +18,39 @@ from scarless.outside.files import write_whole
 from scarless.report import words
 from scarless.report.figures import WIDTH, Area, Dot, Line, Panel, Text, nice_step, ticks_between
 from scarless.report.fit.data import (
-    Answer,
     Check,
-    Column,
     Effect,
     Effects,
-    Estimate,
-    Fact,
+    FitAnswer,
+    IntervalEstimate,
+    NamedValue,
     NumberTable,
     Picture,
     Ranked,
+    ReportColumn,
 )
 from scarless.report.tables import Table, section
-from scarless.report.words import NOTHING, share, signed, text
+from scarless.report.words import NO_VALUE, share, signed, text
 
-SCHEMA = 1  # of the JSON: raised where a key changes its meaning or goes
-FIRST_ROWS = 20  # ranked rows above the fold
-MOST_EFFECTS = 500  # on the page; the data have all
-MOST_COLUMNS = 300
-STATUS = {"good": "fine", "open": "open", "bad": "beware", "none": "not asked"}
+SCHEMA = 1  # version of the JSON format: increased if a key is removed or changes its meaning
+FIRST_ROWS = 20  # ranked rows that are shown without opening the rest
+MAX_EFFECTS_SHOWN = 500  # on the page; the data have all effects
+MAX_COLUMNS_SHOWN = 300
+STATUS = {"good": "OK", "open": "uncertain", "bad": "problem", "none": "not tested"}
 
+# Pixels of a panel: the edges of the axes of a drawing, then the row height and name width of a forest plot.
 LEFT, RIGHT, TOP, HEIGHT, BOTTOM = 46.0, 346.0, 28.0, 168.0, 40.0
-ROW, NAMES, FOREST_TOP = 18.0, 150.0, 10.0
-_THIN = frozenset("iIjltfr.,:;'|! ()[]-")
-SHOWN = 25  # effects in a picture, and above the fold
-NARROWEST, WIDEST = log(2.0), log(20.0)  # of a forest plot, from 1 to its end
-TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis of the bar
+ROW, NAME_WIDTH, FOREST_TOP = 18.0, 150.0, 10.0
+_THIN_LETTERS = frozenset("iIjltfr.,:;'|! ()[]-")
+FIRST_EFFECTS = 25  # effects in the forest plot and in the table beside it
+MIN_FOREST_LIMIT, MAX_FOREST_LIMIT = log(2.0), log(20.0)  # log odds ratio at the ends of a forest plot
+FOREST_TICKS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)  # odds ratios
+BAR_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # possible ends of the bar's axis, as shares of rows
 
 
 @dataclass(frozen=True, repr=False)
 class FitReport:
-    """The report of a fit, made by `model_report`; prints as its answer.
+    """The report of a fit, as `model_report` returns it; prints as its answer.
 
     Attributes
     ----------
@@ -57,55 +58,55 @@ class FitReport:
     kind : str
         Name of the classifier.
     level : float
-        Nominal probability that intervals cover.
-    answer : Answer
-        How many positives there are, and what to know before one believes it.
+        Confidence level.
+    answer : FitAnswer
+        The estimated number of positives, with cautions.
     ranked : Ranked
-        The unlabelled rows that are most probably positive, with reasons.
+        The unlabelled rows with the highest probability of being positive, with the main reasons.
     effects : tuple of Effects
-        What drives the class, and what the labelling.
+        The effects of columns on the class, then on the labelling.
     checks : tuple of Check
-        Whether it can be believed.
-    columns : tuple of Column
-        What was done to the raw columns.
+        The results of the diagnostics.
+    columns : tuple of ReportColumn
+        How the raw columns were encoded and used.
     warnings : tuple of str
-        Raised while the report was made, and those of the fit that `run` tells of.
-    run : tuple of Fact
-        Versions, seed, and what else is needed to repeat it.
+        Warnings of the diagnostics, and those of the fit that were passed as ``run["warnings"]``.
+    run : tuple of NamedValue
+        Versions, seed and other details of the run.
     command : str
-        How to repeat it; empty where nobody said.
-    given : tuple of Fact
-        What there was to go by beside one label of each row: audits, looks, facts from elsewhere. Mostly empty.
+        The command that repeats the analysis; empty if none was given.
+    given : tuple of NamedValue
+        Audits, looks and known values that the fit used; empty if there were none.
     """
 
     title: str
     kind: str
     level: float
-    answer: Answer
+    answer: FitAnswer
     ranked: Ranked
     effects: tuple[Effects, ...]
     checks: tuple[Check, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
     warnings: tuple[str, ...]
-    run: tuple[Fact, ...]
+    run: tuple[NamedValue, ...]
     command: str
-    given: tuple[Fact, ...] = ()
+    given: tuple[NamedValue, ...] = ()
 
     def to_json(self) -> str:
-        """Return everything as JSON, with the same keys for every model; null where there is no number."""
+        """Return the report as JSON, with the same keys for every model; missing numbers are null."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
     def to_html(self) -> str:
-        """Return one HTML page that needs nothing else."""
+        """Return the report as one self-contained HTML page."""
         return render_fit(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the page, or the data where the name ends in .json: as a whole or not at all.
+        """Write the HTML page, or JSON if the file name ends in .json.
 
         Parameters
         ----------
         path : path
-            Its folder must be there.
+            File to write; its folder must exist.
 
         Returns
         -------
@@ -125,8 +126,8 @@ class FitReport:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of the bar, in percent of its length."""
+class BarPart:
+    """A segment of the bar, in percent of the bar's length."""
 
     kind: str
     start: float
@@ -135,17 +136,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Bar:
-    """All rows as one bar, up to a share of `end`; `interval` in percent of its length, None where there is none."""
+    """A bar of labelled positives, unlabelled positives and negatives, drawn up to the share `end` of the rows.
+
+    `interval` is the confidence interval in percent of the bar's length, or None.
+    """
 
     description: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
     interval: tuple[float, float] | None
     ticks: tuple[tuple[float, str], ...]
     end: float
 
 
 def render_fit(report: FitReport) -> str:
-    """Return the page: one HTML text that needs nothing else, and no script."""
+    """Return the report as one self-contained HTML page without scripts."""
     bars = max((each.mean_change for each in report.effects[0].strengths), default=0.0) or 1.0
     page: str = _template("fit.html.jinja").render(
         report=report,
@@ -154,10 +158,10 @@ def render_fit(report: FitReport) -> str:
         drawings={each.key: draw(each.picture) for each in report.checks if each.picture is not None},
         status=STATUS,
         first_rows=FIRST_ROWS,
-        shown_effects=SHOWN,
-        most_effects=MOST_EFFECTS,
+        shown_effects=FIRST_EFFECTS,
+        most_effects=MAX_EFFECTS_SHOWN,
         longest_bar=bars,
-        most_columns=MOST_COLUMNS,
+        most_columns=MAX_COLUMNS_SHOWN,
     )
     return page
 
@@ -168,7 +172,7 @@ def _template(name: str) -> Any:
 
 @cache
 def _environment(jinja2: Any) -> Any:
-    """Return what knows the templates; it keeps those that it has compiled."""
+    """Return the jinja2 environment, which caches compiled templates."""
     own, shared = (jinja2.PackageLoader("scarless.report", path) for path in ("fit/templates", "templates"))
     options = {"autoescape": True, "undefined": jinja2.StrictUndefined, "keep_trailing_newline": True}
     environment = jinja2.Environment(loader=jinja2.ChoiceLoader([own, shared]), **options)
@@ -182,26 +186,26 @@ def _environment(jinja2: Any) -> Any:
 
 
 def _brief(name: str) -> str:
-    """Return a name for a crowded cell; the whole of it is in other tables."""
+    """Return a name, shortened for a narrow table cell."""
     return text(name, 40)
 
 
-def _between(estimate: Estimate) -> str:
-    """Return an interval of a chance; nothing where there is none."""
+def _between(estimate: IntervalEstimate) -> str:
+    """Return an interval of a probability, or "" if there is none."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{words.chance(estimate.low)} to {words.chance(estimate.high)}"
 
 
-def _ratio_between(estimate: Estimate) -> str:
-    """Return an interval of ratios; nothing where there is none."""
+def _ratio_between(estimate: IntervalEstimate) -> str:
+    """Return an interval of ratios, or "" if there is none."""
     if estimate.low is None and estimate.high is None:
         return ""
     return f"{words.ratio(estimate.low)} to {words.ratio(estimate.high)}"
 
 
 def _as_table(table: NumberTable) -> Table:
-    """Return a table of numbers as one of texts."""
+    """Return a table of numbers as a table of formatted texts."""
     rows = [[_cell(value, kind) for value, kind in zip(row, table.kinds, strict=True)] for row in table.rows]
     names = tuple(j for j, kind in enumerate(table.kinds) if kind == "text")
     return Table(table.caption, table.head, (section("", rows),), names=names)
@@ -209,7 +213,7 @@ def _as_table(table: NumberTable) -> Table:
 
 def _cell(value: str | float | None, kind: str) -> str:
     if value is None or isinstance(value, str):
-        return NOTHING if value is None else value
+        return NO_VALUE if value is None else value
     if kind == "share":
         return words.share(value)
     return words.count(value) if kind == "count" else f"{value:,.4g}".replace("-", "−")
@@ -218,77 +222,77 @@ def _cell(value: str | float | None, kind: str) -> str:
 # --- drawings
 
 
-def answer_bar(answer: Answer) -> Bar:
-    """Return the bar: labelled rows, those estimated to be missing, the rest."""
+def answer_bar(answer: FitAnswer) -> Bar:
+    """Return the bar of labelled positives, unlabelled positives and negatives."""
     known = (answer.labelled - answer.wrong) / answer.weight
     found = max(answer.share.value or known, known)
     high = max(found, answer.share.high or 0.0)
-    end = next(each for each in ENDS if each >= min(1.6 * high, 1.0))
+    end = next(each for each in BAR_ENDS if each >= min(1.6 * high, 1.0))
 
     def at(value: float) -> float:
         return round(100.0 * min(value, end) / end, 3)
 
     parts = (
-        Part("labelled", 0.0, at(known)),
-        Part("missing", at(known), at(found) - at(known)),
-        Part("rest", at(found), 100.0 - at(found)),
+        BarPart("labelled", 0.0, at(known)),
+        BarPart("missing", at(known), at(found) - at(known)),
+        BarPart("rest", at(found), 100.0 - at(found)),
     )
     low, top = answer.share.low, answer.share.high
     interval = None if low is None or top is None else (at(low), at(top))
     ticks = tuple((25.0 * i, share(end * i / 4)) for i in range(5))
-    label = "a label" if not answer.wrong else "a label that is right"
-    words = f"Of all rows {share(known)} have {label}"
+    label = "have a label" if not answer.wrong else "are positive and have a label"
+    words = f"{share(known)} of all rows {label}"
     if answer.share.value is not None:
-        words += f"; estimated to be positive are {share(answer.share.value)}"
+        words += f"; an estimated {share(answer.share.value)} are positive"
     if low is not None and top is not None:
-        words += f", from {share(low)} to {share(top)}"
+        words += f", with a confidence interval from {share(low)} to {share(top)}"
     return Bar(f"{words}.", parts, interval, ticks, end)
 
 
 def forest(effects: Effects) -> Panel:
-    """Draw odds ratios per standard deviation, with intervals; what goes beyond the end has an arrow."""
-    shown = [each for each in effects.effects[:SHOWN] if each.per_sd.value]
+    """Draw odds ratios per standard deviation with intervals; arrows mark values beyond the axis."""
+    shown = [each for each in effects.effects[:FIRST_EFFECTS] if each.per_sd.value]
     limit = _limit(shown)
 
     def x(ratio: float) -> float:
         where = min(max(log(ratio), -limit), limit) if ratio > 0 else -limit
-        return NAMES + 8 + (where + limit) / (2 * limit) * (RIGHT - NAMES - 8)
+        return NAME_WIDTH + 8 + (where + limit) / (2 * limit) * (RIGHT - NAME_WIDTH - 8)
 
     bottom = FOREST_TOP + ROW * len(shown)
     crowded = limit > log(12.0)
-    ticks = [tick for tick in TICKS if abs(log(tick)) <= limit + 1e-9 and not (crowded and tick in {0.1, 10.0})]
+    ticks = [tick for tick in FOREST_TICKS if abs(log(tick)) <= limit + 1e-9 and not (crowded and tick in {0.1, 10.0})]
     lines = [Line(((x(tick), FOREST_TOP), (x(tick), bottom)), "axis" if tick == 1 else "grid") for tick in ticks]
     texts = [Text(x(tick), bottom + 15, f"{tick:g}", "middle", "tick") for tick in ticks]
-    texts.append(Text((NAMES + 8 + RIGHT) / 2, bottom + 32, "odds ratio per standard deviation", "middle", "tick"))
+    texts.append(Text((NAME_WIDTH + 8 + RIGHT) / 2, bottom + 32, "odds ratio per standard deviation", "middle", "tick"))
     areas: list[Area] = []
     dots: list[Dot] = []
     for i, each in enumerate(shown):
         y = FOREST_TOP + ROW * (i + 0.5)
-        texts.append(Text(0.0, y + 4, short(_beside(each))))
+        texts.append(Text(0.0, y + 4, short(_forest_label(each))))
         lines += _bar(each, x, y)
         areas += _arrows(each, limit, y)
         dots.append(Dot(x(each.per_sd.value or 1.0), y, "k1"))
-    told = [f"{each.label}: {each.per_sd.value:.3g}" for each in shown[:5] if each.per_sd.value]
-    description = f"Odds ratios per standard deviation of {len(shown)} columns, the strongest first: {'; '.join(told)}."
+    first = "; ".join(f"{each.label}: {each.per_sd.value:.3g}" for each in shown[:5] if each.per_sd.value)
+    description = f"Odds ratios per standard deviation of {len(shown)} columns, the strongest first: {first}."
     shapes = (tuple(lines), tuple(dots), tuple(texts))
     return Panel(effects.title, bottom + 40, *shapes, areas=tuple(areas), description=description)
 
 
-def _beside(effect: Effect) -> str:
-    """Return an effect's name with less of its column where it is long: the piece tells it from the column's others."""
+def _forest_label(effect: Effect) -> str:
+    """Return the name of an effect; in a long name, the column is shortened rather than its category."""
     if not effect.piece or short(effect.label) == effect.label:
         return effect.label
-    return replace(effect, column=short(effect.column, NAMES / 3)).label
+    return replace(effect, column=short(effect.column, NAME_WIDTH / 3)).label
 
 
 def _limit(shown: Sequence[Effect]) -> float:
-    """Return how far the axis goes to both sides of 1: as far as all points, and intervals within reason."""
+    """Return the log odds ratio at the ends of the axis, which holds all points and most of the intervals."""
     points = max((abs(log(each.per_sd.value)) for each in shown if each.per_sd.value), default=0.0)
     ends = sorted(
         abs(log(end)) for each in shown for end in (each.per_sd.low, each.per_sd.high) if end is not None and end > 0
     )
-    wanted = max(1.35 * points, ends[int(0.9 * (len(ends) - 1))] if ends else 0.0, NARROWEST)
-    return min(wanted, max(WIDEST, 1.35 * points)) if points < WIDEST else WIDEST
+    wanted = max(1.35 * points, ends[int(0.9 * (len(ends) - 1))] if ends else 0.0, MIN_FOREST_LIMIT)
+    return min(wanted, max(MAX_FOREST_LIMIT, 1.35 * points)) if points < MAX_FOREST_LIMIT else MAX_FOREST_LIMIT
 
 
 def _bar(effect: Effect, x: object, y: float) -> list[Line]:
@@ -299,9 +303,9 @@ def _bar(effect: Effect, x: object, y: float) -> list[Line]:
 
 
 def _arrows(effect: Effect, limit: float, y: float) -> list[Area]:
-    """Return arrowheads where an interval, or the ratio itself, goes on beyond the axis."""
+    """Return arrowheads if the interval, or the ratio itself, lies beyond the axis."""
     ends = [end for end in (effect.per_sd.low, effect.per_sd.value, effect.per_sd.high) if end is not None]
-    left, found = NAMES + 8, []
+    left, found = NAME_WIDTH + 8, []
     if min(ends, default=1.0) < exp(-limit) * (1 - 1e-9):
         found.append(Area(((left - 6, y), (left + 1, y - 4), (left + 1, y + 4)), "k1"))
     if max(ends, default=1.0) > exp(limit) * (1 + 1e-9):
@@ -310,14 +314,14 @@ def _arrows(effect: Effect, limit: float, y: float) -> list[Area]:
 
 
 def draw(picture: Picture) -> Panel:
-    """Draw a curve with its range, points about a diagonal, a band, or a curve of steps."""
+    """Draw a profile, a calibration plot, a sensitivity band or a detection curve, depending on its kind."""
     kinds = {"profile": _profile, "calibration": _calibration, "sensitivity": _band, "detection": _steps}
     return kinds[picture.kind](picture)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Two axes from values to pixels."""
+    """Two linear axes that convert values to pixels."""
 
     x_low: float
     x_high: float
@@ -325,17 +329,17 @@ class Frame:
     y_high: float
 
     def x(self, value: float) -> float:
-        """Return a pixel from the left."""
+        """Return the horizontal pixel of a value."""
         share_ = (min(max(value, self.x_low), self.x_high) - self.x_low) / ((self.x_high - self.x_low) or 1.0)
         return LEFT + share_ * (RIGHT - LEFT)
 
     def y(self, value: float) -> float:
-        """Return a pixel from the top."""
+        """Return the vertical pixel of a value, counted from the top."""
         share_ = (min(max(value, self.y_low), self.y_high) - self.y_low) / ((self.y_high - self.y_low) or 1.0)
         return TOP + HEIGHT * (1.0 - share_)
 
     def at(self, xs: Sequence[float], ys: Sequence[float]) -> tuple[tuple[float, float], ...]:
-        """Return points."""
+        """Return the pixels of points."""
         return tuple((self.x(x), self.y(y)) for x, y in zip(xs, ys, strict=True))
 
 
@@ -379,7 +383,7 @@ def _band(picture: Picture) -> Panel:
 
 
 def _steps(picture: Picture) -> Panel:
-    """Draw a share after each of some steps, which are whole numbers."""
+    """Draw a share as a function of a whole number of steps."""
     frame = Frame(picture.x[0] - 0.3, picture.x[-1] + 0.3, 0.0, 1.0)
     lines = [Line(frame.at(picture.x, picture.y), "k1 curve")]
     texts = []
@@ -405,26 +409,26 @@ def _framed(
     y_as_share: bool = True,
     x_ticks: Sequence[float] = (),
 ) -> Panel:
-    """Put axes around shapes."""
-    bottom, grid, said = TOP + HEIGHT, [], list(texts)
+    """Add axes, ticks and axis labels to shapes."""
+    bottom, grid, labels = TOP + HEIGHT, [], list(texts)
     for tick in x_ticks or ticks_between(frame.x_low, frame.x_high):
         grid.append(Line(((frame.x(tick), TOP), (frame.x(tick), bottom)), "grid"))
         label = _tick(tick, x_as_share)
-        inside = min(frame.x(tick), WIDTH - sum(map(_width, label)) / 2)  # "100%" at the right end would be cut off
-        said.append(Text(inside, bottom + 15, label, "middle", "tick"))
+        inside = min(frame.x(tick), WIDTH - sum(map(_width, label)) / 2)  # Otherwise "100%" is cut off at the right.
+        labels.append(Text(inside, bottom + 15, label, "middle", "tick"))
     for tick in ticks_between(frame.y_low, frame.y_high):
         grid.append(Line(((LEFT, frame.y(tick)), (RIGHT, frame.y(tick))), "grid"))
-        said.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
-    said.append(Text((LEFT + RIGHT) / 2, bottom + 33, picture.x_label, "middle", "tick"))
-    said.append(Text(0.0, 12.0, picture.y_label, "start", "tick"))
-    shapes = ((*grid, *lines), dots, tuple(said))
+        labels.append(Text(LEFT - 6, frame.y(tick) + 4, _tick(tick, y_as_share), "end", "tick"))
+    labels.append(Text((LEFT + RIGHT) / 2, bottom + 33, picture.x_label, "middle", "tick"))
+    labels.append(Text(0.0, 12.0, picture.y_label, "start", "tick"))
+    shapes = ((*grid, *lines), dots, tuple(labels))
     return Panel(picture.title, bottom + BOTTOM, *shapes, areas=areas, description=picture.description)
 
 
 def _ends(low: float, high: float) -> tuple[float, float]:
-    """Return the ends of an axis of shares, with some air around what is shown."""
-    air = 0.08 * (high - low) + 1e-4
-    return max(low - air, 0.0), min(high + air, 1.0)
+    """Return the ends of an axis of shares, with a margin around the values."""
+    margin = 0.08 * (high - low) + 1e-4
+    return max(low - margin, 0.0), min(high + margin, 1.0)
 
 
 def _tick(value: float, as_share: bool) -> str:
@@ -432,8 +436,8 @@ def _tick(value: float, as_share: bool) -> str:
     return "0" if value == 0 and not as_share else shown.replace("-", "−")
 
 
-def short(name: str, room: float = NAMES - 4) -> str:
-    """Return the beginning of a name that fits into so many pixels, by the widths of letters.
+def short(name: str, room: float = NAME_WIDTH - 4) -> str:
+    """Return the beginning of a name that fits into a width in pixels, estimated from the widths of letters.
 
     Examples
     --------
@@ -452,8 +456,8 @@ def short(name: str, room: float = NAMES - 4) -> str:
 
 
 def _width(letter: str) -> float:
-    """Return about how many pixels a letter takes."""
-    if letter in _THIN:
+    """Return the approximate width of a letter in pixels."""
+    if letter in _THIN_LETTERS:
         return 3.4
     if unicodedata.east_asian_width(letter) in "WF" or letter in "WM@%…—" or not letter.isprintable():
         return 11.2

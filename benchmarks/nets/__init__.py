@@ -1,1 +1,0 @@
-"""Networks on rows whose labels are biased: ``python -m benchmarks.nets --help``."""

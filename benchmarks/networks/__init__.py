@@ -1,0 +1,1 @@
+"""Networks on rows with biased labels: ``python -m benchmarks networks``."""

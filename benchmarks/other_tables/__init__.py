@@ -1,0 +1,1 @@
+"""Methods compared on twenty tables and thirteen labelling mechanisms: ``python -m benchmarks other_tables``."""

@@ -1,0 +1,84 @@
+"""Large tables are asked in part what looks take for granted, and as a whole where the part gives reason to."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from scarless import SAREMClassifier
+from scarless.labelling import simulate_looks
+from scarless.pair import look_checks
+
+N = 3000
+
+
+def make_rows(n=N, seed=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = rng.random(n) < expit(X @ [2, -1, 0.5, 0] - 0.8)
+    e = expit(X @ [0, 0.5, 0.5, -1] - 0.8)
+    return X, y, e, rng
+
+
+def looks_that(kind):
+    """Return attributes, and labels at three looks that are alike, differ, or depend on each other."""
+    X, y, e, rng = make_rows()
+    S = simulate_looks(y, [e] * 3, random_state=0)
+    if kind == "differ":
+        S[:, 2] = simulate_looks(y, [e**3], random_state=1)[:, 0]
+    elif kind == "depend":
+        S[:, 2] = np.where(rng.random(N) < 0.5, S[:, 1], S[:, 2])
+    return X, S
+
+
+def warnings_of(X, S):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        SAREMClassifier(propensity_attributes="all").fit(X, S)
+    return [str(each.message) for each in told]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Ask 500 of 3,000 rows first; return how many rows each question was asked, with its pass over rows."""
+    rows = {"_block_look_gaps": [], "_block_pair_scores": []}
+    for name, found in rows.items():
+        inner = getattr(look_checks, name)
+
+        def spy(X, values, *given, inner=inner, found=found):
+            found.append(X.shape[0])
+            return inner(X, values, *given)
+
+        monkeypatch.setattr(look_checks, name, spy)
+    monkeypatch.setattr(look_checks, "ROWS_OF_TEST_PART", 500)
+    monkeypatch.setattr(look_checks, "LABELLED_OF_TEST_PART", 50)
+    return rows
+
+
+def test_looks_without_violations_are_tested_in_part(asked):
+    assert warnings_of(*looks_that("are alike")) == []
+    assert {name: sum(n) for name, n in asked.items()} == {"_block_look_gaps": 500, "_block_pair_scores": 500}
+
+
+@pytest.mark.parametrize(
+    ("kind", "question", "match"),
+    [
+        ("differ", "_block_look_gaps", "found .* labels, but .* are expected if all looks share one propensity"),
+        ("depend", "_block_pair_scores", "agree more often than independent looks would"),
+    ],
+)
+def test_violations_are_tested_in_all_rows(asked, monkeypatch, kind, question, match):
+    X, S = looks_that(kind)
+    with pytest.warns(UserWarning, match=match):
+        SAREMClassifier(propensity_attributes="all").fit(X, S)
+    assert sum(asked[question]) == 500 + N
+    in_part = warnings_of(X, S)
+    monkeypatch.setattr(look_checks, "ROWS_OF_TEST_PART", N)
+    assert warnings_of(X, S) == in_part
+
+
+def test_tables_with_few_labels_are_tested_as_a_whole(asked, monkeypatch):
+    monkeypatch.setattr(look_checks, "LABELLED_OF_TEST_PART", N)
+    assert warnings_of(*looks_that("are alike")) == []
+    assert {name: sum(n) for name, n in asked.items()} == {"_block_look_gaps": N, "_block_pair_scores": N}
