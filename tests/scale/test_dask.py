@@ -256,7 +256,7 @@ class FakeClient:
 
 def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_is_tight(monkeypatch):
     asked = []
-    monkeypatch.setattr(executors, "_ask_glibc", lambda *what: asked.append(what))
+    monkeypatch.setattr(executors, "_call_glibc", lambda *what: asked.append(what))
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
     executors.reuse_memory.__wrapped__()
     assert asked == [("mallopt", -1, 2**26), ("mallopt", -3, 2**25)]
@@ -267,7 +267,7 @@ def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_
 
 
 def test_a_function_that_the_system_does_not_have_is_not_asked():
-    executors._ask_glibc("scarless_has_no_such_function", 1)
+    executors._call_glibc("scarless_has_no_such_function", 1)
 
 
 # --- what cannot be

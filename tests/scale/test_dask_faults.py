@@ -26,7 +26,7 @@ LIMIT = 700 * 2**20  # bytes: three times what a worker needs before it has any 
 
 @pytest.fixture(scope="module")
 def by_threads(folder):
-    return fitted_bits(folder, "threads")
+    return bits_by(folder, "threads")
 
 
 @pytest.fixture(scope="module")

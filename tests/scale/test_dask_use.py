@@ -111,7 +111,7 @@ def test_the_tool_predicts_with_a_scheduler(client, raw, monkeypatch, capsys):
     assert main([*FIT, "--model", "logistic", "--out", "run"]) == 0
     address = ["--scheduler", client.scheduler.address]
     assert main(["predict", "run", "claims", "--out", "scored", *address]) == 0
-    assert "1,200 rows in 2 files, 2 of them new: scored" in capsys.readouterr().out
+    assert "Predicted 1,200 rows in 2 files (2 new): scored" in capsys.readouterr().out
     assert pq.read_table("scored").equals(pq.read_table("run/scored"))
 
 
@@ -192,7 +192,7 @@ def test_an_error_of_a_worker_that_predicts_is_told_as_it_is(client, tmp_path):
     broken = write_files(tmp_path / "broken", X, [300], s=s)
     good, s = make_rows(600)
     model = new().fit(pd.DataFrame(good, columns=NAMES), s)
-    with pytest.raises(PartitionError, match=r"part-001\.parquet, row group 0: the column 'c' holds nan in row 155"):
+    with pytest.raises(PartitionError, match=r"part-001\.parquet, row group 0: the column 'c' has the value nan in row 155"):
         model.predict_to(ParquetRows(broken, columns=NAMES, scheduler=client), tmp_path / "scored")
     assert [path.name for path in (tmp_path / "scored").rglob("*.parquet")] == ["part-000.00000-00000.parquet"]
 
