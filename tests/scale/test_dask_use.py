@@ -192,7 +192,8 @@ def test_an_error_of_a_worker_that_predicts_is_told_as_it_is(client, tmp_path):
     broken = write_files(tmp_path / "broken", X, [300], s=s)
     good, s = make_rows(600)
     model = new().fit(pd.DataFrame(good, columns=NAMES), s)
-    with pytest.raises(PartitionError, match=r"part-001\.parquet, row group 0: the column 'c' has the value nan in row 155"):
+    message = r"part-001\.parquet, row group 0: the column 'c' has the value nan in row 155"
+    with pytest.raises(PartitionError, match=message):
         model.predict_to(ParquetRows(broken, columns=NAMES, scheduler=client), tmp_path / "scored")
     assert [path.name for path in (tmp_path / "scored").rglob("*.parquet")] == ["part-000.00000-00000.parquet"]
 
