@@ -7,6 +7,7 @@ from scarless.diagnostics.audits.plan import AuditPlan, AuditPlanDisplay, plan_a
 from scarless.diagnostics.audits.yields import YieldCurve, yield_curve
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
+from scarless.diagnostics.missed import MissedPositives, MissedPositivesDisplay, missed_positives
 from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
 from scarless.diagnostics.scar.attribute_tests import LabellingAttributes, labelling_attributes
 from scarless.diagnostics.scar.tests import SCARTest, scar_test
@@ -38,6 +39,8 @@ __all__ = [
     "LabelCalibrationDisplay",
     "LabellingAttributes",
     "LabellingAttributesDisplay",
+    "MissedPositives",
+    "MissedPositivesDisplay",
     "ProfileDisplay",
     "RankBounds",
     "SCARTest",
@@ -55,6 +58,7 @@ __all__ = [
     "identifiability_report",
     "label_calibration",
     "labelling_attributes",
+    "missed_positives",
     "plan_audit",
     "profile_class_prior",
     "scar_test",

@@ -9,10 +9,11 @@ from scarless.checks.looks import check_looks, looks_of
 from scarless.checks.rows import check_rows_again, row_totals
 from scarless.models.pair import known_inference
 from scarless.models.reading import each_rate, fitted_rows
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Integers, Vector
 from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.constraints import check_known, check_labelling
+from scarless.pair.fitted import GroupSums
 from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem, summarise_observations
 
@@ -144,3 +145,34 @@ def _any_look(X: Any, labels: Any, model: Any, probability: Any) -> Vector:
         for k in range(looks_of(model).n_looks)
     ]
     return at_least_one(np.column_stack(p))
+
+
+def draw_group_sums(
+    model: Any, X: Any, s: Any, audit: Any, codes: Integers, count: Vector, n_draws: int, rng: np.random.Generator
+) -> GroupSums | None:
+    """Draw the numbers of positives with and without a label in groups of rows; None if the model has no draws.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X, s, audit
+        Rows, labels and audits, as for `draw_posteriors`.
+    codes : array of shape (n_rows, n_divisions)
+        Number of each row's group, in each division of the rows into groups. Groups are numbered across divisions.
+    count : array of shape (n_rows,)
+        Weight of each row.
+    n_draws : int
+        Number of draws.
+    rng : numpy generator
+
+    Returns
+    -------
+    GroupSums or None
+        Sums of shape (n_draws, n_groups).
+    """
+    if not hasattr(model, "draw_posteriors"):
+        return None
+    try:
+        return model._draw_group_sums(X, s, audit, codes, count, n_draws, rng)
+    except ValueError:  # The model has no standard errors.
+        return None

@@ -63,7 +63,7 @@ from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import check_known, labelling_of
 from scarless.pair.crossed import SLOPE_C
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
-from scarless.pair.fitted import FittedPair, LookModels, NoRowIntervals, StandardErrors
+from scarless.pair.fitted import FittedPair, GroupSums, LookModels, NoRowIntervals, StandardErrors
 from scarless.pair.form import SUSPICION_P_VALUE, FormTest, check_form, unnamed_driver
 from scarless.pair.groups import warn_about_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
@@ -436,6 +436,16 @@ class PairClassifier(PUClassifier):
             return self.fitted_pair_.draw_posteriors(rows, n_draws, rng).T
         except NoRowIntervals:
             raise self._no_row_intervals("draw_posteriors") from None
+
+    def _draw_group_sums(
+        self, X: Any, s: Any, audit: Any, codes: Integers, count: Vector, n_draws: int, rng: np.random.Generator
+    ) -> GroupSums:
+        """Draw the numbers of positives in groups; `codes` has a column for each division of the rows into groups."""
+        rows = attach(self._observed(self._known_rows(X), s, audit), group=codes, count=count)
+        try:
+            return self.fitted_pair_.draw_group_sums(rows, int(codes.max()) + 1, n_draws, rng)
+        except NoRowIntervals:
+            raise self._no_row_intervals("missed_positives") from None
 
     def out_of_fold_logits(
         self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None

@@ -19,7 +19,7 @@ from scipy.special import expit
 from scarless.checks.looks import Codes, counts_of
 from scarless.engines import Engine, Rows, open_rows
 from scarless.numerics import linear
-from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector, in_float64
+from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector, in_float64, in_numpy
 from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.looks_objective import detection_curve
 from scarless.numerics.objectives import PairObjective
@@ -35,6 +35,9 @@ from scarless.pair.stack import Member, draw_posteriors, mean_logits, row_interv
 
 class NoOutOfFoldLogits(ValueError):
     """Raised if a fit has no out-of-fold logits."""
+
+
+_ROWS_PER_DRAW = 2048  # rows whose draws are in memory at a time
 
 
 class NoRowIntervals(ValueError):
@@ -185,16 +188,26 @@ class FittedPair:
 
         For cross-fitted classifiers, the draws vary in the class prior, but not in the classifier itself.
         """
+        draw, given = self._posterior_draws(n_draws, rng)
+        return np.asarray(rows.collect(draw, *given))
+
+    def draw_group_sums(self, rows: Engine, n_groups: int, n_draws: int, rng: np.random.Generator) -> "GroupSums":
+        """Draw the expected numbers of positives in groups of rows, from the same distribution as `draw_posteriors`.
+
+        The rows have the values `group`, a line of group numbers for each row, and `count`, the weight of each row.
+        """
+        draw, given = self._posterior_draws(n_draws, rng)
+        return GroupSums(*rows.total(_block_group_sums, n_groups, draw, given))
+
+    def _posterior_draws(self, n_draws: int, rng: np.random.Generator) -> tuple[Any, tuple[Any, ...]]:
+        """Return the block function that draws posteriors, and its parameters."""
         priors = draw_class_priors(self.grids, n_draws, rng) if self.grids else None
         if self.inference is not None:
-            return self.inference.draw_posteriors(rows, n_draws, rng, self.recalibration, priors)
-        members = self._members(rows)
-        if not members or priors is None or self.looks is not None:
+            return self.inference.posterior_draws(n_draws, rng, self.recalibration, priors)
+        if self.source is None or priors is None or self.looks is not None:
             raise NoRowIntervals
-        u, recalibrations = zip(*members, strict=True)
-        drawn = draw_posteriors(list(u), list(recalibrations), self._propensity_logits(rows), priors, rng)
-        drawn[rows.collect(_labelled) == 1] = 1.0
-        return drawn
+        place = (self.source, self.objective, self.parameters)
+        return _block_member_draws, (*place, priors, rng.random(n_draws))
 
     def out_of_fold_logits(self, rows: Engine, X: Any, s: Vector) -> tuple[Vector, Vector]:
         """Return the out-of-fold class logits, and the propensity logits, of the training rows.
@@ -315,6 +328,48 @@ def _block_class_and_label(X: Any, rows: Rows, objective: PairObjective, beta: V
 
 def _block_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
     return np.stack([np.asarray(each) for each in objective.logit_values(in_double(X), beta)], axis=1)
+
+
+def _block_member_draws(
+    X: Any, rows: Rows, source: LogitSource, objective: PairObjective, beta: Vector, priors: Vector, pick: Vector
+) -> Matrix:
+    u, recalibrations = zip(*source.members(np.asarray(X)), strict=True)
+    v = np.asarray(objective.logit_values(in_double(X), beta)[1])
+    drawn = draw_posteriors(list(u), list(recalibrations), v, priors, (pick * len(u)).astype(np.intp))
+    drawn[np.asarray(rows["s"]) == 1] = 1.0
+    return drawn
+
+
+class GroupSums(NamedTuple):
+    """Sums over the rows of each group, one line for each draw: positives and their variance given the posteriors."""
+
+    labelled: Matrix  # labelled positives
+    unlabelled: Matrix  # positives without a label
+    labelled_variance: Matrix
+    unlabelled_variance: Matrix
+
+
+def _block_group_sums(X: Any, rows: Rows, n_groups: int, draw: Any, given: tuple[Any, ...]) -> GroupSums:
+    n_draws, sums = None, None
+    for start in range(0, rows.size, _ROWS_PER_DRAW):
+        part = slice(start, start + _ROWS_PER_DRAW)
+        some = rows.take(part)
+        q = np.asarray(draw(X[part], some, *given)).reshape(some.size, -1)
+        n_draws, w = q.shape[1], np.asarray(in_numpy(some["count"]), dtype=np.float64)
+        labels = np.asarray(in_numpy(some["s"] if "s" in some else some["labels"]))
+        labelled = (labels.reshape(some.size, -1) > 0).any(axis=1)
+        found = np.stack([_in_groups(some["group"], each, q, n_groups) for each in (w * labelled, w * ~labelled)])
+        spread = [_in_groups(some["group"], each, q * (1.0 - q), n_groups) for each in (w * labelled, w * ~labelled)]
+        found = np.concatenate([found, spread])
+        sums = found if sums is None else sums + found
+    return GroupSums(*(np.zeros((4, n_draws or 0, n_groups)) if sums is None else sums))
+
+
+def _in_groups(group: Any, w: Vector, values: Matrix, n_groups: int) -> Matrix:
+    """Return the weighted sum of the values of each group, one line for each column of `values`."""
+    lines, columns = group.ravel(), np.repeat(np.arange(w.size), group.shape[1])
+    member = sparse.csr_array((np.repeat(w, group.shape[1]), (lines, columns)), shape=(n_groups, w.size))
+    return np.asarray(member @ values).T
 
 
 def _table(X: Any, rows: Rows) -> Matrix:

@@ -218,10 +218,10 @@ class PairInference:
         root = replace(self, meat=None).precision.root
         return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))
 
-    def draw_posteriors(
-        self, engine: Engine, n_draws: int, rng: np.random.Generator, recalibration: Any = None, priors: Any = None
-    ) -> Matrix:
-        """Draw posteriors from the distribution of the parameters; one line for each row.
+    def posterior_draws(
+        self, n_draws: int, rng: np.random.Generator, recalibration: Any = None, priors: Any = None
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """Return the block function that draws posteriors from the distribution of the parameters, and its parameters.
 
         For a recalibrated fit, `priors` are drawn class priors, which also determine the label frequency. The drawn
         parameters then do not change either of the two, to first order.
@@ -229,12 +229,12 @@ class PairInference:
         noise = self.parameter_draws(n_draws, rng)
         place = (self.objective, self.parameters)
         if recalibration is None or priors is None:
-            return np.asarray(engine.collect(_block_draws, *place, self.parameters + noise))
+            return _block_draws, (*place, self.parameters + noise)
         first, second = self.objective.places[:2]
         for functional, at in ((self.class_prior, first.stop - 1), (self.label_frequency, second.stop - 1)):
             if functional.gradient[at]:
                 noise[:, at] -= noise @ functional.gradient / functional.gradient[at]
-        return np.asarray(engine.collect(_block_recalibrated_draws, *place, noise, recalibration, priors))
+        return _block_recalibrated_draws, (*place, noise, recalibration, priors)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""

@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, InMemoryEngine, Rows, attach
-from scarless.numerics.arrays import Columns, Matrix, Vector
+from scarless.numerics.arrays import Columns, Integers, Matrix, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
@@ -379,10 +379,10 @@ def row_intervals(
 
 
 def draw_posteriors(
-    logits: list[Vector], recalibrations: list[Recalibration], v: Vector, priors: Vector, rng: np.random.Generator
+    logits: list[Vector], recalibrations: list[Recalibration], v: Vector, priors: Vector, model: Integers
 ) -> Matrix:
-    """Draw posteriors of unlabelled rows: one for each class prior, each by a randomly drawn model."""
-    model, out = rng.integers(len(recalibrations), size=priors.size), np.empty((v.size, priors.size))
+    """Return drawn posteriors of unlabelled rows: one for each class prior, each by the model with the given number."""
+    out = np.empty((v.size, priors.size))
     for j, (u, recalibration) in enumerate(zip(logits, recalibrations, strict=True)):
         drawn = model == j
         out[:, drawn] = expit(recalibration.posterior_logits(u, v, priors[drawn]))

@@ -81,7 +81,7 @@ class LabellingAttributes:
         return pandas.DataFrame({column: getattr(self, column) for column in COLUMNS}, index=index)
 
     def __str__(self) -> str:
-        return "\n".join([self._caption(), *_aligned([self._head(), *self._cells()]), self.summary()])
+        return "\n".join([self._caption(), *aligned([self._head(), *self._cells()]), self.summary()])
 
     __repr__ = __str__
 
@@ -146,7 +146,7 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if value == 0 or 0.01 <= abs(value) < 1e4 else f"{value:.3g}"
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
+def aligned(rows: list[list[str]]) -> list[str]:
     """Return rows of text as lines: the first column aligned left, the others aligned right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,0 +1,733 @@
+"""Positives without a label in groups of rows: which groups does the labelling overlook?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import ndtr
+
+from scarless.checks.looks import looks_of
+from scarless.checks.options import (
+    check_counts,
+    check_flag,
+    check_random_stream,
+    check_share,
+    check_whole,
+    shown,
+)
+from scarless.checks.rows import named_values
+from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text, legend_below
+from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
+from scarless.diagnostics.grouping import Grouping, group_rows
+from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
+from scarless.diagnostics.scar.attribute_tests import aligned
+from scarless.metrics import Score, propensity_weighted_precision, propensity_weighted_recall
+from scarless.models import NaiveClassifier, PropensityWeightedClassifier
+from scarless.models.inspection import any_label_probability, draw_group_sums
+from scarless.numerics.arrays import ArrayLike, Integers, Matrix, Vector
+from scarless.numerics.label_tests import holm
+from scarless.outside.extras import need
+from scarless.outside.notices import listed
+from scarless.pair.logistic import all_labelled
+
+FEW_LABELS = 10  # labelled rows below which the estimates of a group rest almost only on the models
+_MAX_GROUPS_NAMED = 5  # in a note
+_RATES = ("missed_share", "class_prior", "label_frequency")
+_CONTRASTS = ("difference", "ratio")
+_SCORES = ("recall", "precision", "selection_rate")
+
+
+class Estimates(NamedTuple):
+    """An estimate for each group, with the ends of its interval."""
+
+    value: Vector
+    low: Vector
+    high: Vector
+
+    def at(self, place: int) -> tuple[float, float, float]:
+        """Return the estimate and interval of one group."""
+        return float(self.value[place]), float(self.low[place]), float(self.high[place])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MissedPositives:
+    """Positives without a label in each group; prints as a table with sentences.
+
+    Attributes
+    ----------
+    by, groups : tuple of str
+        For each group, the column that defines it, and its name.
+    n_rows, n_labelled : array of int
+        Number of rows, and of labelled rows. Rows of weight 0 are not counted.
+    positives : Estimates
+        Estimated number of positives in these rows (weighted, if weights were passed), with its interval.
+    missed_share, class_prior, label_frequency : Estimates
+        Share of the positives that have no label, share of rows that are positive, and share of the positives that
+        have a label.
+    difference, ratio : Estimates
+        Share without a label minus, and divided by, that of all other rows, or of the `reference` group.
+    p_value, p_adjusted : array
+        p-value for no difference, and the same adjusted by Holm's method for the number of groups.
+    total : dict of str to tuple
+        Estimate and interval for all rows, for "positives" and the three shares.
+    recall, precision, selection_rate : Estimates or None
+        Scores of the classifier in each group, if `scores` was True.
+    reference : str
+        Name of the group that differences refer to; "" if they refer to all other rows.
+    level : float
+        Confidence level.
+    informative : bool
+        False if all positives are labelled according to the fit; it then has no information on missed positives.
+    notes : tuple of str
+        What to keep in mind, such as groups with few labels.
+    """
+
+    by: tuple[str, ...]
+    groups: tuple[str, ...]
+    n_rows: Integers
+    n_labelled: Integers
+    positives: Estimates
+    missed_share: Estimates
+    class_prior: Estimates
+    label_frequency: Estimates
+    difference: Estimates
+    ratio: Estimates
+    p_value: Vector
+    p_adjusted: Vector
+    total: dict[str, tuple[float, float, float]]
+    recall: Estimates | None
+    precision: Estimates | None
+    selection_rate: Estimates | None
+    reference: str
+    level: float
+    informative: bool
+    notes: tuple[str, ...]
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row for each group.
+
+        Estimates have three columns, for example `missed_share`, `missed_share_low` and `missed_share_high`.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        pandas = need("pandas", "MissedPositives.to_frame", extra="frames")
+        columns: dict[str, Any] = {"rows": self.n_rows, "labelled": self.n_labelled}
+        for name in ("positives", *_RATES, *_CONTRASTS, *_SCORES):
+            found = getattr(self, name)
+            if found is not None:
+                columns |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+        columns |= {"p_value": self.p_value, "p_adjusted": self.p_adjusted}
+        index = pandas.MultiIndex.from_arrays([self.by, self.groups], names=["by", "group"])
+        return pandas.DataFrame(columns, index=index)
+
+    def of(self, by: str) -> list[int]:
+        """Return the positions of the groups of one column."""
+        found = [j for j, each in enumerate(self.by) if each == by]
+        if not found:
+            raise KeyError(f"{by!r} is not one of the columns: {listed(list(dict.fromkeys(self.by)))}.")
+        return found
+
+    def sentences(self) -> list[str]:
+        """Return a finding for each column, and the notes."""
+        return [*(self.sentence(by) for by in dict.fromkeys(self.by)), *self.notes]
+
+    def sentence(self, by: str) -> str:
+        """Return the finding for one column: the groups with the largest and the smallest share without a label."""
+        places, value = self.of(by), self.missed_share.value
+        known = [j for j in places if np.isfinite(value[j])]
+        if not self.informative or not known:
+            return f"{by}: this fit cannot estimate how many positives have no label."
+        if len(known) == 1:
+            return f"{by}: all rows are in one group. {self._has(known[0], first=True)}."
+        enough = [j for j in known if self.n_labelled[j] >= FEW_LABELS]
+        known = enough if len(enough) > 1 else known
+        most, least = max(known, key=lambda j: value[j]), min(known, key=lambda j: value[j])
+        both = f"{self._has(most, first=True)}; {self._has(least)}"
+        if not np.isfinite(self.missed_share.low[most]):
+            return f"{by}: {both}. This fit has no intervals, so the difference may be due to chance."
+        if not np.nanmin(self.p_adjusted[places], initial=1.0) < SIGNIFICANT:
+            return f"{by}: no clear difference between groups. {both}."
+        return f"{by}: {both}."
+
+    def _has(self, place: int, *, first: bool = False) -> str:
+        value, low, high = self.missed_share.at(place)
+        ends = f" ({100 * low:.0f} to {100 * high:.0f}%)" if np.isfinite(low) else ""
+        what = f"{'An estimated ' if first else ''}{100 * value:.0f}%{ends}"
+        return f"{what}{' of positives have no label' if first else ''} where {self.by[place]} is {self.groups[place]}"
+
+    def _head(self) -> list[str]:
+        scores = [name.replace("_", " ") for name in _SCORES if getattr(self, name) is not None]
+        return ["group", "rows", "labelled", "positives", "without a label", "class prior", "Holm p", *scores]
+
+    def _cells(self, places: Sequence[int]) -> list[list[str]]:
+        rows = []
+        for j in places:
+            scores = [_shares(*getattr(self, name).at(j)) for name in _SCORES if getattr(self, name) is not None]
+            counted = f"{self.n_rows[j]:,}", f"{self.n_labelled[j]:,}", _counts(*self.positives.at(j))
+            rates = _shares(*self.missed_share.at(j)), _shares(*self.class_prior.at(j))
+            rows.append([self.groups[j], *counted, *rates, p_text(self.p_adjusted[j]), *scores])
+        return rows
+
+    def __str__(self) -> str:
+        lines = []
+        for by in dict.fromkeys(self.by):
+            lines += [self.sentence(by), *aligned([self._head(), *self._cells(self.of(by))]), ""]
+        return "\n".join([*lines, *self.notes]).rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for by in dict.fromkeys(self.by):
+            head = "".join(f"<th>{escape(each)}</th>" for each in self._head())
+            body = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self._cells(self.of(by)))
+            rows = "".join(f"<tr>{row}</tr>" for row in body)
+            parts.append(f"<table><caption>{escape(self.sentence(by))}</caption><tr>{head}</tr>{rows}</table>")
+        return "".join([*parts, *(f"<p>{escape(note)}</p>" for note in self.notes)])
+
+    def plot(self, ax: Any = None) -> "MissedPositivesDisplay":
+        """Draw the shares without a label and return the `MissedPositivesDisplay`; its ``ax_`` is the Axes."""
+        return MissedPositivesDisplay(self).plot(ax)
+
+
+def missed_positives(
+    estimator: Any,
+    X: Any,
+    s: ArrayLike,
+    by: Any,
+    *,
+    audit: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    propensity: ArrayLike | None = None,
+    n_bins: int = 4,
+    reference: str = "",
+    scores: bool = False,
+    decision: Any = "accuracy",
+    level: float = 0.95,
+    n_draws: int = 400,
+    random_state: Any = 0,
+) -> MissedPositives:
+    r"""Estimate the share of positives without a label in each group of rows.
+
+    A group's positives are its labelled rows and the sum of the posteriors of its unlabelled rows,
+
+    .. math:: P_g = \sum_{i \in g} w_i\, q_i, \qquad \text{share without a label} = 1 - \frac{\sum_{i \in g} w_i s_i
+        q_i}{P_g}, \qquad q_i = \Pr(y_i = 1 \mid x_i, s_i).
+
+    Audited rows count by their class. Intervals of numbers and shares are for the rows of the table: they are quantiles
+    of draws from the uncertainty of the fit, and each draw also draws the class of each unlabelled row. Differences,
+    ratios and p-values compare the labelling of groups, so they also include the chance of the labelling.
+
+    If both models are right, 95% intervals of the share without a label covered it in 93 to 100% of simulated groups
+    (``python -m benchmarks groups``). They do not cover if an attribute that drives the labelling is missing from the
+    propensity model: see the page "After the report".
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Classifier of this package with a propensity, also in a pipeline or a `TableClassifier`. Intervals need the
+        standard errors of two logistic models, or the class-prior grid of a search or stack.
+    X : array, sparse matrix, data frame or ParquetRows
+        Rows of the table. For a `TableClassifier`, the raw table; groups can be formed by its raw columns.
+    s : array of shape (n_rows,) or (n_rows, n_looks)
+        Observed labels of these rows, coded as in `fit`.
+    by : str, int, tuple, array of shape (n_rows,), or a list of these
+        What defines the groups: a column of `X`, a tuple of two columns, or the group of each row (a Series keeps its
+        name). A column of numbers with more than 12 different values is divided into bins. Groups of fewer than 5 rows
+        are pooled.
+    audit : array of shape (n_rows,), optional
+        True class of audited rows, for a model that was fitted with audits.
+    sample_weight : array of shape (n_rows,), optional
+        Weight of each row; 1 by default. As in `fit`, a row of weight 3 counts as three rows.
+    propensity : array of shape (n_rows,) or float, optional
+        Propensity of each row, for a `PropensityWeightedClassifier` only.
+    n_bins : int, default=4
+        Number of bins for a column of numbers.
+    reference : str, default=""
+        Name of the group that other groups are compared with. By default, each group is compared with all other rows.
+    scores : bool, default=False
+        Whether to add the recall, precision and selection rate of the classifier in each group. They are
+        propensity-weighted, and too good for rows that the classifier was fitted on.
+    decision : str or float, default="accuracy"
+        Which rows are selected for these scores; see `predict`.
+    level : float in (0, 1), default=0.95
+        Confidence level.
+    n_draws : int, default=400
+        Number of draws for the intervals.
+    random_state : int, numpy generator or RandomState, default=0
+        Seed of the random numbers.
+
+    Returns
+    -------
+    MissedPositives
+
+    See Also
+    --------
+    MissedPositivesDisplay : Plot of the shares.
+    labelling_attributes : Tests which attributes drive the labelling.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scarless import SAREMClassifier
+    >>> from scarless.diagnostics import missed_positives
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=(4000, 2)), rng.integers(2, size=4000)])
+    >>> y = rng.random(4000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    >>> s = y & (rng.random(4000) < np.where(X[:, 2] == 1, 0.7, 0.3))
+    >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    >>> found = missed_positives(model, X, s, by=2)
+    >>> found.missed_share.value.round(1)
+    array([0.7, 0.3])
+    """
+    level, n_draws = check_share(level, "level"), check_whole(n_draws, "n_draws", at_least=20)
+    rng, groupings = check_random_stream(random_state), group_rows(X, by, n_bins=n_bins)
+    data = read_audit_rows(estimator, X, s, audit)
+    _refuse_without_propensity(data.estimator, propensity)
+    count, q = check_counts(named_values(X, sample_weight), n_rows=data.q.size), _posterior(data, s, propensity)
+    layout = _Layout.of(groupings, reference)
+    sums = draw_group_sums(data.estimator, data.X, s, audit, layout.codes, count, n_draws, rng)
+    given = {"layout": layout, "count": count, "labelled": data.labelled, "level": level}
+    estimates, total = _estimates(q, sums, rng, **given)
+    contrasts, p = _contrasts(q, sums, rng, **given)
+    informative = _is_informative(data)
+    if not informative:
+        estimates, total = ({name: _unknown(each) for name, each in found.items()} for found in (estimates, total))
+        contrasts, p = {name: _unknown(each) for name, each in contrasts.items()}, np.full(p.size, np.nan)
+    counted = count > 0
+    scored = dict.fromkeys(_SCORES)
+    if check_flag(scores, "scores"):
+        scored = _scores(estimator, X, data, count, layout, decision, propensity, level)
+    n_labelled = layout.sums((data.labelled & counted) * 1.0).astype(np.intp)
+    return MissedPositives(
+        by=layout.by,
+        groups=layout.names,
+        n_rows=layout.sums(counted * 1.0).astype(np.intp),
+        n_labelled=n_labelled,
+        **estimates,
+        **contrasts,
+        p_value=p,
+        p_adjusted=holm(p),
+        total={name: each.at(0) for name, each in total.items()},
+        **scored,
+        reference=reference,
+        level=level,
+        informative=informative,
+        notes=_notes(estimator, data, groupings, layout, n_labelled, sums is None, informative),
+    )
+
+
+# --- input
+
+
+def _refuse_without_propensity(model: Any, propensity: Any) -> None:
+    if isinstance(model, NaiveClassifier):
+        raise TypeError(
+            "estimator: NaiveClassifier treats every unlabelled row as negative, so no positive is without a label. "
+            "Fit SAREMClassifierCV or another classifier with a propensity."
+        )
+    known = isinstance(model, PropensityWeightedClassifier)
+    if known and propensity is None:
+        raise ValueError(
+            "propensity: PropensityWeightedClassifier does not estimate it. Pass the propensity of each row."
+        )
+    if propensity is not None and not known:
+        raise ValueError(f"propensity: {type(model).__name__} estimates its own. Leave propensity out.")
+
+
+def _posterior(data: AuditRows, s: Any, propensity: Any) -> Vector:
+    """Return the posterior of each row; audited rows have their class."""
+    q = data.q if propensity is None else data.estimator.predict_posterior(data.X, s, propensity=propensity)
+    return np.where(data.audited, (data.audit == 1) * 1.0, np.asarray(q))
+
+
+def _is_informative(data: AuditRows) -> bool:
+    """Return whether the fit has information on positives without a label; see `YieldCurve`."""
+    frequency = getattr(data.estimator, "label_frequency_", None)
+    given = data.audited.any() or getattr(data.estimator, "known", None) or data.labels.shape[1] > 1
+    return bool(given) or frequency is None or not np.isfinite(frequency) or not all_labelled(float(frequency))
+
+
+class _Layout(NamedTuple):
+    """All groups, numbered across the columns that define them."""
+
+    by: tuple[str, ...]
+    names: tuple[str, ...]
+    codes: Integers  # number of each row's group, a column for each division of the rows
+    division: Integers  # division that each group belongs to
+    reference: Integers  # group that each group is compared with; -1 for all other rows
+
+    @classmethod
+    def of(cls, groupings: list[Grouping], reference: str) -> "_Layout":
+        if not isinstance(reference, str):
+            raise TypeError(f"reference must be the name of a group as text; got {shown(reference)}.")
+        sizes = [len(each.names) for each in groupings]
+        first = np.cumsum([0, *sizes[:-1]])
+        names = tuple(name for each in groupings for name in each.names)
+        division = np.repeat(np.arange(len(sizes)), sizes)
+        places = np.full(len(names), -1, dtype=np.intp)
+        for k, each in enumerate(groupings):
+            if reference and reference not in each.names:
+                raise ValueError(
+                    f"reference: {each.by!r} has no group {reference!r}. Its groups are {listed(each.names, 10)}."
+                )
+            if reference:
+                places[division == k] = first[k] + each.names.index(reference)
+        codes = np.column_stack([each.codes + start for each, start in zip(groupings, first, strict=True)])
+        by = tuple(each.by for each in groupings for _ in each.names)
+        return cls(by, names, codes, division, places)
+
+    def sums(self, values: Vector) -> Vector:
+        """Return the sum of the values of each group."""
+        n = len(self.names)
+        return np.sum([np.bincount(column, weights=values, minlength=n) for column in self.codes.T], axis=0)
+
+    def total(self, sums: Matrix) -> Matrix:
+        """Return the sum over all rows, as one column, from sums of shape (n_draws, n_groups)."""
+        return sums[:, self.division == 0].sum(axis=1, keepdims=True)
+
+    def others(self, sums: Matrix) -> Matrix:
+        """Return the sums of the rows that each group is compared with."""
+        of_division = np.stack([sums[:, self.division == k].sum(axis=1) for k in range(self.codes.shape[1])], axis=1)
+        rest = of_division[:, self.division] - sums
+        return np.where(self.reference >= 0, sums[:, self.reference], np.maximum(rest, 0.0))
+
+
+# --- estimates
+
+
+def _estimates(
+    q: Vector, sums: Any, rng: np.random.Generator, *, layout: _Layout, count: Vector, labelled: Any, level: float
+) -> tuple[dict[str, Estimates], dict[str, Estimates]]:
+    """Return numbers and shares of each group, and of all rows."""
+    with_label, without = (layout.sums(count * q * part)[None] for part in (labelled, ~labelled))
+    weight = layout.sums(count)[None]
+    drawn = None
+    if sums is not None:
+        drawn = (
+            _realised(sums.labelled, sums.labelled_variance, rng),
+            _realised(sums.unlabelled, sums.unlabelled_variance, rng),
+        )
+    found = []
+    for add in (lambda each: each, layout.total):
+        point = _rates(add(with_label), add(without), add(weight))
+        draws = point if drawn is None else _rates(add(drawn[0]), add(drawn[1]), add(weight))
+        found.append({name: _interval(point[name], draws[name], level, known=drawn is not None) for name in point})
+    return found[0], found[1]
+
+
+def _rates(with_label: Matrix, without: Matrix, weight: Matrix) -> dict[str, Matrix]:
+    positives = with_label + without
+    with np.errstate(invalid="ignore", divide="ignore"):
+        missed = without / positives
+        return {
+            "positives": positives,
+            "missed_share": missed,
+            "class_prior": positives / weight,
+            "label_frequency": 1.0 - missed,
+        }
+
+
+def _realised(mean: Matrix, variance: Matrix, rng: np.random.Generator) -> Matrix:
+    """Draw the number of positives among rows whose posteriors have this sum and this variance.
+
+    The number is the sum of independent draws with different probabilities. It is approximated by the binomial
+    distribution with the same mean and variance.
+    """
+    share = np.clip(1.0 - variance / np.maximum(mean, 1e-300), 1e-6, 1.0)
+    n = np.maximum(np.rint(mean / share), 1.0)
+    return np.where(variance > 0, rng.binomial(n.astype(np.int64), np.clip(mean / n, 0.0, 1.0)), mean)
+
+
+def _contrasts(
+    q: Vector, sums: Any, rng: np.random.Generator, *, layout: _Layout, count: Vector, labelled: Any, level: float
+) -> tuple[dict[str, Estimates], Vector]:
+    """Return the difference and the ratio of the shares without a label, and p-values for no difference.
+
+    The numbers of labelled positives vary as Poisson counts, because the labelling could have come out differently.
+    """
+    with_label, without = (layout.sums(count * q * part)[None] for part in (labelled, ~labelled))
+    point = _compared(with_label, without, layout)
+    if sums is None:
+        unknown = np.full(with_label.shape[1], np.nan)
+        return {name: _interval(point[name], point[name], level, known=False) for name in _CONTRASTS}, unknown
+    varied = rng.gamma(sums.labelled + 0.5)
+    draws = _compared(varied, sums.unlabelled, layout)
+    spread = np.nanstd(draws["log_odds"], axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        z = np.abs(_compared(with_label + 0.5, without + 0.5, layout)["log_odds"][0]) / spread
+    p = np.where(np.isfinite(point["difference"][0]), 2.0 * ndtr(-z), np.nan)
+    return {name: _interval(point[name], draws[name], level, known=True) for name in _CONTRASTS}, p
+
+
+def _compared(with_label: Matrix, without: Matrix, layout: _Layout) -> dict[str, Matrix]:
+    own, other = (with_label, without), (layout.others(with_label), layout.others(without))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        missed, theirs = (b / (a + b) for a, b in (own, other))
+        same = layout.reference == np.arange(layout.reference.size)
+        log_odds = np.log(without / with_label) - np.log(other[1] / other[0])
+        found = {"difference": missed - theirs, "ratio": missed / theirs, "log_odds": log_odds}
+    return {name: np.where(same, np.nan, each) for name, each in found.items()}
+
+
+def _interval(point: Matrix, draws: Matrix, level: float, *, known: bool) -> Estimates:
+    """Return estimates with the quantiles of their draws; the interval always contains the estimate."""
+    value = point[0]
+    if not known:
+        return Estimates(value, np.full(value.size, np.nan), np.full(value.size, np.nan))
+    some = np.where(np.isfinite(draws).any(axis=0), draws, 0.0)
+    low, high = np.nanquantile(some, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    unknown = np.isnan(value)
+    return Estimates(
+        value, np.where(unknown, np.nan, np.minimum(low, value)), np.where(unknown, np.nan, np.maximum(high, value))
+    )
+
+
+def _unknown(found: Estimates) -> Estimates:
+    return Estimates(*(np.full(found.value.size, np.nan) for _ in range(3)))
+
+
+# --- scores of the classifier
+
+
+def _scores(
+    estimator: Any,
+    X: Any,
+    data: AuditRows,
+    count: Vector,
+    layout: _Layout,
+    decision: Any,
+    propensity: Any,
+    level: float,
+) -> dict[str, Estimates]:
+    """Return recall, precision and selection rate of each group."""
+    model = data.estimator
+    if np.any(getattr(model, "false_positive_rate_", 0.0)):
+        raise ValueError("scores: propensity-weighted scores need labels without false positives. Use scores=False.")
+    chosen = np.asarray(estimator.predict(X, decision=decision)) == model.classes_[-1]
+    e = (
+        _propensity(data)
+        if propensity is None
+        else np.broadcast_to(np.asarray(propensity, dtype=np.float64), count.shape)
+    )
+    found = {name: np.full((3, len(layout.names)), np.nan) for name in _SCORES}
+    weight = layout.sums(count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found["selection_rate"][:] = layout.sums(count * chosen) / weight
+    for j in range(len(layout.names)):
+        rows = np.flatnonzero((layout.codes == j).any(axis=1) & (count > 0))
+        for name, score in (("recall", propensity_weighted_recall), ("precision", propensity_weighted_precision)):
+            given = {"propensity": e[rows], "sample_weight": count[rows], "level": level}
+            found[name][:, j] = _score(score, data.labelled[rows] * 1.0, chosen[rows] * 1.0, **given)
+    return {name: Estimates(*each) for name, each in found.items()}
+
+
+def _score(score: Any, s: Vector, chosen: Vector, **given: Any) -> tuple[float, float, float]:
+    if not s.any() or not chosen.any():
+        return np.nan, np.nan, np.nan
+    found: Score = score(s, chosen, **given)
+    low, high = found.interval
+    return float(np.clip(found.value, 0.0, 1.0)), max(low, 0.0), min(high, 1.0)
+
+
+def _propensity(data: AuditRows) -> Vector:
+    model = data.estimator
+    if looks_of(model) is None:
+        return np.asarray(model.predict_propensity(data.X), dtype=np.float64)
+    return any_label_probability(model, data.X, np.where(data.labels < 0, np.nan, data.labels))
+
+
+# --- notes
+
+
+def _notes(
+    estimator: Any,
+    data: AuditRows,
+    groupings: list[Grouping],
+    layout: _Layout,
+    n_labelled: Integers,
+    no_intervals: bool,
+    informative: bool,
+) -> tuple[str, ...]:
+    if not informative:
+        return (
+            "According to this fit every positive is labelled, so it has no information on positives without a label. "
+            "Name the propensity attributes, or audit 50 random unlabelled rows.",
+        )
+    notes = []
+    few = np.flatnonzero(n_labelled < FEW_LABELS)
+    if few.size:
+        named = [f"{layout.by[j]} = {layout.names[j]} ({n_labelled[j]})" for j in few]
+        notes.append(
+            f"Groups with fewer than {FEW_LABELS} labelled rows: {listed(named, _MAX_GROUPS_NAMED)}. Their estimates "
+            "rest almost only on the models."
+        )
+    notes += [
+        f"{each.by}: {each.pooled} groups of fewer than 5 rows are pooled as {each.names[-1]!r}."
+        for each in groupings
+        if each.pooled
+    ]
+    unused = _not_in_propensity(estimator, data.estimator, groupings)
+    if unused:
+        notes.append(
+            f"The propensity model does not use {listed(unused)}. Groups that are labelled more rarely than the "
+            "propensity attributes explain therefore count as groups with fewer positives."
+        )
+    if no_intervals:
+        notes.append(
+            f"This {type(data.estimator).__name__} has no standard errors, so there are no intervals. Fit "
+            "SAREMClassifierCV or SARStackingClassifier, or SAREMClassifier without an estimator."
+        )
+    return tuple(notes)
+
+
+def _not_in_propensity(estimator: Any, model: Any, groupings: list[Grouping]) -> list[str]:
+    """Return the columns that define groups and are not used by the propensity model, as far as that is known."""
+    coef = getattr(model, "propensity_coef_", None)
+    if coef is None:
+        return []
+    used = set(np.flatnonzero(np.atleast_2d(coef).any(axis=0)).tolist())
+    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    found = []
+    for each in groupings:
+        if hasattr(estimator, "columns_of"):
+            known = each.by in {str(name) for name in getattr(estimator, "feature_names_in_", ())}
+            columns = estimator.columns_of(each.by).tolist() if known else []
+        else:
+            columns = [names.index(each.by)] if each.by in names else []
+            columns = [int(each.by[1:])] if not names and each.by[1:].isdigit() and each.by[0] == "x" else columns
+        if columns and not used & set(columns):
+            found.append(each.by)
+    return found
+
+
+# --- text
+
+
+def _shares(value: float, low: float, high: float) -> str:
+    if not np.isfinite(value):
+        return "unknown"
+    return (
+        f"{100 * value:.0f}%" if not np.isfinite(low) else f"{100 * value:.0f}% ({100 * low:.0f} to {100 * high:.0f})"
+    )
+
+
+def _counts(value: float, low: float, high: float) -> str:
+    if not np.isfinite(value):
+        return "unknown"
+    return f"{value:,.0f}" if not np.isfinite(low) else f"{value:,.0f} ({low:,.0f} to {high:,.0f})"
+
+
+class MissedPositivesDisplay(Display):
+    """Plot of the share of positives without a label in each group, with intervals.
+
+    Parameters
+    ----------
+    result : MissedPositives
+        The shares to draw.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last plot.
+
+    See Also
+    --------
+    missed_positives : Computes the shares.
+
+    Examples
+    --------
+    >>> from scarless.diagnostics import MissedPositivesDisplay
+    >>> MissedPositivesDisplay.from_estimator(model, X, s, by="region")  # doctest: +SKIP
+    """
+
+    def __init__(self, result: MissedPositives) -> None:
+        if not isinstance(result, MissedPositives):
+            raise TypeError(
+                f"result must be a MissedPositives, as returned by missed_positives; got {type(result).__name__}. For "
+                "a model, use MissedPositivesDisplay.from_estimator(estimator, X, s, by)."
+            )
+        self.result = result
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, s: ArrayLike, by: Any, *, ax: Any = None, **options: Any) -> Self:
+        """Compute the shares and draw them.
+
+        Parameters
+        ----------
+        estimator, X, s, by
+            See `missed_positives`.
+        ax : matplotlib Axes, optional
+            Axes to draw on. By default, a new figure.
+        **options
+            Options of `missed_positives`.
+
+        Returns
+        -------
+        MissedPositivesDisplay
+        """
+        return cls(missed_positives(estimator, X, s, by, **options)).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the shares.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on. By default, a new figure; its height depends on the number of groups.
+
+        Returns
+        -------
+        The display itself; ``ax_`` is the Axes and ``figure_`` the figure.
+        """
+        super().plot(ax)
+        if ax is None:
+            self.figure_.set_figheight(max(3.2, 1.8 + 0.32 * len(self._order())))
+        return self
+
+    def _order(self) -> list[int]:
+        """Return the groups of each column, the largest share first; groups without an estimate are left out."""
+        value = self.result.missed_share.value
+        return [
+            j
+            for by in dict.fromkeys(self.result.by)
+            for j in sorted(self.result.of(by), key=lambda j: -value[j])
+            if np.isfinite(value[j])
+        ]
+
+    def draw(self, ax: Any) -> None:
+        """Draw the shares on the Axes."""
+        result, order = self.result, self._order()
+        ax.set(xlim=(0, 100), xlabel="Positives without a label, in %")
+        if not order:
+            ax.set_title("This fit cannot estimate how many positives have no label")
+            return
+        one = len(set(result.by)) == 1
+        height = np.arange(len(order))[::-1]
+        significant = result.p_adjusted[order] < SIGNIFICANT
+        for kind, colour, marker, label in (
+            (
+                significant,
+                ORANGE,
+                "o",
+                f"differs from {result.reference or 'the other rows'} (adjusted p < {SIGNIFICANT})",
+            ),
+            (~significant, BLUE, "D", "no clear difference"),
+        ):
+            chosen = np.flatnonzero(kind)
+            if chosen.size:
+                at = [order[k] for k in chosen]
+                value, low, high = (100 * each[at] for each in result.missed_share)
+                ends = np.nan_to_num([value - low, high - value])
+                ax.errorbar(value, height[chosen], xerr=ends, fmt=marker, color=colour, capsize=3, label=label)
+        whole = 100 * result.total["missed_share"][0]
+        ax.axvline(whole, color=GREY, lw=1, ls="--", zorder=0, label=f"all rows: {whole:.0f}%")
+        words = [as_text(result.groups[j] if one else f"{result.by[j]}: {result.groups[j]}") for j in order]
+        ax.set_yticks(height, words)
+        ax.set_ylim(-0.6, len(order) - 0.4)
+        ax.set_title(f"Positives without a label{f', by {as_text(result.by[0])}' if one else ''}")
+        legend_below(ax)
