@@ -7,7 +7,7 @@ propensity model too much. The logits :math:`u_i` come from models that were not
 .. math:: f_i = \sigma(t_i), \quad t_i = m + a + e^g (u_i - m), \qquad
     \mathrm{logit}\, e_i = v_i + z_i'\gamma + \gamma_0 + \kappa t_i,
 
-where `z` are the standardised propensity attributes, and `v` are logits of a propensity learner, if there is one. With
+where `z` are the standardised propensity attributes, and `v` are logits of a propensity estimator (optional). With
 :math:`\kappa > 0`, rows with a higher class probability are labelled more often. The likelihood is that of any
 `PairObjective` on the table :math:`[e^g(u - m), v, z]`. Its derivatives follow by the chain rule.
 """
@@ -56,8 +56,8 @@ class RecalibratedPair:
     shift: Vector  # means of the columns; 0 if they are sparse
     unit: Vector  # standard deviations of the columns
     follow: float = 0.0  # slope of the propensity's logit in the class logit, kappa in the formula
-    given: bool = False  # whether a propensity learner gives the logits v
-    hold: Vector | None = None  # values that are added to all but the first two parameters
+    given: bool = False  # whether a propensity estimator gives the logits v
+    hold: Vector | None = None  # values added to the parameters from the third on, which are then differences from them
     held: tuple[int, ...] = ()  # positions of parameters that are not fitted
     pivot: float = 0.0  # logit, minus the centre, at which a change of the slope does not change the class logit
 
@@ -170,7 +170,7 @@ class RecalibratedPair:
 
     @property
     def parameter_units(self) -> Vector:
-        """Ratio of each parameter for standardised attributes to the one in the units of the table."""
+        """Ratio of each parameter for standardised attributes to the same parameter in the units of the table."""
         units = np.ones(self.n_parameters - 2)
         for part, columns in self._coefficients():
             units[part] = self.unit[columns]
@@ -232,12 +232,12 @@ class RecalibratedPair:
 
     def _from_inner(self, derivatives: Any) -> Any:
         """Return derivatives by the parameters from derivatives by the inner parameters, along the first axis."""
-        of_slope, of_level = derivatives[0:1, ...], derivatives[1:2, ...]
+        of_slope, of_shift = derivatives[0:1, ...], derivatives[1:2, ...]
         if self.follow:
             for place in self._places:
                 of_slope = of_slope + self.follow * derivatives[place.start : place.start + 1, ...]
-                of_level = of_level + self.follow * derivatives[place.stop - 1 : place.stop, ...]
-        return concat([of_slope, of_level, *(derivatives[part, ...] for part in self._free)])
+                of_shift = of_shift + self.follow * derivatives[place.stop - 1 : place.stop, ...]
+        return concat([of_slope, of_shift, *(derivatives[part, ...] for part in self._free)])
 
     def _diagonal(self, table: Any, rows: Rows, at: Vector, diagonal: Any) -> Any:
         """Return the diagonal of the expected information if class parameters change the propensities too."""
@@ -324,12 +324,15 @@ class CentreSums(NamedTuple):
     products: Any  # sum of w f (1-f) u
     weight: Any  # sum of w f (1-f)
     total: Any  # sum of w u
-    everything: Any  # sum of w
+    total_weight: Any  # sum of w
 
     @property
     def centre(self) -> float:
-        """The mean of the logits weighted by :math:`f(1-f)`, around which a change of slope changes them least."""
-        return float(self.products / self.weight if self.weight > 0 else self.total / self.everything)
+        """The mean of the logits weighted by :math:`f(1-f)`; if all these weights are 0, the plain mean.
+
+        To first order, a change of the slope around this centre does not change the class prior.
+        """
+        return float(self.products / self.weight if self.weight > 0 else self.total / self.total_weight)
 
 
 def centre_sums(X: Any, rows: Rows) -> CentreSums:
