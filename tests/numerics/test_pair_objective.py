@@ -102,7 +102,7 @@ def test_one_label_is_one_look_to_the_solver(curvature, case):
 
 
 @given(case=cases())
-def test_one_label_is_one_look_beside_the_solver(case):
+def test_one_label_is_one_look_outside_the_solver(case):
     X, rows, beta = case
     for got, want in zip(LOOKS.split(beta), ONE.split(beta), strict=True):
         assert_allclose(got, want)
@@ -174,7 +174,7 @@ def test_answers_of_rows_add_up_to_totals(name):
 
 
 @ALL
-def test_methods_travel_to_other_processes(name):
+def test_methods_can_be_pickled(name):
     objective, case = OBJECTIVES[name], case_of(name)
     there = pickle.loads(pickle.dumps(objective.totals))
     for got, want in zip(there(*case), objective.totals(*case), strict=True):
@@ -188,7 +188,7 @@ def test_sums_of_model_files_without_looks_are_those_of_one_look():
         np.testing.assert_array_equal(got, want)
 
 
-def test_model_files_may_name_the_models_as_before():
+def test_early_model_files_name_the_models_e():
     old = {"f": F, "e": ((E,),), "false_positives": None, "offsets": None, "bounds": None}
     read = LooksLikelihood.__new__(LooksLikelihood)
     read.__setstate__(old)

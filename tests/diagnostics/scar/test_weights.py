@@ -126,7 +126,7 @@ def test_thresholds_are_quantiles_of_copies():
         (np.ones(N - 1), "logistic", "sample_weight"),
         (1.0 - S, "logistic", "sample_weight is 0 for every labelled row"),
         (np.full(N, 0.01), "logistic", "needs at least 20 labelled and 20 unlabelled rows; there are 1 and 4"),
-        (W, KNeighborsClassifier(), "fit of estimator=KNeighborsClassifier does not take it"),
+        (W, KNeighborsClassifier(), "estimator=KNeighborsClassifier does not accept weights in fit"),
     ],
 )
 def test_invalid_weights_are_refused(call, weight, estimator, message):
