@@ -210,7 +210,7 @@ def test_bad_parameters(options, message):
 
 def test_too_few_rows_for_an_interval():
     X, s, _ = clusters(50, 0.5, 0.5)
-    with pytest.raises(ValueError, match=r"at least 20 labelled and 20 unlabelled rows; there are 12 and 38"):
+    with pytest.raises(ValueError, match=r"at least 20 labelled and 20 unlabelled rows; 12 and 38 are used"):
         KernelMean(n_resamples=20).fit(X, s)
 
 
@@ -258,9 +258,8 @@ def test_merging_equal_rows_does_not_change_the_problem():
 def test_median_distance_counts_rows():
     squared = squared_distances(np.array([[0.0], [1.0], [5.0]]))
     rng = np.random.default_rng(0)
-    assert (
-        median_distance(squared, np.array([1.0, 3.0, 9.0]), rng) == 4.0
-    )  # 91 of 169 pairs are equal; the median is over the others
+    # 91 of 169 pairs are equal, so the median is that of the other pairs.
+    assert median_distance(squared, np.array([1.0, 3.0, 9.0]), rng) == 4.0
     assert median_distance(squared, np.ones(3), rng) == 1.0
     assert median_distance(np.zeros((1, 1)), np.ones(1), rng) == 0.0
 

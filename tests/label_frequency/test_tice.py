@@ -243,7 +243,7 @@ def test_as_many_folds_as_rows():
     ("options", "message"),
     [
         ({"n_ranges": 1}, "n_ranges must be a whole number of at least 2; got 1"),
-        ({"n_ranges": 257}, "n_ranges must be at most 256; got 257. Fewer ranges with more rows work better"),
+        ({"n_ranges": 257}, "n_ranges must be at most 256; got 257. Use fewer ranges"),
         ({"cv": 1}, "cv must be a whole number of at least 2; got 1"),
         ({"n_iterations": 0}, "n_iterations must be a whole number of at least 1; got 0"),
         ({"max_splits": 0}, "max_splits must be a whole number of at least 1; got 0"),

@@ -227,7 +227,7 @@ def test_weights_reach_an_estimator_that_takes_them(pu):
 @pytest.mark.parametrize("estimator", [Unweighted(), make_pipeline(StandardScaler(), Unweighted())], ids=str)
 def test_weights_for_an_estimator_without(pu, estimator):
     message = (
-        "sample_weight is given, but Unweighted, which estimates the label frequency, has no sample_weight .* "
+        "sample_weight: Unweighted, the estimator of the label frequency, does not accept weights in fit. "
         "Repeat rows instead of weighting them.*SCARClassifier also accepts label_frequency as a number"
     )
     with pytest.raises(ValueError, match=message):

@@ -675,7 +675,7 @@ def test_parameters(sar, options, message):
 def test_weights_for_an_estimator_without(sar):
     X, _, s = sar
     message = (
-        "sample_weight is given, but Unweighted, which estimates the label frequency, has no sample_weight.*Repeat rows"
+        "sample_weight: Unweighted, the estimator of the label frequency, does not accept weights in fit. Repeat rows"
     )
     with pytest.raises(ValueError, match=message):
         StratifiedSCARClassifier([1], label_frequency=Unweighted()).fit(X, s, sample_weight=np.ones(s.size))

@@ -132,9 +132,8 @@ def test_quasi_newton_learns_a_parabola_step_by_step(seed, d):
     for step in steps:
         model.update(step, A @ step)
         np.testing.assert_allclose(model.step(-A @ step), step, atol=1e-10)  # The update is reproduced.
-    np.testing.assert_allclose(
-        model.inverse, np.linalg.inv(A), atol=1e-10
-    )  # After conjugate steps in all directions, the inverse is exact.
+    # After conjugate steps in all directions, the inverse is exact.
+    np.testing.assert_allclose(model.inverse, np.linalg.inv(A), atol=1e-10)
     before = model.inverse
     model.update(np.ones(d), -np.ones(d))  # Negative curvature is ignored.
     np.testing.assert_array_equal(model.inverse, before)
