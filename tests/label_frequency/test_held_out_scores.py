@@ -352,7 +352,9 @@ def test_errors():
 @parametrize_with_checks([ElkanNoto(cv=2), ElkanNoto(LogisticRegression(), variant="e2")])
 def test_scikit_learns_checks(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
+        pytest.skip(
+            "its table has one unlabelled row, which cannot be in two folds; test_weights.py tests weights instead"
+        )
     check(estimator)
 
 
@@ -460,7 +462,9 @@ def test_errors_of_best_bin():
 @parametrize_with_checks([BestBinEstimator(cv=2), BestBinEstimator(LogisticRegression())])
 def test_scikit_learns_checks_of_best_bin(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
+        pytest.skip(
+            "its table has one unlabelled row, which cannot be in two folds; test_weights.py tests weights instead"
+        )
     check(estimator)
 
 
@@ -566,5 +570,7 @@ def test_boosting_on_overlapping_clusters_of_dedpul():
 @parametrize_with_checks([DEDPUL(cv=2), DEDPUL(LogisticRegression())])
 def test_scikit_learns_checks_of_dedpul(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
+        pytest.skip(
+            "its table has one unlabelled row, which cannot be in two folds; test_weights.py tests weights instead"
+        )
     check(estimator)

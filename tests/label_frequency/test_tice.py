@@ -268,5 +268,5 @@ def test_errors_say_what_to_do(options, message):
 @parametrize_with_checks([TIcE(), TIcE(2, cv=2, min_rows=1)])
 def test_scikit_learns_checks(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("it gives cv pairs of rows, and folds of TIcE are a number; test_weights has others")
+        pytest.skip("it passes pairs of rows as cv, but cv of TIcE is a number; test_weights.py tests weights instead")
     check(estimator)
