@@ -37,7 +37,7 @@ def test_differences_that_no_attribute_explains_are_found():
     assert found.rejected
     assert found.heterogeneity > found.samples["heterogeneity"].max() + 1
     assert found.c_hat > 1.5
-    assert "positives differ in how often they are labelled, and no attribute explains it" in str(found)
+    assert "positives differ in how often they are labelled, and no attribute explains these differences" in str(found)
     assert goodness_of_fit(model, X, s, n_resamples=0).p_value < 1e-4
 
 
@@ -201,7 +201,7 @@ def test_long_tables_are_cut():
 
 def test_one_look_leaves_nothing_to_test():
     X, y, s = drawn(n=300)
-    told = "at least two looks. This .* was fitted to one label for each row, with which there is nothing to test"
+    told = "at least two looks. This .* was fitted to one label for each row, which leaves nothing to test"
     for model in (
         SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0]),
         SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0], audit=np.where(np.arange(300) < 50, y, np.nan)),
@@ -234,9 +234,7 @@ def test_errors(options, told):
 
 def test_other_rows_and_weights_are_refused():
     X, _, s = drawn(n=300)
-    told = (
-        "fitted without weights, and X and s must be the rows of that fit; there are 300 rows, but the sum of weights"
-    )
+    told = "must be the rows that the model was fitted on, without sample_weight. There are 300 rows, but the sum of weights"
     for model in (
         SAREMClassifier(propensity_attributes=[1]).fit(X[:200], s[:200]),
         SAREMClassifier(propensity_attributes=[1]).fit(X, s, sample_weight=np.full(300, 2.0)),

@@ -16,7 +16,7 @@ from scarless.diagnostics.audits.plan import AuditDesign, ModelWidths
 from scarless.numerics.objectives import Curvature
 
 mpl.use("Agg")
-NEYMAN = "rows are drawn more often where the model is uncertain. Intervals are then shorter if the model is right"
+NEYMAN = "this design prefers rows of which the model is uncertain. Intervals are then shorter if the model is right"
 
 
 def drawn(seed=0, n=1500, n_looks=1, rate=0.0):
@@ -181,8 +181,8 @@ def test_other_designs_warn_and_serve_the_difference_estimator(fitted):
     model, X, y, s, audit = fitted
     with pytest.warns(UserWarning, match=NEYMAN):
         plan = plan_audit(model, X, s, 300, design="two-stage", pilot=audit, random_state=0)
-    assert "The random design is safe" in str(plan)
-    assert "drawn more often where the model is uncertain" in str(plan)
+    assert "design='random' is safe" in str(plan)
+    assert "rows, preferably rows of which the model is uncertain" in str(plan)
     checked = audit.copy()
     checked[plan.rows] = y[plan.rows]
     found = audited_class_prior(model, X, s, checked, plan.probability)
@@ -312,7 +312,7 @@ def test_the_picture(fitted):
         ({"design": "optimal"}, "design must be one of 'random', 'neyman', 'two-stage'; got 'optimal'"),
         ({"level": 0}, "level must lie strictly between 0 and 1"),
         ({"random_state": "a"}, "random_state must be None"),
-        ({"pilot": None}, "The model was fitted with 60 audits. Pass them as pilot="),
+        ({"pilot": None}, "pilot has no audits, but the model was fitted with 60. Pass these audits as pilot="),
         ({"pilot": np.r_[1.0, np.full(1499, np.nan)]}, "pilot has 1 audits, but the model was fitted with 60"),
     ],
 )
@@ -329,7 +329,7 @@ def test_two_stages_need_the_first():
         ValueError, match=r"design='two-stage' needs the audits of the first stage\. Audit about 50 to 100"
     ):
         plan_audit(model, X, s, 50, design="two-stage")
-    with pytest.raises(ValueError, match=r"but the model was fitted with none. Fit it with audit=pilot first"):
+    with pytest.raises(ValueError, match=r"but the model was fitted with none. Fit the model with audit=pilot first"):
         plan_audit(model, X, s, 50, pilot=with_audits(y, 20))
 
 

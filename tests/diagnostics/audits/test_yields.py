@@ -178,7 +178,7 @@ def test_it_says_so_in_a_sentence_for_each_number():
     first, second = str(found).splitlines()
     assert found.sentence(0, listed=True).startswith("Of these 10 rows, expect ")
     one = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
-    assert str(one).startswith("Of the row that ranks highest, expect ")
+    assert str(one).startswith("Of the 1 row that ranks highest, expect ")
     assert first.startswith("Of the 10 rows that rank highest, expect ")
     assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
 
@@ -188,7 +188,7 @@ def test_invalid_arguments_are_refused():
     model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
     with pytest.raises(TypeError, match=r"NaiveClassifier does not estimate the uncertainty of its probabilities. Fit"):
         yield_curve(NaiveClassifier().fit(X, s), X, s)
-    with pytest.raises(ValueError, match="all rows are labelled or audited, so there is no row left to audit"):
+    with pytest.raises(ValueError, match="all rows with a positive weight are labelled or audited, so no row is left"):
         yield_curve(model, X[s == 1], s[s == 1])
     with pytest.raises(ValueError, match="n must be"):
         yield_curve(model, X, s, n=0)

@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from scarless import SAREMClassifier, SCARClassifier
 from scarless.diagnostics.fit.examination import compare_audits
-from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject, says_nothing
+from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject, is_uninformative
 
 
 def make_rows(n=600, seed=0):
@@ -22,13 +22,13 @@ def make_rows(n=600, seed=0):
 
 
 def test_intervals_that_leave_room_are_shown():
-    assert says_nothing(1.0, 0.03, 0.0301)
-    assert says_nothing(0.995, 0.03, 0.035)
-    assert not says_nothing(1.0, 0.03, 0.19)
-    assert not says_nothing(0.6, 0.03, 0.0301)
-    assert not says_nothing(None, 0.03, 0.0301)
-    assert says_nothing(1.0, None, None)
-    assert says_nothing(1.0, 0.19, 1.0)
+    assert is_uninformative(1.0, 0.03, 0.0301)
+    assert is_uninformative(0.995, 0.03, 0.035)
+    assert not is_uninformative(1.0, 0.03, 0.19)
+    assert not is_uninformative(0.6, 0.03, 0.0301)
+    assert not is_uninformative(None, 0.03, 0.0301)
+    assert is_uninformative(1.0, None, None)
+    assert is_uninformative(1.0, 0.19, 1.0)
 
 
 @pytest.mark.parametrize("looks", [1, 2])

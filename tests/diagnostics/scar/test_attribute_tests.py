@@ -175,7 +175,7 @@ class TestWords:
         )
         assert make_result().summary() in make_result()._repr_html_()
         both = make_result(shared=("age",)).summary()
-        assert "provided that class and labelling are logistic in age" in both
+        assert "provided that the class and the labelling are logistic in age" in both
         assert "classification_attributes too" not in both
 
     def test_an_attribute_of_both_models_is_listed_as_shared(self):
@@ -293,7 +293,7 @@ class TestDisplay:
             (
                 [0.01, 0.4],
                 ("age",),
-                "1 of 2 attributes drives the labelling (95% intervals)\nif class and labelling are logistic",
+                "1 of 2 attributes drives the labelling (95% intervals)\nif the class and the labelling are logistic",
             ),
             ([0.6, 0.6], (), "0 of 2 attributes drive the labelling (95% intervals)"),
         ],
@@ -323,5 +323,7 @@ class TestDisplay:
         plt.close(display.figure_)
 
     def test_another_result_is_refused(self):
-        with pytest.raises(TypeError, match="result must come from labelling_attributes; got dict"):
+        with pytest.raises(
+            TypeError, match="result must be a LabellingAttributes, as returned by labelling_attributes; got dict"
+        ):
             LabellingAttributesDisplay.from_result({})

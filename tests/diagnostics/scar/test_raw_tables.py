@@ -63,6 +63,6 @@ def test_gaps_beside_text_are_filled_and_constant_columns_refused_by_name():
     gaps = TABLE.assign(age=TABLE["age"].where(RNG.random(N) > 0.05))
     assert scar_test(gaps, SAR, **ASKED).p_value < 0.05
     with pytest.raises(
-        ValueError, match=r"propensity_attributes: 'empty' cannot be used\. A column that is constant or empty has no"
+        ValueError, match=r"propensity_attributes: 'empty' cannot be used, because a constant or empty column has no"
     ):
         scar_test(TABLE, SAR, propensity_attributes=["empty"], **QUICK)

@@ -256,11 +256,11 @@ class TestEdges:
             run(X, s)
         X, s = make_rows(100)
         wide = np.column_stack([X, np.random.default_rng(9).normal(size=(100, 4))])
-        with pytest.warns(UserWarning, match="tests 5 attributes with 2. labelled rows, fewer than 10 for each"):
+        with pytest.warns(UserWarning, match="5 attributes with 2. labelled rows, fewer than 10 for each attribute"):
             run(wide, s, propensity_attributes=slice(3, 8), estimator="logistic")
 
     def test_no_column_left_for_the_class(self):
-        with pytest.raises(ValueError, match="all columns are propensity attributes, so the class depends on none"):
+        with pytest.raises(ValueError, match="all columns are propensity attributes, so no column is left for"):
             run(*make_rows(200), propensity_attributes=slice(None))
 
     def test_no_attributes_named(self):
@@ -334,9 +334,9 @@ class TestWords:
         assert "add age to classification_attributes." in one
         mixed = str(self.make(shared=("visits",)))
         assert "provided that age is unrelated to the class" in mixed
-        assert "and that class and labelling are logistic in visits." in mixed
+        assert "and that the class and the labelling are logistic in visits." in mixed
         both = str(self.make(shared=("age", "visits")))
-        assert "provided that class and labelling are logistic in age and visits. Otherwise" in both
+        assert "provided that the class and the labelling are logistic in age and visits. Otherwise" in both
         assert "classification_attributes too" not in both
 
     @pytest.mark.parametrize(("p", "shown"), [(0.0498, "0.0498"), (0.049999, "0.049999"), (0.0502, "0.05")])

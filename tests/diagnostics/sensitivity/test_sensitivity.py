@@ -473,7 +473,7 @@ def test_the_picture_shows_bounds_conclusion_and_factor():
         "possible values",
         "fitted propensity (Γ = 1)",
         f"at least {t:g}",
-        f"overturned from Γ = {tipping.gamma:.3g}",
+        f"conclusion overturned from Γ = {tipping.gamma:.3g}",
     ]
     lower = next(line for line in ax.lines if line.get_xdata().size > 2)
     np.testing.assert_array_equal(lower.get_ydata(), display.curve.low)
@@ -624,15 +624,15 @@ def test_bad_lists_of_factors(gammas):
         ({"quantity": "auc"}, "quantity must be one of 'class_prior'"),
         ({"quantity": "precision"}, "quantity='precision' needs decisions="),
         ({"quantity": "difference", "row": 1}, "quantity='difference' needs rival="),
-        ({"quantity": "class_prior", "row": 1}, "row is not used by quantity='class_prior', which takes no options"),
-        ({"quantity": "rank", "row": 1, "rival": 2}, "rival is not used by quantity='rank', which takes row"),
+        ({"quantity": "class_prior", "row": 1}, "row is not used by quantity='class_prior', which accepts no options"),
+        ({"quantity": "rank", "row": 1, "rival": 2}, "rival is not used by quantity='rank', which accepts row"),
         ({"quantity": "difference", "row": 1, "rival": 1}, "row and rival must be two different rows"),
         ({"quantity": "rank", "row": 400}, "so a row must be a position from 0 to 399; got 400"),
         ({"quantity": "rank", "row": -1}, "so a row must be a position"),
         ({"quantity": "rank", "row": "Anna"}, "To use names, pass row_names="),
         (
             {"quantity": "precision", "decisions": np.zeros(400)},
-            "decisions predict no row with a positive weight to be positive",
+            "decisions: no row with a positive weight is predicted positive",
         ),
         ({"quantity": "recall", "decisions": np.full(400, 3)}, "decisions must be binary"),
         ({"quantity": "recall", "decisions": [1]}, "decisions has 1 values for 400 rows"),

@@ -284,7 +284,7 @@ def test_pipelines_and_table_classifiers_take_raw_rows(data):
 def test_a_classifier_must_be_fitted_and_take_weights(data):
     with pytest.raises(NotFittedError):
         bootstrap_intervals(NaiveClassifier(), *data)
-    with pytest.raises(ValueError, match=r"as sample_weight, but Takes\.fit has no such parameter"):
+    with pytest.raises(ValueError, match=r"as weights; Takes\.fit has no such parameter"):
         bootstrap_intervals(Takes().fit(*data), *data)
 
 

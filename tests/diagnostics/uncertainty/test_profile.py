@@ -230,7 +230,7 @@ def test_grids_hold_probabilities(model, data, grid):
 
 
 def test_an_empty_grid(model, data):
-    with pytest.raises(ValueError, match=r"grid must contain class priors .* it is empty"):
+    with pytest.raises(ValueError, match=r"grid must contain class priors .* got an empty list"):
         profile_class_prior(model, *data, grid=[])
 
 
@@ -293,7 +293,7 @@ def test_the_swapped_optimum_is_found_with_one_start(swappable):
 def test_a_known_better_optimum_refers_to_selection(model, data):
     profile = profile_class_prior(model, *data)
     better = replace(profile, difference=profile.difference + 0.5)
-    assert "See selection_ for the reason why the fit is at another optimum" in str(
+    assert "The attribute selection_ contains the reason why the fit is at another optimum" in str(
         replace(profile, other_optima=[better])
     )
     assert "fit again with more starts" in str(better)

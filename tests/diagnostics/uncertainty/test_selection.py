@@ -80,7 +80,7 @@ def test_dollar_signs_in_column_names_are_escaped():
 
 
 def test_other_models_are_refused():
-    with pytest.raises(TypeError, match="estimator must be a SAREMClassifierCV; got SAREMClassifier"):
+    with pytest.raises(TypeError, match="estimator must be a fitted SAREMClassifierCV; got SAREMClassifier"):
         SelectionPathDisplay.from_estimator(SAREMClassifier())
 
 
