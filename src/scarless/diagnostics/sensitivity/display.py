@@ -207,7 +207,7 @@ def _draw_tipping_point(ax: Any, tipping: TippingPoint) -> None:
     ax.set_ylim(bottom=bottom)  # fixed, so that the line does not extend the axis
     # A line instead of an arrow, because matplotlib's legend avoids only lines.
     ax.plot([tipping.gamma] * 2, [bottom, tipping.threshold], color=ORANGE, linewidth=1.2)
-    label = f"conclusion overturned from Γ = {tipping.gamma:.3g}"
+    label = f"overturned from Γ = {tipping.gamma:.3g}"
     ax.plot(tipping.gamma, tipping.threshold, "D", color=ORANGE, label=label, zorder=3)
 
 
