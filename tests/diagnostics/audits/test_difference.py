@@ -328,5 +328,5 @@ def test_objects_other_than_fitted_classifiers_are_refused():
         audited_class_prior("a", X7, S, audit_of([0, 1]))
     with pytest.raises(TypeError, match="estimator must be a classifier with predict_proba; StandardScaler has none"):
         audited_class_prior(StandardScaler().fit(X7), X7, S, audit_of([0, 1]))
-    with pytest.raises(ValueError, match="s has 6 rows, but X has 7. Pass one row of labels for each row of X"):
+    with pytest.raises(ValueError, match=r"s has 6 rows, but X has 7\. Pass one row of labels for each row of X"):
         audited_class_prior(NaiveClassifier().fit(X7, S), X7, S[1:], audit_of([0, 1])[:6])
