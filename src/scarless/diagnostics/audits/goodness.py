@@ -288,7 +288,7 @@ def _result(statistic: str, score: float, counted: Histories, outcomes: "list[St
 
 
 def _bootstrap_p_value(samples: Vector, value: float) -> float:
-    """Return the share of statistics that are at least as large as the observed `value`; it is counted as one."""
+    """Return the share of statistics that are at least as large as `value`; `value` itself is counted too."""
     return (1.0 + float((samples >= value).sum())) / (1.0 + samples.size)
 
 

@@ -214,7 +214,7 @@ class Examination:
         bounds = tuple((gamma, *map(float, rows.at(gamma).class_prior)) for gamma in FACTORS)
         labelled = rows.tipping_point("label_frequency", at_most=0.5, rtol=_FACTOR_RTOL)
         most = (float(labelled.gamma), 1.0 - float(labelled.estimate)) if labelled.gamma > 1.0 else None
-        interval, factor = _beyond_chance(sample, rows, float(curve.estimate))
+        interval, factor = _interval_and_factor(sample, rows, float(curve.estimate))
         estimate = float(curve.estimate)
         return PropensityBounds(
             estimate, curve.low, curve.high, bounds, interval, factor, most, sample  # type: ignore[arg-type]
@@ -284,7 +284,7 @@ def _with_raw_names(sample: Subject) -> Any:
     return sample.prepared
 
 
-def _beyond_chance(subject: Subject, rows: Sensitivity, fitted: float) -> tuple[Interval | None, float]:
+def _interval_and_factor(subject: Subject, rows: Sensitivity, fitted: float) -> tuple[Interval | None, float]:
     """Return the confidence interval of the class prior, and the factor from which the bounds exceed it."""
     try:
         low, high = subject.prior_interval()

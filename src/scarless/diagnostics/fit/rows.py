@@ -18,7 +18,7 @@ N_REASONS = 3  # largest number of columns that are named for a row
 SMALLEST_REASON = 0.05  # smallest contribution to the log-odds that is shown
 N_WORDS = 3  # largest number of words of a text that are named
 MAX_SHORT_TEXT = 3  # number of words up to which a text is shown in full
-MAX_PREDICTED_CELLS = 4_000_000  # cells to predict for the contributions of a model without coefficients; at most
+MAX_PREDICTED_CELLS = 4_000_000  # largest number of cells to predict for contributions without coefficients
 
 POSTERIOR, CLASS, LABEL = "posterior", "class", "label"  # probabilities that rows can be ranked by
 

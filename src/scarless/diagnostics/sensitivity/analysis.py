@@ -44,9 +44,9 @@ class Sensitivity:
     r"""Sharp bounds on class probabilities, metrics and ranks if the propensity may be wrong.
 
     The labels identify :math:`P(x) = \Pr(s=1|x) = f(x)\,e(x)`. How `P` splits into class probability `f` and propensity
-    `e` is an assumption of the model. Here, the propensity of every row may instead take any value whose odds
-    are within a factor :math:`\Gamma \ge 1` of the fitted odds (`at`, `curve`, `tipping_point`), or any value between
-    given limits (`within`). Then
+    `e` is an assumption of the model. This class drops the assumption: the propensity of every row may take any value
+    whose odds are within a factor :math:`\Gamma \ge 1` of the fitted odds (`at`, `curve`, `tipping_point`), or any
+    value between given limits (`within`). Then
 
     .. math:: f(x) \in [P(x)/u(x),\ \min(1, P(x)/l(x))],
 
