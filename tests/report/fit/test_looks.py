@@ -142,7 +142,7 @@ def test_looks_are_counted_and_the_curve_is_the_models(report, model, rows):
 def test_what_knows_one_label_only_is_left_out_with_the_reason(report):
     told = {check.key: check for check in report.checks}
     for key, words in (
-        ("scar", "The number of looks, or false positives, would look like an effect"),
+        ("scar", "several looks, or false positives, would look like an effect of a column"),
         ("profile", "The profile is for one label for each row"),
         ("sensitivity", "The bounds are for one label for each row"),
     ):

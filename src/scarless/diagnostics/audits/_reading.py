@@ -65,12 +65,12 @@ def read_audit_rows(estimator: Any, X: Any, s: Any, audit: Any) -> AuditRows:
         given = np.where(labels < 0, None, words)
     q = _posterior(model, X, given, (labels == 1).any(axis=1), checked.coding)
     if q.size != len(codes):
-        raise ValueError(f"s has {len(codes)} values for {q.size} rows; pass one for each row of X.")
+        raise ValueError(f"s has {len(codes)} rows, but X has {q.size}. Pass one row of labels for each row of X.")
     return AuditRows(model, X, q, labels, codes)
 
 
 def _stacked(X: Any, s: Any) -> Any:
-    """Return the labels; for a table in files, those of the named columns."""
+    """Return the labels. For a table in files, `s` names the columns with the labels."""
     if has_own_engine(X) and isinstance(s, list | tuple) and all(isinstance(name, str) for name in s):
         return np.stack([named_values(X, name, labels=True) for name in s], axis=1)
     return named_values(X, s, labels=True)

@@ -1,4 +1,4 @@
-"""A fitted model with its table: values that several diagnostics need, and what the fit can determine."""
+"""A fitted model with its table, and the values that several diagnostics need."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ _KINDS = (
 )
 ENOUGH_AUDITS = 50  # audits that are enough to separate the class from the labelling; by judgement
 CELLS_PER_BLOCK = 2_000_000  # cells of a table that are converted to double precision at a time
-MAX_ROWS_FOR_LEAKS = 50_000  # rows on which columns are searched for leaks
+MAX_ROWS_FOR_LEAKS = 50_000  # largest number of rows on which columns are searched for leaks
 NEARLY_ALL_LABELLED = 0.99  # label frequency above which almost no positive is unlabelled
 WIDE_INTERVAL = 0.4  # width above which the interval of a share has almost no information; by judgement
 SHORT_RATIO = 1.25  # ratio of the ends below which an interval is too short to be credible; by judgement
@@ -91,9 +91,9 @@ class Subject:
     X: Any
     prepared: Any  # input of the classifier
     codes: Any  # 1, 0 and NaN at each look; one column if each row has one label
-    labels: Any  # the same, coded as in the fit
+    labels: Any  # the labels, coded as in the fit
     weight: Vector
-    weights: Vector | None  # the same; None if no weights were passed
+    weights: Vector | None  # `weight`, or None if no weights were passed
     f: Vector
     e: Vector | None  # propensity of a label at any look; None if neither the model nor the user provides it
     propensity: Vector | None  # passed by the user
@@ -101,7 +101,7 @@ class Subject:
     looks: LooksSummary | None  # None for a fit to one label of each row without further information
     audit: Vector | None  # 1, 0 and NaN; None without audits
     false_label: Vector | None  # probability of a label for a negative row; None if assumed to be 0
-    known_leaks: tuple[Leak, ...] | None = None  # None if they have to be searched for
+    known_leaks: tuple[Leak, ...] | None = None  # None if columns were not searched for leaks yet
 
     @classmethod
     def of(
@@ -168,7 +168,7 @@ class Subject:
         return self.part(self.some_rows(most, rng))
 
     def by_labels(self) -> Self:
-        """Return the subject with the naive model, which treats unlabelled rows as negatives."""
+        """Return the subject with the naive model, which treats unlabelled rows as negative."""
         naive = NaiveClassifier().fit(self.prepared, self.s.astype(np.int64), sample_weight=self.weights)
         model = copy(self.model)
         model.estimator_ = naive
@@ -213,13 +213,13 @@ class Subject:
 
     @cached_property
     def row_weight(self) -> Vector:
-        """Weights for tests. Weights that are not counts are scaled to the effective number of rows."""
+        """Weights for tests; weights that are not counts are scaled to add up to the effective number of rows."""
         w = self.weight
         whole = bool((w == np.floor(w)).all())
         ratio = overcount_factor(float(w.sum()), float(w @ w), float(np.count_nonzero(w)), counts=whole)
         return w / ratio
 
-    # --- results of the fit, and what it can determine
+    # --- results of the fit, and whether they are informative
 
     @property
     def rates_are_none(self) -> bool:
@@ -237,7 +237,7 @@ class Subject:
         return float(self.weight @ (self.s if self.rates_are_none else self.s * self.posterior))
 
     def prior_interval(self) -> Interval:
-        """Return the model's interval of the class prior; both ends are at least the share of labelled rows."""
+        """Return the interval of the class prior; without false positives, at least the share of labelled rows."""
         low, high = self.inner.class_prior_interval(level=self.level)
         known = self.labelled_share if self.rates_are_none else 0.0
         return Interval(max(low, known), max(high, known))
@@ -283,7 +283,7 @@ class Subject:
 
     @cached_property
     def silent(self) -> bool:
-        """Whether the fit has no information on unlabelled positives; see `says_nothing`.
+        """Whether the fit has no information on unlabelled positives; see `is_uninformative`.
 
         False if the user passed a label frequency, propensities or known values, if several looks or audits separate
         the models, or if all rows are labelled.
@@ -296,7 +296,7 @@ class Subject:
         interval, _ = self.interval_of("class_prior_interval")
         low, high = (None, None) if interval is None else self.prior_interval()
         frequency = float(self.model.label_frequency_)
-        return says_nothing(frequency if np.isfinite(frequency) else None, low, high)
+        return is_uninformative(frequency if np.isfinite(frequency) else None, low, high)
 
     @cached_property
     def leaks(self) -> tuple[Leak, ...]:
@@ -389,7 +389,7 @@ class Subject:
         return {} if looks is None else {str(name): np.asarray(at).tolist() for name, at in looks.visits.items()}
 
 
-def says_nothing(frequency: float | None, low: float | None, high: float | None) -> bool:
+def is_uninformative(frequency: float | None, low: float | None, high: float | None) -> bool:
     """Return whether a fit has no information on unlabelled positives.
 
     That is the case if nearly all positives are labelled according to the fit, and its interval is missing, very wide,
@@ -409,11 +409,14 @@ def _refuse_odd(inner: Any, n_rows: int, facts: LooksSummary | None, propensity:
     if n_rows == 0:
         raise ValueError("X has no rows. Pass the rows that the model was fitted on.")
     if audit is not None and facts is None:
-        raise ValueError(f"audit was passed, but this {type(inner).__name__} was fitted without audits. Leave it out.")
+        raise ValueError(
+            f"audit was passed, but this {type(inner).__name__} was fitted without audits. Leave audit out, or fit the "
+            "model with audit=."
+        )
     if propensity is not None and hasattr(inner, "predict_propensity"):
         raise ValueError(
-            f"propensity was passed, but {type(inner).__name__} predicts its own. Leave it out; it is only for "
-            "PropensityWeightedClassifier."
+            f"propensity was passed, but {type(inner).__name__} predicts its own propensities. Leave propensity out; "
+            "it is only for PropensityWeightedClassifier."
         )
 
 
