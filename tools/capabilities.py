@@ -48,7 +48,7 @@ HEAD = """# Supported combinations
 The columns of the table are kinds of data; the rows are estimators and functions. Each combination was tried
 (`python tools/capabilities.py`), and a test tries it again.
 """
-# Reasons why combinations are not supported. A key is a key of `COLUMNS`, or a pair of the name of the data and such a key.
+# Reasons why combinations are not supported, by the key of `COLUMNS`, or by the name of the data and this key.
 REASONS: dict[Any, str] = {
     "rows on a device": "Not implemented yet: the likelihood of looks, audits and known values needs NumPy arrays.",
     "sensitivity": "`Sensitivity` varies the odds of one propensity for each row. Several looks have several "
@@ -287,7 +287,7 @@ COLUMNS: dict[str, Callable[[Observed], Any]] = {
     "`TableClassifier`": _table,
     "command line": _command_line,
 }
-SLOW_COLUMNS = {"command line", "bootstrap", "cross-fitted boosting", "rows of Dask"}  # take seconds for each kind of data
+SLOW_COLUMNS = {"command line", "bootstrap", "cross-fitted boosting", "rows of Dask"}  # take seconds for each trial
 
 
 def refusal(row: Observed, column: str) -> str | None:
