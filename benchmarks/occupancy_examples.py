@@ -10,7 +10,8 @@ label (p is e here). Each function of this module returns an `Example`: the data
 Printed numbers are not exact: R stops its optimisation early and computes slopes with a coarse step, and PRESENCE
 computes second derivatives with a coarse step. The last digits therefore often differ from those of the exact maximum.
 A `Number` stores how many decimals agree with the exact maximum. With R's own rules (`r_optim`), all digits that
-``unmarked`` printed are reproduced. Visits that did not take place are NaN, in S and in the columns of a visit attribute.
+``unmarked`` printed are reproduced. In S and in the columns of a visit attribute, visits that did not take place are
+NaN.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ propensity of a malignant tumour depends on two simulated attributes, "insured" 
 to 0.9 (both). Both attributes are correlated with the cell measurements, so labelled and unlabelled malignant tumours
 differ. Everything is repeated for ten train-test splits and labellings.
 
-Run ``python examples/tumours.py``; it prints a table and writes ``demo.png``. An argument names another file, as in
-``python examples/tumours.py docs/demo.png``.
+``python examples/tumours.py`` prints a table and writes the figure ``demo.png``. An argument names another file for the
+figure: ``python examples/tumours.py docs/demo.png``.
 """
 
 import sys
@@ -114,15 +114,24 @@ def draw(results, propensities, path):
     figure.savefig(path, dpi=100)
 
 
-def main(path="demo.png"): results, propensities, truth = defaultdict(list), [], [] for seed in range(N_RUNS): scores,
-found, share = one_run(seed) for method, score in scores.items(): results[method].append(score)
-propensities.append(found) truth.append(share) print(f"Breast cancer, 569 tumours, {N_RUNS} splits and labellings; mean
-and 95% interval over them") print(f"True share of malignant tumours: {np.mean(truth):.3f}\n")
-print(f"{'method':34}{'MSE of Pr(malignant)':>22}{'ROC AUC':>18}{'estimated share':>20}") for method in METHODS: mean,
-half = interval(results[method]) cells = [f"{m:.3f} ± {h:.3f}" for m, h in zip(mean, half, strict=True)]
-print(f"{method:34}{cells[0]:>22}{cells[1]:>18}{cells[2]:>20}") draw(results, propensities, path) print("\nSCAR
-estimates the share well because it was given the true label frequency, but its probabilities are wrong.")
-print(f"\nFigure: {path}")
+def main(path="demo.png"):
+    results, propensities, truth = defaultdict(list), [], []
+    for seed in range(N_RUNS):
+        scores, found, share = one_run(seed)
+        for method, score in scores.items():
+            results[method].append(score)
+        propensities.append(found)
+        truth.append(share)
+    print(f"Breast cancer, 569 tumours, {N_RUNS} splits and labellings; mean and 95% interval over them")
+    print(f"True share of malignant tumours: {np.mean(truth):.3f}\n")
+    print(f"{'method':34}{'MSE of Pr(malignant)':>22}{'ROC AUC':>18}{'estimated share':>20}")
+    for method in METHODS:
+        mean, half = interval(results[method])
+        cells = [f"{m:.3f} ± {h:.3f}" for m, h in zip(mean, half, strict=True)]
+        print(f"{method:34}{cells[0]:>22}{cells[1]:>18}{cells[2]:>20}")
+    draw(results, propensities, path)
+    print("\nSCAR estimates the share well because it was given the true label frequency; its probabilities are wrong.")
+    print(f"\nFigure: {path}")
 
 
 if __name__ == "__main__":
