@@ -118,7 +118,7 @@ def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng
 
 
 def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
-    """Return the p-values of all tests of one labelling; the slow tests with a logistic `f` run for every fifth only."""
+    """Return the p-values of all tests of one labelling. Slow tests, with a logistic `f`, run for every fifth only."""
     rng = np.random.default_rng(seed)
     k, Z, s, w = roles.Z.shape[1], standardised(roles.Z, roles.w), roles.s, roles.w
     D = class_columns(roles, estimator=None, cv=5, rng=rng)
