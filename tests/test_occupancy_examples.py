@@ -27,7 +27,7 @@ BY_R = tuple(name for name, load in examples.EXAMPLES.items() if load().printed_
 
 
 def columns(example: Any) -> dict[Term, np.ndarray]:
-    """Return the values by which each coefficient is multiplied, per row and look; those of f are equal in all looks."""
+    """Return the values by which each coefficient is multiplied, per row and look; values of f repeat in all looks."""
     n, n_looks = example.S.shape
 
     def site(name: str) -> np.ndarray:

@@ -128,9 +128,8 @@ def fitted(request):
 
 
 def test_every_estimator_with_an_interval_is_tested():
-    assert set(ESTIMATORS) - {"PublishedEMClassifier"} == set(
-        FITS
-    )  # the paper's EM has no intervals, and raises an error
+    # The paper's EM has no intervals: its methods raise an error.
+    assert set(ESTIMATORS) - {"PublishedEMClassifier"} == set(FITS)
     assert len(WITH_INTERVAL) > len(ESTIMATORS)
 
 
@@ -221,10 +220,8 @@ REMOVED_WORDS = {
     r"the other one's": "name the thing",
     r"asked for by the issue|which stood here": "a results page is no diary",
 }
-OLD_NAMES = (
-    "saved/earlier.py",
-    "saved/trusted.py",
-)  # These modules contain old names, because they read files of earlier versions.
+# These modules contain old names, because they read files of earlier versions.
+OLD_NAMES = ("saved/earlier.py", "saved/trusted.py")
 CONCEPTS = {
     *("attribute", "audit", "block", "class prior", "cross-fit", "engine", "false positive", "grid of class priors"),
     *("known value", "label", "label frequency", "labelling mechanism", "look", "naive model", "optimum", "pass"),
