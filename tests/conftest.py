@@ -1,13 +1,14 @@
-"""Property tests draw the same examples on every run, so a red run is about the change and not about the draw.
+"""Settings, slow tests and fixtures of all tests.
 
-``make test-random`` draws anew; what it finds becomes an explicit example.
+Property tests draw the same examples in every run, so that a failure is caused by a change of the code and not by the
+draw. ``make test-random`` draws new examples; add each failure as an explicit example.
 """
 
 import gc
 import json
 import os
 
-# SciPy reads it once, when it is imported: only then do scikit-learn's checks of array API dispatch run.
+# scikit-learn's checks of array API dispatch run only with this variable, which SciPy reads when it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 from dataclasses import asdict, replace
@@ -31,14 +32,15 @@ from scarless.pair import starts
 TESTS = Path(__file__).parent
 SCORER_OF_REPORTS = examination.scorer_of
 
-# The same examples every time: more of them would show no more the next time. `random` has hypothesis's hundred.
+# 40 examples are enough in the profile `fixed`, because they are the same in every run. The profile `random` has 100,
+# the default of hypothesis.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("random", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_configure():
-    """Let a table in three pieces take the place of one in memory, where ``make test-shards`` asks for that."""
+    """Under ``make test-shards``, split every table into three partitions instead of keeping it in memory."""
     if os.environ.get("SCARLESS_TEST_ENGINE") == "shards":
         for kind in (np.ndarray, sparse.sparray, sparse.spmatrix):
             open_rows.register(kind, in_pieces)
@@ -46,18 +48,18 @@ def pytest_configure():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Under `make test-shards`, skip what hands over folds of its own: these are numbers of rows in memory."""
+    """Under `make test-shards`, skip tests that pass their own folds, which are supported for rows in memory only."""
     report = yield
     if os.environ.get("SCARLESS_TEST_ENGINE") == "shards" and call.excinfo is not None:
         said = str(call.excinfo.value)
         if "cv must be a number of folds if the rows of X are not in memory" in said:
-            report.outcome, report.longrepr = "skipped", (str(item.path), 0, "Skipped: folds of its own")
+            report.outcome, report.longrepr = "skipped", (str(item.path), 0, "Skipped: the test passes its own folds")
     return report
 
 
-# What takes longest, and is left to `make test-slow`: `make test` is for every change, and must stay short.
-# Of scikit-learn's checks `make test` has one set of options for each cheap class; of what is dear to run as a whole,
-# the commonest case, with its parts tested where they lie.
+# Slow tests, which only `make test-slow` runs, because `make test` is run for every change and must stay fast. Entries
+# are beginnings of test ids. `make test` runs scikit-learn's checks with one set of options for each fast class. If a
+# whole workflow is slow, `make test` runs its most common case; other tests cover the parts of the workflow.
 SLOW = (
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[looks with gaps-quick",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[false positives-quick",
@@ -290,21 +292,21 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Let the garbage collector pass over modules and tests, which stay: it would look at all of them again."""
+    """Exclude modules and tests from garbage collection, which would otherwise examine all of them again and again."""
     gc.freeze()
 
 
 def pytest_sessionfinish():
-    """Give it all back: what is left at the end is told of by libraries that count their objects."""
+    """Include them again, because some libraries report objects that are left at the end."""
     gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
 def one_thread(request):
-    """Keep OpenMP and BLAS of several test processes from fighting over few cores.
+    """Limit OpenMP and BLAS to one thread, because several test processes share few cores.
 
-    Under ``make test`` they have one thread from the start; looking up the libraries before each test would take longer
-    than most tests.
+    ``make test`` sets this limit by environment variables. The limit is then not set here, because this would take
+    longer than most tests.
     """
     started_with_one = all(os.environ.get(name) == "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"))
     if started_with_one or not {"models", "pair"} & set(request.path.parts):
@@ -326,9 +328,9 @@ def simulated():
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_reports():
-    """Let the SCAR test of a report use the columns of the class as they are.
+    """Use logistic models instead of random forests in the SCAR test of a report.
 
-    The forests that it learns from by default take most of a report's time; `full_reports` has them.
+    The forests would take most of the time of a report; the fixture `full_reports` restores them.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(examination, "scorer_of", lambda sample: "logistic")
@@ -346,13 +348,13 @@ def few_trial_fits(request):
 
 @pytest.fixture
 def full_reports(monkeypatch):
-    """Make reports as users get them, with forests in the SCAR test."""
+    """Use random forests in the SCAR test of a report, which is the default for users."""
     monkeypatch.setattr(examination, "scorer_of", SCORER_OF_REPORTS)
 
 
 @pytest.fixture
 def empty_folder(tmp_path, monkeypatch):
-    """Work in an empty folder."""
+    """Change to an empty folder, and return it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -362,7 +364,7 @@ def two_optima():
     return make_two_optima
 
 
-# Made-up results of an experiment, of any outcome that a test wants.
+# Invented results of an experiment, with which tests can produce any outcome.
 EXPERIMENT = Spec(
     name="made-up",
     title="An experiment that nobody ran",
@@ -390,9 +392,9 @@ PROPENSITY_ERROR = {"naive": 0.33, "known-c": 0.04, "known-e": 0.0, "sar-em": 0.
 
 
 class Made:
-    """Records of a specification: each method has its error, with a little noise, unless a test says otherwise.
+    """Invented records of an experiment, with four runs for each combination of dataset, setting and method by default.
 
-    Four runs per row, unless a test says otherwise.
+    By default, the error of a method is its error in `ERROR`, with a little noise.
     """
 
     usual_error = ERROR
@@ -448,11 +450,11 @@ class Made:
 
 @pytest.fixture(scope="session")
 def make():
-    """Return the class that makes results of an experiment."""
+    """Return the class that invents results of an experiment."""
     return Made
 
 
 @pytest.fixture(scope="session")
 def full():
-    """Return results of the whole specification, all of one mind."""
+    """Return results with the full number of runs, in which the same methods are best in all runs."""
     return Made(n_splits=5, n_labellings=5)

@@ -32,7 +32,7 @@ def test_the_example_runs_and_its_page_has_title_and_questions(here, capsys):
     page = (here / "found" / "report.html").read_text(encoding="utf-8")
     for text in (
         "<h1>Tumours of which not all are diagnosed</h1>",
-        "Do neighbours beat taking unlabelled rows as negative?",
+        "Are neighbours more accurate than treating unlabelled rows as negative?",
         "Does SAR-EM rank better than neighbours?",
         "my_method:ScaledNeighbours(n_neighbors=30)",
         "attributes: the datasets&#39; own propensity attributes, propensity from 0.2 to 0.8",
