@@ -241,9 +241,9 @@ def test_numbers_out_of_range(kind, pu, name, value, message):
         ({"known": ClassPrior(0.5)}, r"known must be a list, such as \[ClassPrior\(0.35, se=0.02\)\]; got ClassPrior"),
         (
             {"known": [4]},
-            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+            r"known must contain only ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\); got",
         ),
-        ({"known": [PseudoObservations(1)] * 2}, "known contains PseudoObservations 2 times. Give it once"),
+        ({"known": [PseudoObservations(1)] * 2}, r"known must contain PseudoObservations\(\.\.\.\) at most once; got it 2 times"),
     ],
 )
 def test_parameters_of_sar_em(pu, options, message):

@@ -288,7 +288,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
         (
             {"known": [8.0]},
-            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+            r"known must contain only ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\); got",
         ),
         ({"recalibrate": "yes"}, "recalibrate must be True or False; got 'yes'"),
         ({"max_iter": 0}, "max_iter must be a whole number"),
@@ -300,7 +300,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
             {"attribute_sets": {1: [0], "1": [1]}},
             "attribute_sets: each set needs a different name; got '1', '1'. Pass a dict",
         ),
-        ({"cv": []}, "cv has no folds. A generator is exhausted after one fit"),
+        ({"cv": []}, "cv has no folds. If it is a generator, it is empty after one fit"),
         ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
     ],
 )

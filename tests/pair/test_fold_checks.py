@@ -48,13 +48,13 @@ def test_rows_of_unequal_length_raise(rows):
 
 @pytest.mark.parametrize("row", [12, 99, -13])
 def test_row_indices_out_of_range_raise(row, rows):
-    with pytest.raises(ValueError, match=f"cv has the row index {row}, but there are 12 rows"):
+    with pytest.raises(ValueError, match=f"cv has the row index {row}, but there are 12 rows. Use indices from 0 to 11"):
         folds([([0, 1, row], [2])], rows)
 
 
 @pytest.mark.parametrize("cv", [[([], [])], [([0, 1], [])], [([], [0, 1])]])
 def test_empty_folds_raise(cv, rows):
-    with pytest.raises(ValueError, match="A fold of cv has no test rows, or its training rows are all labelled"):
+    with pytest.raises(ValueError, match="cv has a fold without test rows, or a fold whose training rows are all"):
         folds(cv, rows)
 
 

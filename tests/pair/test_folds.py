@@ -169,7 +169,7 @@ def test_folds_that_leave_nothing_are_refused():
 
 def test_an_empty_list_and_a_single_fold_are_refused():
     training = Training(np.arange(4.0)[:, None], np.array([1.0, 1, 0, 0]), np.ones(4))
-    with pytest.raises(ValueError, match=r"cv has no folds\. A generator is exhausted after one fit"):
+    with pytest.raises(ValueError, match=r"cv has no folds\. If it is a generator, it is empty after one fit"):
         counted_folds([], training, "cv")
     with pytest.raises(ValueError, match="cv must be a whole number of at least 2"):
         check_folds(1, training, training, 0, name="cv")

@@ -238,7 +238,7 @@ def test_negative_variances_are_reported_and_not_predicted_from():
     s = np.append([1, 1], np.zeros(200, dtype=int))
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match=r"not finite, because negative weights made its counts .*'likelihood'"),
+        pytest.raises(ValueError, match=r"probabilities that are NaN or infinite\. Negative weights can cause this.*'likelihood'"),
     ):
         PropensityWeightedClassifier(GaussianNB()).fit(X, s, propensity=0.05)
 
@@ -292,7 +292,7 @@ def test_a_logistic_model_refuses_missing_values_that_the_other_model_accepts(pu
     X = pu.X.copy()
     X[3, 2] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
-    message = "The logistic model uses columns with NaN or infinite values"
+    message = "A logistic model uses columns with NaN or infinite values"
     for model in (
         kind(boosting, propensity_attributes=[2]),
         kind(None, boosting, propensity_attributes=[0]),

@@ -151,10 +151,10 @@ def test_a_point_in_other_units_has_the_same_logit_there():
     units = Units(np.array([0.0, 3.0, -2.0]), np.array([1.0, 0.5, 4.0]))
     change = ChangeOfUnits.of(units, PAIR.designs, np.ones(6))
     for point, beta in np.random.default_rng(0).normal(size=(10, 2, 6)):
-        assert change.point(point) @ change.forth(beta) == pytest.approx(point @ beta, rel=1e-11)
-        here, there = Pull(2.0, point).sums(beta), Pull(2.0, change.point(point)).sums(change.forth(beta))
+        assert change.point(point) @ change.to_scaled(beta) == pytest.approx(point @ beta, rel=1e-11)
+        here, there = Pull(2.0, point).sums(beta), Pull(2.0, change.point(point)).sums(change.to_scaled(beta))
         assert there.value == pytest.approx(float(here.value), rel=1e-11)
-        np.testing.assert_allclose(change._old_curvature(there.curvature), here.curvature, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(change._curvature_to_original(there.curvature), here.curvature, rtol=1e-9, atol=1e-12)
 
 
 def test_the_optimum_with_audits_is_that_of_centred_columns():
@@ -196,10 +196,10 @@ def test_a_change_of_units_changes_no_value_and_turns_back(name):
     for _, intercept, _ in change.shift:
         ridge[intercept] = 0.0  # as ever
     other = PenalisedProblem(InMemoryEngine(scaled, rows), objective, change.ridge(ridge))
-    here, there = plain.evaluate(beta, Curvature.OBSERVED), other.evaluate(change.forth(beta), Curvature.OBSERVED)
+    here, there = plain.evaluate(beta, Curvature.OBSERVED), other.evaluate(change.to_scaled(beta), Curvature.OBSERVED)
     assert there.value == pytest.approx(float(here.value), rel=1e-12)
-    np.testing.assert_allclose(change._old(change.forth(beta)), beta, rtol=1e-12)
-    np.testing.assert_allclose(change._old_curvature(there.curvature), here.curvature, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(change._to_original(change.to_scaled(beta)), beta, rtol=1e-12)
+    np.testing.assert_allclose(change._curvature_to_original(there.curvature), here.curvature, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(change.curvature(here.curvature), there.curvature, rtol=1e-9, atol=1e-9)
 
 

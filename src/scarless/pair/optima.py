@@ -299,7 +299,7 @@ def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
     optima = [candidate.optimum for candidate in candidates]
     allowed = [i for i, optimum in enumerate(optima) if not optimum.swapped]
     if len(candidates) == 1:
-        return _selection(optima, 0, [0], _only_one(optima[0]), [0.0], [0.0])
+        return _selection(optima, 0, [0], _reason_for_only_optimum(optima[0]), [0.0], [0.0])
     best = allowed[0]
     behind = [optimum.objective - optima[best].objective for optimum in optima]
     errors = _standard_errors(problem, [candidate.fit for candidate in candidates], best)
@@ -309,7 +309,7 @@ def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
         return _selection(optima, best, tied, _reason_by_likelihood(optima, tied), behind, errors)
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
     chosen = min(tied, key=lambda i: optima[i].label_frequency)
-    reason = _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _only_one(optima[best])
+    reason = _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _reason_for_only_optimum(optima[best])
     return _selection(optima, chosen, tied, reason + _note_on_swapped(optima, allowed), behind, errors)
 
 
@@ -462,7 +462,7 @@ def _differences(X: Any, rows: Any, objective: PairObjective, points: list[Vecto
     return namespace_of(values[0]).stack([values[best] - value for value in values], axis=1)
 
 
-def _only_one(optimum: Optimum) -> str:
+def _reason_for_only_optimum(optimum: Optimum) -> str:
     if len(optimum.starts) == 1:
         return f"Only one start ({optimum.starts[0]}) was used. n_starts=5 searches for other optima."
     return f"All {len(optimum.starts)} starts led to the same optimum. Other optima may still exist."

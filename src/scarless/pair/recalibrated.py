@@ -298,7 +298,7 @@ def recalibrate(
     if merge and alike and problem.engine.n_rows > _MIN_ROWS_TO_MERGE:
         problem = _merged(problem)
     optimum, fits = _GridFits.of(problem, pseudo_weight, hold, follow, given=given).fit_optimum(start)
-    of_all_rows = [constraint for constraint in problem.constraints if _of_all(constraint)]
+    of_all_rows = [constraint for constraint in problem.constraints if _is_on_all_rows(constraint)]
     known_values = [*known, *(ClassPrior(each.value, float(np.sqrt(each.variance))) for each in of_all_rows)]
     # The optimum counts as not swapped, whatever its neighbours are. With a constraint on all rows, it is not the best
     # fit at its own shift, so that point is fitted again.
@@ -470,7 +470,7 @@ class _GridFits:
         theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,), pivot=pivot)
         theta[LEVEL] = shift
         constraints = [
-            replace(constraint, objective=pair) for constraint in self.constraints if not _of_all(constraint)
+            replace(constraint, objective=pair) for constraint in self.constraints if not _is_on_all_rows(constraint)
         ]
         solution = self._solve(pair, theta, (*self.pulls, *constraints), curvature)
         return self._point(replace(solution, parameters=pair.turned(solution.parameters, 0.0)), held=True)
@@ -558,13 +558,13 @@ class _GridFits:
 
     def _point(self, solution: Solution, *, held: bool = False) -> _GridPoint:
         theta = solution.parameters
-        sums, moments = self.engine.total(_block_answers, self.objective, theta, self.hold is not None)
+        sums, moments = self.engine.total(_block_grid_sums, self.objective, theta, self.hold is not None)
         value, positives, labelled, variance, weighted_logit, squares = map(float, sums)
         spread = moments[1] / self.weight - (moments[0] / self.weight) ** 2
         prior, frequency = positives / self.weight, labelled / positives
         per_pseudo_observation = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
         pseudo_log_density = self.pseudo_weight * max(per_pseudo_observation, -1e6) if self.pseudo_weight else 0.0
-        others = [constraint for constraint in self.constraints if not _of_all(constraint)]
+        others = [constraint for constraint in self.constraints if not _is_on_all_rows(constraint)]
         losses = [float(constraint.sums(theta, Curvature.NONE).value) for constraint in others]
         density = value - 0.5 * float(self.ridge @ theta**2) + pseudo_log_density - sum(losses)
         # A constraint that holds exactly limits the models, and says nothing about the class prior.
@@ -599,7 +599,7 @@ class _GridFits:
         return 0.3 * float(np.sqrt(min(max(variance, 1e-12), _MAX_SHIFT_STEP**2)))
 
 
-def _of_all(constraint: Constraint) -> bool:
+def _is_on_all_rows(constraint: Constraint) -> bool:
     """Whether a constraint is on the class prior of all rows, which varies over the grid."""
     return constraint.kind is None and constraint.group is None
 
@@ -683,7 +683,7 @@ def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vec
     return transposed_product(X, w)[:-1], squared_sums(X, w)[:-1], np.asarray(float(sparse.issparse(X)))
 
 
-def _block_answers(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
+def _block_grid_sums(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
     """Return the sums of log-likelihood, f, f times the probability of a label, f(1 - f), f(1 - f) u, and f^2.
 
     If `both` models are compared, the second result has the sums of both logits and of their squares.

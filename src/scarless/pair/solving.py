@@ -68,7 +68,7 @@ class ChangeOfUnits(NamedTuple):
         with np.errstate(over="ignore"):
             return np.minimum(np.where(ridge > 0, ridge * self.scale * self.scale, 0.0), 1e300)
 
-    def forth(self, beta: Vector) -> Vector:
+    def to_scaled(self, beta: Vector) -> Vector:
         """Return the new parameters."""
         new = beta / self.scale
         for coefficients, intercept, shift in self.shift:
@@ -89,17 +89,17 @@ class ChangeOfUnits(NamedTuple):
 
     def back(self, solution: Solution) -> Solution:
         """Return a solution converted to the units of the table."""
-        history = [at._replace(parameters=self._old(at.parameters)) for at in solution.history]
-        curvature = None if solution.curvature is None else self._old_curvature(solution.curvature)
-        return replace(solution, parameters=self._old(solution.parameters), history=history, curvature=curvature)
+        history = [at._replace(parameters=self._to_original(at.parameters)) for at in solution.history]
+        curvature = None if solution.curvature is None else self._curvature_to_original(solution.curvature)
+        return replace(solution, parameters=self._to_original(solution.parameters), history=history, curvature=curvature)
 
-    def _old(self, new: Vector) -> Vector:
+    def _to_original(self, new: Vector) -> Vector:
         beta = new * self.scale
         for coefficients, intercept, shift in self.shift:
             beta[intercept] -= shift @ beta[coefficients]
         return beta
 
-    def _old_curvature(self, curvature: Matrix) -> Matrix:
+    def _curvature_to_original(self, curvature: Matrix) -> Matrix:
         into = np.diag(1.0 / self.scale)
         for coefficients, intercept, shift in self.shift:
             into[intercept, coefficients] = shift
@@ -289,7 +289,7 @@ class PenalisedProblem:
         problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
         if options.curvature is not None:
             options = replace(options, curvature=change.curvature(options.curvature))
-        return change.back(minimise(problem, change.forth(start), options))
+        return change.back(minimise(problem, change.to_scaled(start), options))
 
 
 def _row_curvature(X: Any, rows: Any, objective: Objective, beta: Vector, curvature: Curvature) -> dict[str, Any]:
