@@ -243,7 +243,10 @@ def test_numbers_out_of_range(kind, pu, name, value, message):
             {"known": [4]},
             r"known must contain only ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\); got",
         ),
-        ({"known": [PseudoObservations(1)] * 2}, r"known must contain PseudoObservations\(\.\.\.\) at most once; got it 2 times"),
+        (
+            {"known": [PseudoObservations(1)] * 2},
+            r"known must contain PseudoObservations\(\.\.\.\) at most once; got it 2 times",
+        ),
     ],
 )
 def test_parameters_of_sar_em(pu, options, message):

@@ -35,7 +35,8 @@ def test_without_audits_folds_are_those_that_labels_alone_make():
     s, _ = made()
     none = np.full(s.size, -1, dtype=np.int8)
     alone, beside = (
-        assign_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(0), audit) for audit in (None, none)
+        assign_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(0), audit)
+        for audit in (None, none)
     )
     np.testing.assert_array_equal(alone, beside)
 

@@ -355,13 +355,17 @@ def fit_that(values, means, best):
 def test_em_that_is_cut_off_says_so():
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(200, 3)), (rng.random(200) < 0.3).astype(int)
-    message = r"SAREMClassifier \(cross-fitted EM\) did not converge in max_iter=1 iterations: the last iteration gained"
+    message = (
+        r"SAREMClassifier \(cross-fitted EM\) did not converge in max_iter=1 iterations: the last iteration gained"
+    )
     with pytest.warns(ConvergenceWarning, match=message):
         crossed(DecisionTreeClassifier(max_depth=2), max_iter=1).fit(X, s)
 
 
 def test_a_fit_warns_about_memorised_labels():
-    with pytest.warns(UserWarning, match="M: the classifier began to memorise labels. After step 2, .*mean propensity rose by 0.30"):
+    with pytest.warns(
+        UserWarning, match="M: the classifier began to memorise labels. After step 2, .*mean propensity rose by 0.30"
+    ):
         warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), "M")
     # Neither a fall without a rise, nor a rise without a fall, nor what lies before the best step.
     warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")

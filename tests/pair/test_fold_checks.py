@@ -48,7 +48,9 @@ def test_rows_of_unequal_length_raise(rows):
 
 @pytest.mark.parametrize("row", [12, 99, -13])
 def test_row_indices_out_of_range_raise(row, rows):
-    with pytest.raises(ValueError, match=f"cv has the row index {row}, but there are 12 rows. Use indices from 0 to 11"):
+    with pytest.raises(
+        ValueError, match=f"cv has the row index {row}, but there are 12 rows. Use indices from 0 to 11"
+    ):
         folds([([0, 1, row], [2])], rows)
 
 

@@ -378,7 +378,8 @@ def test_too_wide_a_pair_says_so(data, monkeypatch):
     monkeypatch.setattr(solving, "MAX_MATRIX_PARAMETERS", 5)
     model = SAREMClassifier(propensity_attributes=[2]).fit(*data)
     with pytest.raises(
-        ValueError, match=r"no standard errors: the two models have 6 parameters together, and .* at most 5\. .*bootstrap_intervals"
+        ValueError,
+        match=r"no standard errors: the two models have 6 parameters together, .* at most 5\. .*bootstrap_intervals",
     ):
         model.summary()
     assert model.class_prior_ > 0

@@ -238,7 +238,9 @@ def test_negative_variances_are_reported_and_not_predicted_from():
     s = np.append([1, 1], np.zeros(200, dtype=int))
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match=r"probabilities that are NaN or infinite\. Negative weights can cause this.*'likelihood'"),
+        pytest.raises(
+            ValueError, match=r"probabilities that are NaN or infinite\. Negative weights can cause this.*'likelihood'"
+        ),
     ):
         PropensityWeightedClassifier(GaussianNB()).fit(X, s, propensity=0.05)
 

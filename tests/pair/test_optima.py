@@ -392,14 +392,17 @@ def test_every_start_leads_to_an_optimum(pu, start):
     [
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1"),
         ({"n_starts": "paper"}, "n_starts must be a whole number of at least 1"),
-        ({"n_starts": []}, "n_starts is an empty list. Name at least one start, or give the number of starts"),
+        ({"n_starts": []}, "n_starts is an empty list. Give a list with at least one start, or a number of starts"),
         ({"n_starts": ["middle"]}, "each of n_starts must be one of 'paper', 'exclusion', 'random'; got 'middle'"),
         ({"n_starts": [0.5, 1.5]}, "each of n_starts .a class prior, or a name. must lie strictly between 0 and 1"),
         (
             {"estimator": GaussianNB(), "n_starts": 2},
-            "n_starts=2 is only for two logistic models. A cross-fit always starts with",
+            "n_starts must be 1 with an estimator or propensity_estimator; got 2. Only a fit of two",
         ),
-        ({"estimator": GaussianNB(), "n_starts": ["paper"]}, r"n_starts=\['paper'\] is only for two logistic models"),
+        (
+            {"estimator": GaussianNB(), "n_starts": ["paper"]},
+            r"n_starts must be 1 with an estimator .*; got \['paper'\]",
+        ),
         ({"random_state": "seed"}, "random_state must be None, a whole number"),
     ],
 )

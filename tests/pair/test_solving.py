@@ -154,7 +154,9 @@ def test_a_point_in_other_units_has_the_same_logit_there():
         assert change.point(point) @ change.to_scaled(beta) == pytest.approx(point @ beta, rel=1e-11)
         here, there = Pull(2.0, point).sums(beta), Pull(2.0, change.point(point)).sums(change.to_scaled(beta))
         assert there.value == pytest.approx(float(here.value), rel=1e-11)
-        np.testing.assert_allclose(change._curvature_to_original(there.curvature), here.curvature, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            change._curvature_to_original(there.curvature), here.curvature, rtol=1e-9, atol=1e-12
+        )
 
 
 def test_the_optimum_with_audits_is_that_of_centred_columns():

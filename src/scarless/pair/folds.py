@@ -395,7 +395,9 @@ def _stratify_audited_rows(engine: Engine, n_folds: int, rng: np.random.Generato
     if not checked.size:  # there are no audits of rows with a positive weight
         return engine.derive(_hashed, seed, n_folds, salts, keep=True)
     key = engine.collect(_keys_among, checked, salts)
-    s, w, audit = (engine.collect(_values_of_rows_with_keys, each, checked, salts) for each in (_labels, _weights, _audits))
+    s, w, audit = (
+        engine.collect(_values_of_rows_with_keys, each, checked, salts) for each in (_labels, _weights, _audits)
+    )
     known, first, group = np.unique(key, return_index=True, return_inverse=True)
     fold = np.asarray(assign_strata(group, s, audit, w, n_folds, rng))
     return engine.derive(_hashed_except, seed, n_folds, salts, known, fold[first].astype(np.int16), keep=True)
@@ -474,7 +476,9 @@ def _keys_of_audited_rows(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDAr
     return row_keys(X, salts)[(rows["audit"] >= 0) & (rows["w"] > 0)]
 
 
-def _values_of_rows_with_keys(X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[Any]:
+def _values_of_rows_with_keys(
+    X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64], salts: NDArray[np.uint64]
+) -> NDArray[Any]:
     """Return values of the rows with one of these keys."""
     return np.asarray(values(X, rows)[np.isin(row_keys(X, salts), keys) & (rows["w"] > 0)])
 

@@ -47,8 +47,8 @@ from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 
 GROUPS_NEED = (
     "groups is not supported by SAREMClassifier with an estimator or propensity_estimator. Use SAREMClassifierCV, "
-    "SARStackingClassifier, or SAREMClassifier without both. Or fit without groups, and call bootstrap_intervals(model, "
-    "X, s, groups=groups), which resamples whole groups."
+    "SARStackingClassifier, or SAREMClassifier without both. Or fit without groups, and call "
+    "bootstrap_intervals(model, X, s, groups=groups), which resamples whole groups."
 )
 #: Weights with a larger mean are treated as survey weights, not as counts of rows. By judgement.
 MAX_MEAN_COUNT_WEIGHT = 10.0

@@ -212,8 +212,8 @@ class PairInference:
     def out_of_fold_logits(self, engine: Engine) -> Matrix:
         r"""Return the logits of each row that a fit without this row would give, to first order.
 
-        The result has one column for each logit. Without a row, the parameters change by :math:`-A^{-1} g`, with the row's score `g` and the penalised
-        information `A`.
+        The result has one column for each logit. Without a row, the parameters change by :math:`-A^{-1} g`, with the
+        row's score `g` and the penalised information `A`.
         """
         root = replace(self, meat=None).precision.root
         return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))

@@ -214,7 +214,9 @@ class LightGBMLearner:
 def check_weighted_classifier(estimator: Any, name: str) -> None:
     """Raise an error unless an estimator accepts row weights and predicts probabilities."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise ValueError(f"{name} must be an instance of a scikit-learn classifier, such as LogisticRegression(); got {estimator!r}.")
+        raise ValueError(
+            f"{name} must be an instance of a scikit-learn classifier, such as LogisticRegression(); got {estimator!r}."
+        )
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
             f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that predicts probabilities, or "
@@ -242,7 +244,7 @@ def has_equivalent_regressor(estimator: Any) -> bool:
 
 
 def equivalent_regressor(classifier: Any) -> Any:
-    """Return the regressor that grows the same trees. Its impurity decreases are half as large as those of Gini's index."""
+    """Return the regressor that grows the same trees. Its impurity decreases are half those of Gini's index."""
     parameters = {name: value for name, value in classifier.get_params().items() if name != "class_weight"}
     halved = {name: 0.5 * parameters[name] for name in ("ccp_alpha", "min_impurity_decrease")}
     return _REGRESSORS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
@@ -278,9 +280,9 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
     p = proba[:, int(np.flatnonzero(classes == 1)[0])]
     if not np.isfinite(p).all():
         raise ValueError(
-            f"{type(final_step(estimator)).__name__} predicted probabilities that are NaN or infinite. Negative weights "
-            "can cause this: with PropensityWeightedClassifier, use method='likelihood', which has no negative weights. "
-            "With other models, use another classifier."
+            f"{type(final_step(estimator)).__name__} predicted probabilities that are NaN or infinite. Negative "
+            "weights can cause this: with PropensityWeightedClassifier, use method='likelihood', which has no negative "
+            "weights. With other models, use another classifier."
         )
     return p
 

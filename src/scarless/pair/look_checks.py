@@ -53,9 +53,9 @@ MAX_PARAMETERS_TESTED = 500  # score tests need a dense matrix of all parameters
 #: Smallest number of labels per parameter for a score test: with fewer, its variance would be too small. By judgement.
 MIN_LABELS_PER_PARAMETER = 3.0
 MAX_LOOKS_PAIRED = 12  # with more looks, only consecutive looks are compared, not all pairs
-#: Smallest score of a false positive rate, in standard errors, at which a fit with a rate is tried. Evidence: in 80 fits
-#: to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at most 1.1 standard errors in fits
-#: with a score below 1, and 0 in fits with a score below 0.
+#: Smallest score of a false positive rate, in standard errors, at which a fit with a rate is tried. Evidence: in 80
+#: fits to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at most 1.1 standard errors in
+#: fits with a score below 1, and 0 in fits with a score below 0.
 MIN_RATE_SCORE = 1.0
 #: Smallest number of second and later labels for an estimate of the number of positives from histories. With fewer,
 #: the estimate is skewed and uncertain. By judgement.
@@ -218,9 +218,9 @@ def compare_audit_selection(
     are likelihoods of the same observations: labels of rows without an audit, and classes of audited rows. `p` and `r`
     are logistic in the attributes, or constant if a constant has the better AIC. If one assumption holds, the
     log-likelihood of the other is higher by 3 in fewer than 1 of 100 cases, because the difference is about normal with
-    a variance of twice its mean. If rows were selected in another way, such as at both ends of an attribute, the wrong assumption may have the
-    higher likelihood. There is nothing to compare if labels are kept, models are too wide, or labels of several looks
-    were dropped.
+    a variance of twice its mean. If rows were selected in another way, such as at both ends of an attribute, the wrong
+    assumption may have the higher likelihood. There is nothing to compare if labels are kept, the fit did not converge,
+    models are too wide, or labels of several looks were dropped.
     """
     undone = audit_labels == "undo"
     wide = problem.objective.n_parameters > MAX_MATRIX_PARAMETERS
@@ -235,7 +235,9 @@ def compare_audit_selection(
         return None
     by_labels = penalised_loss(problem, fit.parameters) - penalised_loss(other, best.parameters)
     times = row_weight(problem)
-    dropped, rest = (_audit_selection_likelihood(problem, times, among=among, max_iter=max_iter) for among in ("all", "rest"))
+    dropped, rest = (
+        _audit_selection_likelihood(problem, times, among=among, max_iter=max_iter) for among in ("all", "rest")
+    )
     gained = by_labels / times + (dropped - rest if undone else rest - dropped)
     return AuditSelectionGap(gained, float(other.sums(best.parameters).positives) / problem.weight)
 
@@ -523,9 +525,10 @@ def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *
     positives for any class model. Its variance includes the sampling of positives and labels and the error of the
     propensities. The estimate is skewed if few rows have a small `p`. The variance is therefore computed twice, from
     the labelled rows and from both models, and the larger one is used. If the models are correct, the fit is efficient,
-    and the variance of the difference is the difference of the variances (Hausman). In 700 simulated fits of correct models to
-    300 to 2,000 rows, no difference exceeded 1.9 standard errors; with a quadratic class model fitted as linear, it was
-    2.5 to 3.1. Returns None with one look, few second labels, or looks that depend on earlier labels.
+    and the variance of the difference is the difference of the variances (Hausman). In 700 simulated fits of correct
+    models to 300 to 2,000 rows, no difference exceeded 1.9 standard errors. With a linear fit of a quadratic class
+    model, the difference was 2.5 to 3.1. Returns None with one look, few second labels, or looks that depend on earlier
+    labels.
     """
     objective = problem.objective
     if not isinstance(objective, LooksLikelihood) or objective.false_positives is not None or not fit.converged:
@@ -688,7 +691,7 @@ def _block_on_bounds(X: Any, rows: Rows, objective: PairObjective, beta: Vector,
 def _block_outside(
     X: Any, rows: Rows, objective: PairObjective, beta: Vector, bounds: tuple[float, float]
 ) -> tuple[Vector]:
-    """Return the expected number of looks at positives, and of looks at positives with a propensity outside the bounds."""
+    """Return the expected number of looks at positives: all, and those with a propensity outside the bounds."""
     terms = objective.terms(X, rows, beta)
     w = (rows["w"] * terms.f)[:, None] * terms.looks
     outside = (terms.e < bounds[0] - OUTSIDE_MARGIN) | (terms.e > bounds[1] + OUTSIDE_MARGIN)
