@@ -1,4 +1,4 @@
-"""Folds are alike in audited rows of each class, in addition to labelled ones; equal rows stay together."""
+"""Folds with audits: stratified by audited class and by label, with equal rows in one fold."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def made(n=403, seed=0):
     rng = np.random.default_rng(seed)
     s = (rng.random(n) < 0.3).astype(float)
     audit = np.where(rng.random(n) < 0.2, np.maximum(rng.integers(0, 2, n), s), -1).astype(np.int8)
-    audit[rng.permutation(np.flatnonzero(s))[:7]] = 0  # false positives that someone found
+    audit[rng.permutation(np.flatnonzero(s))[:7]] = 0  # false positives that an audit found
     return s, audit
 
 
@@ -24,14 +24,14 @@ def spread(mask, fold, n_folds=5):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_kind_of_row_is_spread_as_evenly_as_can_be(seed):
+def test_every_stratum_is_spread_evenly_over_folds(seed):
     s, audit = made(seed=seed)
     fold = assign_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(seed), audit)
     for mask in (audit == 1, audit == 0, s == 1, (audit == -1) & (s == 1), (audit == 1) & (s == 0), s >= 0):
         assert spread(mask, fold) <= 1
 
 
-def test_without_audits_folds_are_those_that_labels_alone_make():
+def test_without_audits_folds_are_stratified_by_labels_only():
     s, _ = made()
     none = np.full(s.size, -1, dtype=np.int8)
     alone, beside = (
@@ -41,7 +41,7 @@ def test_without_audits_folds_are_those_that_labels_alone_make():
     np.testing.assert_array_equal(alone, beside)
 
 
-def test_heavy_rows_are_dealt_by_weight_and_copies_stay_together():
+def test_rows_are_assigned_by_weight_and_groups_stay_together():
     s, audit = made()
     rng = np.random.default_rng(1)
     group = rng.integers(0, 150, s.size)
@@ -56,7 +56,7 @@ def test_heavy_rows_are_dealt_by_weight_and_copies_stay_together():
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_rows_of_an_engine_are_dealt_alike_and_parts_are_parts(monkeypatch, many):
+def test_folds_of_an_engine_are_stratified_and_contain_each_row_once(monkeypatch, many):
     if many:
         monkeypatch.setattr(folded, "MIN_ROWS_TO_HASH", 100)
         monkeypatch.setattr(folded, "MIN_LABELS_TO_HASH", 10)

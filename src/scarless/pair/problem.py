@@ -38,7 +38,7 @@ class PseudoPositives(NamedTuple):
     point: Vector  # mean of the propensity attributes, then 1
 
     def pull(self, before: int, after: int = 0) -> Pull:
-        """Return the penalty. `before` and `after` are the numbers of parameters before and after those of the propensity."""
+        """Return the penalty; `before` and `after` are the numbers of parameters before and after the propensity's."""
         return Pull(self.weight, np.concatenate([np.zeros(before), self.point, np.zeros(after)]))
 
 
