@@ -266,8 +266,8 @@ def test_label_frequency_is_needed_with_an_estimator(pu):
 
 
 BAD_ESTIMATORS = [
-    ("logistic", r"must be a scikit-learn classifier \(an instance\); got 'logistic'"),
-    (LogisticRegression, r"must be a scikit-learn classifier \(an instance\); got <class"),
+    ("logistic", r"must be an instance of a scikit-learn classifier, .*; got 'logistic'"),
+    (LogisticRegression, r"must be an instance of a scikit-learn classifier, .*; got <class"),
     (KNeighborsClassifier(), "=KNeighborsClassifier does not accept sample_weight in fit"),
     (make_pipeline(StandardScaler(), KNeighborsClassifier()), "=KNeighborsClassifier does not accept sample_weight in"),
     (LinearSVC(), "=LinearSVC has no predict_proba. .*CalibratedClassifierCV"),

@@ -132,6 +132,15 @@ def test_folds_never_split_a_group():
     split = list(KFold(3, shuffle=True, random_state=0).split(X))
     with pytest.raises(ValueError, match="cv has a fold whose training rows and test rows share a group"):
         check_folds(split, training, training, 0, name="cv", groups=group)
+    one_group = training._replace(s=(group == 0).astype(float))
+    with pytest.raises(
+        ValueError, match="2 groups with labelled rows and 2 groups with unlabelled rows; there are 1 and 59"
+    ):
+        check_folds(4, one_group, one_group, 0, name="cv", groups=group)
+    with pytest.raises(
+        ValueError, match="2 groups with labelled rows and 2 groups with unlabelled rows; there are 1 and 59"
+    ):
+        fold_rows(4, SAREMClassifierCV()._check_rows(X, (group == 0).astype(int), None), 0, name="cv", groups=group)
     rows = SAREMClassifierCV()._check_rows(X, s, None)
     fold = fold_rows(4, rows, 0, name="cv", groups=group).engine.collect(lambda X, rows: rows["fold"])
     assert all(np.unique(fold[group == each]).size == 1 for each in range(60))

@@ -382,7 +382,7 @@ def _with_stratified_folds(
     else:
         group = np.unique(groups[counts], return_inverse=True)[1]
     among = None if audit is None else audit[counts]
-    fold[counts] = assign_groups(group, s[counts], w[counts], n_folds, rng, among)
+    fold[counts] = assign_groups(group, s[counts], w[counts], n_folds, rng, among, named=groups is not None)
     return FoldedRows(attach(engine, fold=fold), int(fold.max()) + 1)
 
 

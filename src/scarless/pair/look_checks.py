@@ -71,7 +71,7 @@ DEFAULT_C = 1.0  # default of `C` and `propensity_C`
 BOUND_MARGIN = 0.02
 #: A propensity counts as outside the bounds if it is farther outside than this. By judgement.
 OUTSIDE_MARGIN = 0.02
-#: Largest log-likelihood gap between two fits at which both count as possible: a ratio of 7. By judgement.
+#: Largest log-likelihood gap between two fits at which both count as possible, a likelihood ratio of 7. By judgement.
 MAX_GAP_OF_POSSIBLE_FIT = 2.0
 
 

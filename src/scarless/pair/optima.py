@@ -47,8 +47,8 @@ ROUGH_GAIN_WITH_RATES = 1e-7  # tolerance per row if false positive rates are es
 MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000
 #: Smallest number of rows, and of labels, of the smaller part on which the starts are optimised first. By judgement.
 ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500
-#: Largest gap to the highest penalised log-likelihood at which an optimum counts as possible: a ratio of 7. By
-#: judgement.
+#: Largest gap to the highest penalised log-likelihood at which an optimum counts as possible, a likelihood
+#: ratio of 7. By judgement.
 MAX_GAP_OF_POSSIBLE_OPTIMUM = 2.0
 #: Smallest number of rows, and of labels, of the part on which the paper's start is compared with another start. By
 #: judgement.

@@ -421,7 +421,7 @@ class FoundColumn(NamedTuple):
 
 
 def min_gain(n_columns: int) -> float:
-    """Return the smallest gain at which a column is accepted. It grows with the number of columns, like chance gains.
+    """Return the smallest gain at which a column is accepted. It grows with the number of columns.
 
     Examples
     --------

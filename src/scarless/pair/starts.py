@@ -70,8 +70,8 @@ def make_starts(problem: PairProblem, n_starts: Any, rng: np.random.Generator) -
     """Return the requested starts: a number of them, or a list of names and class priors.
 
     If both models use the same columns with different penalties, the problem with swapped penalties has the same
-    optima, with the models swapped. Its starts, swapped, are therefore added, so that both problems find the same
-    optima.
+    optima, with the models swapped. The starts of that problem are therefore added, with the models swapped, so that
+    both problems find the same optima.
     """
     if not problem.swappable or problem.propensity_C == problem.C:
         return _requested_starts(problem, n_starts, rng)
