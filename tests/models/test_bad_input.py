@@ -241,9 +241,12 @@ def test_numbers_out_of_range(kind, pu, name, value, message):
         ({"known": ClassPrior(0.5)}, r"known must be a list, such as \[ClassPrior\(0.35, se=0.02\)\]; got ClassPrior"),
         (
             {"known": [4]},
-            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+            r"known must contain only ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\); got",
         ),
-        ({"known": [PseudoObservations(1)] * 2}, "known contains PseudoObservations 2 times. Give it once"),
+        (
+            {"known": [PseudoObservations(1)] * 2},
+            r"known must contain PseudoObservations\(\.\.\.\) at most once; got it 2 times",
+        ),
     ],
 )
 def test_parameters_of_sar_em(pu, options, message):
@@ -263,8 +266,8 @@ def test_label_frequency_is_needed_with_an_estimator(pu):
 
 
 BAD_ESTIMATORS = [
-    ("logistic", r"must be a scikit-learn classifier \(an instance\); got 'logistic'"),
-    (LogisticRegression, r"must be a scikit-learn classifier \(an instance\); got <class"),
+    ("logistic", r"must be an instance of a scikit-learn classifier, .*; got 'logistic'"),
+    (LogisticRegression, r"must be an instance of a scikit-learn classifier, .*; got <class"),
     (KNeighborsClassifier(), "=KNeighborsClassifier does not accept sample_weight in fit"),
     (make_pipeline(StandardScaler(), KNeighborsClassifier()), "=KNeighborsClassifier does not accept sample_weight in"),
     (LinearSVC(), "=LinearSVC has no predict_proba. .*CalibratedClassifierCV"),

@@ -185,7 +185,7 @@ ROWS = {
         (0.3, "known must be a list, such as"),
         (
             [0.3],
-            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only; got 0.3",
+            r"known must contain only ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\); got 0.3",
         ),
         (
             [LabelFrequency(0.3, look=2)],

@@ -112,10 +112,11 @@ def test_of_each_tied_set_the_penalty_nearest_to_1_and_of_these_the_lowest_label
     assert fitted.selection_.class_priors == (prior[rows].min(), prior[rows].max())
     told = str(fitted.selection_)
     assert f"cannot distinguish {rows.size} of {tied.size} candidates" in told
-    assert f"the penalty nearest to 1 was chosen: C = {fitted.C_:.3g} (classifier uses" in told
-    assert f"It has the lowest label frequency, {frequency[chosen]:.2f}" in told
+    assert "For each set of attributes, the penalty nearest to 1 was used" in told
+    chosen_by = f"The candidate with the lowest label frequency ({frequency[chosen]:.2f}) was chosen"
+    assert f"{chosen_by}: C = {fitted.C_:.3g} (classifier uses" in told
     low, high = fitted.selection_.class_priors
-    assert f"the class priors of tied candidates range from {low:.3f} to {high:.3f}" in told
+    assert f"The class priors of tied candidates range from {low:.3f} to {high:.3f}" in told
 
 
 def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
@@ -127,11 +128,11 @@ def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
     assert recalibrated.best_index_ == max(stand, key=lambda i: score[i])
     assert recalibrated.selection_.class_priors == (prior[stand].min(), prior[stand].max())
     told = str(recalibrated.selection_)
-    assert "Of each set of attributes, the penalty nearest to 1 was chosen" in told
     assert (
-        f"These were averaged; their class priors range from {prior[stand].min():.3f} to {prior[stand].max():.3f}"
+        "For each set of attributes, the penalty nearest to 1 was used. The average of these candidates was chosen"
         in told
     )
+    assert f"Their class priors range from {prior[stand].min():.3f} to {prior[stand].max():.3f}" in told
 
 
 def test_the_recalibrated_answer_is_the_recalibrated_mean_of_the_members_logits(pu, folds, recalibrated):
@@ -186,7 +187,7 @@ def test_sets_are_tied_by_their_best_and_penalties_within_a_set_by_half_as_many_
 def test_zero_standard_errors_means_the_best_score(pu, folds):
     model = SAREMClassifierCV(propensity_attributes=[2], cv=folds, n_standard_errors=0, **SMALL).fit(pu.X, pu.s)
     assert model.best_index_ == model.cv_results_["mean_test_score"].argmax()
-    assert model.selection_.reason == "The best of 12 candidates by held-out log-likelihood."
+    assert model.selection_.reason == "Of 12 candidates, the one with the highest held-out log-likelihood was chosen."
 
 
 @pytest.mark.parametrize("recalibrate", [True, False])
@@ -288,7 +289,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
         (
             {"known": [8.0]},
-            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+            r"known must contain only ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\); got",
         ),
         ({"recalibrate": "yes"}, "recalibrate must be True or False; got 'yes'"),
         ({"max_iter": 0}, "max_iter must be a whole number"),
@@ -300,7 +301,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
             {"attribute_sets": {1: [0], "1": [1]}},
             "attribute_sets: each set needs a different name; got '1', '1'. Pass a dict",
         ),
-        ({"cv": []}, "cv has no folds. A generator is exhausted after one fit"),
+        ({"cv": []}, "cv has no folds. If it is a generator, it is empty after one fit"),
         ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
     ],
 )

@@ -101,7 +101,7 @@ def test_of_tied_sets_the_best_score_is_taken_at_the_penalty_nearest_to_1(seen):
     far = np.abs(np.log(results["param_C"])) + 1e-3 * np.abs(np.log(results["param_propensity_C"]))
     nearest = [min(tied[results["path"][tied] == path], key=lambda i: far[i]) for path in (0, 1)]
     assert model.best_index_ == max(nearest, key=lambda i: results["mean_test_score"][i])
-    assert "It has the best score" in str(model.selection_)
+    assert "The candidate with the best score was chosen" in str(model.selection_)
     assert "Standard errors of coefficients ignore this choice" in " ".join(str(model.summary()).split())
     seen_by = model.classification_attributes_
     assert set(np.flatnonzero(model.coef_[0])) <= set(seen_by)

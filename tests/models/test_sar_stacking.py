@@ -198,8 +198,8 @@ def test_attribute_sets_of_the_users(pu):
         ([("a", None), ("a", BOOSTING)], "estimators: each needs a different name; got 'a', 'a'"),
         ([("a", RidgeClassifier())], "a=RidgeClassifier has no predict_proba"),
         ([("a", KNeighborsClassifier())], "a=KNeighborsClassifier does not accept sample_weight"),
-        ([("a", LogisticRegression)], "a must be a scikit-learn classifier"),
-        ([("a", "forest")], "a must be a scikit-learn classifier"),
+        ([("a", LogisticRegression)], "a must be an instance of a scikit-learn classifier"),
+        ([("a", "forest")], "a must be an instance of a scikit-learn classifier"),
     ],
 )
 def test_estimators_that_are_none_are_refused(pu, estimators, text):

@@ -652,7 +652,7 @@ def test_one_number_for_all_strata_is_scar(sar, value):
         ({"min_labelled": 2.5}, "min_labelled must be a whole number of at least 1; got 2.5"),
         ({"method": "mle"}, "method must be one of 'risk', 'likelihood'; got 'mle'"),
         ({"C": 0}, "C must be a number above 0; got 0"),
-        ({"estimator": LogisticRegression}, "estimator must be a scikit-learn classifier"),
+        ({"estimator": LogisticRegression}, "estimator must be an instance of a scikit-learn classifier"),
         ({"propensity_attributes": "age"}, "names the column 'age', but X has no column names"),
         ({"propensity_attributes": []}, "selects no column.*None for a propensity that is the same for every row"),
         ({"propensity_attributes": 9}, "propensity_attributes names column 9, but X has 5 columns"),
