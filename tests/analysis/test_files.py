@@ -261,4 +261,4 @@ def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypa
     with pytest.raises(
         ValueError, match=r"no column 'visit_2' \(a look of the fit\), but the columns of other looks exist"
     ):
-        files._labels_there(Settings(label=("visit_1", "visit_2"), scar=True), ["visit_1"])
+        files._label_columns_of(Settings(label=("visit_1", "visit_2"), scar=True), ["visit_1"])

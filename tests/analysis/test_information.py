@@ -59,7 +59,7 @@ REFUSED = {
     "error of words": ({**GIVEN, "prevalence": "much"}, "prevalence must be a number, got 'much'"),
     "rate": ({**GIVEN, "false_positive_rate": 0.7}, "get a label, must be at least 0 and below .*got 0.7"),
     "rate of words": ({**GIVEN, "false_positive_rate": "some"}, "or 'estimate'; got 'some'"),
-    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity cannot be combined with"),
+    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity treats the labelling as known, so it cannot"),
     "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared needs several looks"),
     "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "-attributes h has 1 column, but there are 2 looks"),
     "visits of a label": ({"label": "s", "scar": True, "visit_attributes": {"h": ["h1"]}}, "there are no looks"),

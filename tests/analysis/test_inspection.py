@@ -36,7 +36,7 @@ def test_the_two_things_that_make_a_label_are_told_apart_and_not_named(seen):
     columns = [{driver.name.split(" = ")[0] for driver in part} for part in found.parts]
     assert {"age", "smoker"} in columns
     assert {"visits", "insurance"} in columns
-    assert "The labels cannot show which model is the labelling, but you may know" in found.verdict
+    assert "The labels cannot show which model describes the labelling, but you may know" in found.verdict
     assert "--propensity visits insurance" in found.verdict
     assert "--propensity age smoker" in found.verdict
 

@@ -101,8 +101,8 @@ def test_an_empty_cell_is_no_look_in_looks_and_no_label_in_a_label_column():
     np.testing.assert_array_equal(label.labels, [1, 0, 0])
     np.testing.assert_array_equal(looks.s, label.s)
     (note,) = looks.notes
-    assert note.startswith("Looks that took place: 'one' 2 (1 labels), 'two' 2 (0 labels); of 3 rows.")
-    assert note.endswith("not a look without a label. 1 rows have no look at all.")
+    assert note.startswith("Rows examined at each look, of 3 rows: 'one' 2 rows (1 labels), 'two' 2 rows (0 labels).")
+    assert note.endswith("not that it gave no label. For 1 rows, no look took place.")
     assert not any("look" in note for note in label.notes)
 
 

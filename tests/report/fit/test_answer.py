@@ -158,7 +158,7 @@ def test_a_higher_optimum(small):
     stuck = copy(model)
     stuck.higher_optimum_ = replace(model.optima_[0], class_prior=0.66, parameters=model.optima_[0].parameters)
     report = model_report(stuck, X, s, n_ranked=0)
-    assert "another start finds a better fit, with 66% positives" in " ".join(report.answer.cautions)
+    assert "another start of the optimiser finds a better fit, with 66% positives" in " ".join(report.answer.cautions)
     assert {check.key: check.status for check in report.checks}["selection"] == "bad"
 
 

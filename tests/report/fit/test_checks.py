@@ -16,9 +16,9 @@ from scarless.diagnostics import (
     scar_test,
 )
 from scarless.diagnostics.fit import examination as module
-from scarless.outside.plain_words import plain
 from scarless.report import model_report
 from scarless.report.fit.data import find
+from scarless.report.words import share, share_range
 
 KEYS = ["identifiability", "selection", "scar", "profile", "calibration", "sensitivity"]
 
@@ -35,7 +35,12 @@ def test_all_are_asked_in_order(report):
 
 def test_identifiability(report, small):
     found, check = identifiability_report(small[0]), find(report.checks, "identifiability")
-    assert check.details == tuple(map(plain, found.sentences()))
+    low, high = found.class_prior_interval
+    assert check.details[0].startswith(
+        f"The estimated share of positives is {share(found.class_prior)} ({share_range(low, high)})."
+    )
+    assert check.details[0].endswith(f"would be about {share_range(*found.data_interval)}.")
+    assert len(check.details) == 1 + len(found.directions) + 1  # the last detail is on rows that are certainly positive
     expected = {"identified": "good", "weakly identified": "open", "not identified": "bad"}
     assert check.status == expected[found.verdict]
 
@@ -53,7 +58,7 @@ def test_profile(report, small):
     found, check = profile_class_prior(model, X, s), find(report.checks, "profile")
     assert (check.picture.low, check.picture.high) == ((found.interval.low,), (found.interval.high,))
     assert set(check.picture.x) <= set(found.class_prior)
-    assert check.details[: len(found.sentences())] == tuple(found.sentences())
+    assert check.details == tuple(found.sentences()[1:])  # the first sentence repeats the verdict
     assert max(check.picture.y) == 0
 
 
@@ -100,7 +105,9 @@ def test_scar(small, full_reports):
     _, X, s = small
     check = find(model_report(*small, n_ranked=0).checks, "scar")
     assert check.verdict.startswith("Yes (p < 0.001): whether a positive is labelled depends on z")
-    assert check.details[0].startswith("SCAR is not plausible (score test")
+    assert check.details[0].startswith(
+        "Score test that all positives are equally likely to be labelled: chi-squared "
+    )
     assert scar_test(X, s, propensity_attributes=["z"], cv=3, random_state=0).p_value < 0.001
 
 

@@ -113,7 +113,7 @@ def test_models_without_standard_errors_say_why_there_are_no_intervals(reported)
     part = reported("SCARClassifier, known").effects[0]
     assert all(each.per_unit.low is None for each in part.effects)
     assert "This model has no standard errors" in part.notes[-1]
-    assert "NaiveClassifier has no standard errors" in reported("NaiveClassifier").effects[0].notes[-1]
+    assert "This model has no standard errors" in reported("NaiveClassifier").effects[0].notes[-1]
 
 
 def test_a_model_without_coefficients_shows_what_moves_it(small):
@@ -132,7 +132,7 @@ def test_a_model_without_coefficients_shows_what_moves_it(small):
 
 
 def test_what_is_assumed_of_the_labelling_is_said(reported):
-    assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing, by assumption")
+    assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing: this model assumes")
     assert reported("NaiveClassifier").effects[1].verdict.startswith("This model has no labelling")
     assert (
         reported("PropensityWeightedClassifier")
@@ -158,7 +158,7 @@ def test_columns_are_tested_together_before_each_alone(seed):
     of_class, labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects
     assert all(each.per_sd.low < 1 < each.per_sd.high for each in of_class.effects)
     assert of_class.verdict.startswith(
-        "The class depends on the columns (all columns together: p < 0.001), but it is not clear on which of them."
+        "The class depends on the columns (all columns together: p < 0.001), but it is not clear on which columns."
     )
     assert labelling.verdict == "Whether a positive is labelled depends most on z."
     X, s = shared_out(seed, 0.0)
@@ -232,12 +232,12 @@ def test_a_labelling_that_both_models_may_explain_is_found(seed):
 def test_one_column_that_matters_by_an_unknown_amount():
     assert (
         _unclear(["z"], " (all columns together: p < 0.001)")
-        == "depends on z (p < 0.001), but how strongly is not clear."
+        == "depends on z (p < 0.001), but it is not clear how strongly."
     )
 
 
 def test_models_that_could_be_swapped_have_one_verdict(small):
     _, X, s = small
     report = model_report(SAREMClassifier(propensity_attributes="all").fit(X, s), X, s, n_ranked=0)
-    told = "Labels depend on the columns (p < 0.001), but the labels do not show whether through the class or the "
+    told = "The labels depend on the columns (p < 0.001), but they do not show whether the columns affect the class or "
     assert all(part.verdict.startswith(told) for part in report.effects)

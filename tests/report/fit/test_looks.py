@@ -91,11 +91,11 @@ def test_what_was_given_is_told(report, rows, model):
     assert given["Audits"] == (
         f"150 rows audited, {int(np.nansum(audit))} of them positive; {without} of the audited rows have no label"
     )
-    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 took place")
+    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 possible looks took place")
     assert given["Negatives that get a label"] == "none, by assumption"
     low, high = model.class_prior_interval()
     assert given["Share of positives"] == f"{model.class_prior_:.0%} ({100 * low:.0f} to {100 * high:.0f}%)"
-    assert "Positives that look 2 labels" in given
+    assert "Positives that get a label at look 2" in given
 
 
 def test_the_answer_covers_the_truth_and_counts_what_audits_found(report, rows):
@@ -256,7 +256,7 @@ def test_one_label_with_audits_keeps_what_holds_for_it(rows):
 
 def test_the_page_shows_it_and_its_data_are_plain(report):
     page, data = report.to_html(), json.loads(report.to_json())
-    assert "Information used besides the labels, and estimates" in page
+    assert "Further information that the fit used, and estimates" in page
     assert "Do the audits agree with the model?" in page
     assert "Share of positives with a label, by the number of looks" in page
     assert [fact["name"] for fact in data["given"]] == [fact.name for fact in report.given]
