@@ -295,8 +295,8 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
         "no label is missing",
         "we estimate",
         ">fine<",
-        "wrong by a factor of 2",
-        "if the odds of getting a label",
+        "wrong by a factor of up to 2",
+        "if the odds that a positive gets a label",
     ):
         assert gone not in page
     assert "Whether a positive is labelled depends" not in page

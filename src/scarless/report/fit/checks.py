@@ -207,9 +207,7 @@ def _candidate_cell(value: Any) -> str | float:
         return "yes" if value else ""
     if isinstance(value, float):
         return value
-    return text("the start of the SAR-EM paper" if value == "paper" else value).replace(
-        "the propensity attributes", "the columns for the labelling"
-    )
+    return text(value).replace("the propensity attributes", "the columns for the labelling")
 
 
 def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
