@@ -58,7 +58,7 @@ def test_profile(report, small):
     found, check = profile_class_prior(model, X, s), find(report.checks, "profile")
     assert (check.picture.low, check.picture.high) == ((found.interval.low,), (found.interval.high,))
     assert set(check.picture.x) <= set(found.class_prior)
-    assert check.details == tuple(found.sentences()[1:])  # the first sentence repeats the verdict
+    assert check.details == tuple(found.sentences()[1:])  # The first sentence repeats the verdict.
     assert max(check.picture.y) == 0
 
 

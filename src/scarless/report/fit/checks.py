@@ -137,6 +137,8 @@ def _identifiability(key: str, title: str, exam: Examination) -> Check:
     if report is None:
         raise ValueError(exam.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
+    if report.swapped is not None and report.verdict == "not identified":
+        verdict = "No: both models use the same columns, and may be swapped."
     labelled = float(exam.subject.weight @ exam.subject.s)
     sentences = _in_words(identification_sentences(report, labelled))
     if exam.subject.silent:
@@ -301,8 +303,8 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
     if found.other_optima:
         others = listed([share(other) for other in found.other_optima], MAX_NAMES)
         verdict += f" There are other local optima, with {others} positives."
-    # The first sentence of a profile repeats the verdict.
-    details = _in_words(found.sentences if found.recalibrated else found.sentences[1:])
+    # The first sentences of a profile, on the interval and on other optima, repeat the verdict.
+    details = _in_words(found.sentences if found.recalibrated else found.sentences[1 + len(found.other_optima) :])
     if found.recalibrated:
         details = (
             "The fit evaluates a grid of shares of positives. For each share, all other parameters are chosen to fit "

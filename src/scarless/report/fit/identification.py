@@ -53,8 +53,8 @@ def _estimate(report: IdentifiabilityReport) -> str:
         )
     if report.verdict == "not identified":
         return (
-            f"The estimate, {own}, depends on the penalty of the models and on their functional form. The data alone "
-            f"are compatible with {share_range(*report.data_interval)} positives."
+            f"The estimate, {own}, depends on the functional form of the models and on the penalty on large "
+            f"coefficients. The data alone are compatible with {share_range(*report.data_interval)} positives."
         )
     if report.verdict == CONTRADICTED:
         return (
@@ -63,15 +63,15 @@ def _estimate(report: IdentifiabilityReport) -> str:
             f"these assumptions, so the estimate, {own}, may be far off."
         )
     return (
-        f"The estimated share of positives is {own}. Without the penalty of the models, the interval would be about "
-        f"{share_range(*report.data_interval)}."
+        f"The estimated share of positives is {own}. The models penalise large coefficients; without this penalty, the "
+        f"interval would be about {share_range(*report.data_interval)}."
     )
 
 
 def _direction(direction: Direction) -> str:
     """Return a sentence on a combination of coefficients that changes the share of positives."""
     effect = (
-        "In this respect, only the penalty of the models determines the share of positives."
+        "Only the penalty on large coefficients limits the share of positives here."
         if direction.class_prior_error >= 1.0
         else "This uncertainty alone gives the share of positives a standard error of "
         f"{100.0 * direction.class_prior_error:.2g} percentage points."
@@ -87,10 +87,10 @@ def _uncertainty(direction: Direction) -> str:
     sides = [[each for each in direction.parts if each.model == model] for model in (CLASSIFIER, PROPENSITY)]
     if all(any(each.is_intercept for each in side) for side in sides):
         fewer = ", of which a smaller share is labelled," if direction.lowers_label_frequency else ""
-        fits = "as well" if none else "almost as well" if hardly else "slightly worse"
+        fits = "equally well" if none else "almost as well" if hardly else "only slightly worse"
         others = [each for each in direction.parts if not each.is_intercept]
-        also = f" if the effects of {_named(others)} change too" if others else ""
-        return f"A larger share of positives{fewer} fits the labels {fits}{also}."
+        also = f" if the effects of {_named(others)} change accordingly" if others else ""
+        return f"A model with more positives{fewer} fits the labels {fits}{also}."
     if all(sides):
         return f"The data {separate} the effects of {_named(sides[0])} from the effects of {_named(sides[1])}."
     return f"The data have {'no' if none else 'little'} information on the effects of {_named(direction.parts)}."
@@ -120,8 +120,8 @@ def _collinear(report: IdentifiabilityReport) -> list[str]:
             sentences.append(f"{_capital(names)} is probably constant. Predictions do not depend on it.")
         else:
             sentences.append(
-                f"{_capital(names)} are collinear, so the data do not determine their single effects. Predictions do "
-                "not depend on this."
+                f"{_capital(names)} are collinear, so the data do not determine their single effects. Predictions "
+                "are not affected."
             )
     more = len(report.harmless) - MAX_SETS_SHOWN
     return [*sentences, f"There are {more} more sets of collinear or constant columns."] if more > 0 else sentences
