@@ -176,7 +176,7 @@ REFUSED = {
     ),
     "error alone": (
         lambda table: table, [*AUDITED, "--label-frequency-se", "0.1"],
-        "--label-frequency-se of 'diagnosed' needs its --label-frequency",
+        "--label-frequency-se of 'diagnosed' needs the label frequency. Add --label-frequency diagnosed=",
     ),
     "a wide error": (
         lambda table: table, [*AUDITED, "--label-frequency", "0.5", "--label-frequency-se", "0.5"],
