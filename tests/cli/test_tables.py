@@ -284,10 +284,7 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
     assert main([*leaking, "--model", model, "--out", "run"]) == 0
     told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
     assert facts["label_frequency"] > 0.99
-    assert (
-        "This fit cannot estimate how many more rows are positive, because it finds that every positive has a label."
-        in told
-    )
+    assert "This fit cannot estimate how many more rows are positive, because it finds every positive labelled." in told
     assert "Estimated positives" not in told
     assert "have no label" not in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None

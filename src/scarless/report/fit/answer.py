@@ -34,9 +34,7 @@ FLAT_LOGITS = 0.2  # distance between the 5% and 95% quantiles of logits, below 
 # The report warns if more than this share of rows is unlabelled and has a probability above `CERTAIN_PROBABILITY`.
 CERTAIN_PROBABILITY, MAX_CERTAIN_SHARE = 0.999, 0.05
 _LOGIT_MARGIN = 1e-12  # distance of probabilities from 0 and 1 before the logit is taken
-NO_ESTIMATE = (
-    "this fit cannot estimate how many more rows are positive, because it finds that every positive has a label"
-)
+NO_ESTIMATE = "this fit cannot estimate how many more rows are positive, because it finds every positive labelled"
 MAX_LABELLED_SHARE_CHANGE = 0.25  # largest relative difference of labelled shares between the fit and these rows
 MAX_NAMES = 6  # names in a sentence
 
