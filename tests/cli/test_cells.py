@@ -119,7 +119,7 @@ BAD_WEIGHTS = {
     "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 rows do not, the first is row 4 (counted from 1) with 'inf'"),
     "missing": ({0: np.nan}, "has 1 missing values, the first in row 1 (counted from 1)"),
     "text": ({5: "heavy"}, "must hold numbers; 1 of 400 rows do not, the first is row 6 (counted from 1) with 'heavy'"),
-    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row; at least one weight must be positive"),
+    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row. At least one labelled row needs"),
     "huge": ({2: 1e200}, "the largest weight must lie between 1e-100 and 1e+100"),
 }
 

@@ -159,7 +159,7 @@ REFUSED = {
     "one propensity": (
         lambda table: table,
         ["fit", "patients.csv", "--looks", *LOOKS, "--scar", "--false-positive-rate", "0", "0.1", "0"],
-        "--false-positive-rate differs between looks that share one propensity",
+        "--false-positive-rate differs between looks, but the looks share one propensity",
     ),
     "whose frequency": (
         lambda table: table, [*LOOKED, "--label-frequency", "0.8"],
@@ -176,7 +176,7 @@ REFUSED = {
     ),
     "error alone": (
         lambda table: table, [*AUDITED, "--label-frequency-se", "0.1"],
-        "--label-frequency-se of 'diagnosed' needs its --label-frequency",
+        "--label-frequency-se of 'diagnosed' needs the label frequency. Add --label-frequency diagnosed=",
     ),
     "a wide error": (
         lambda table: table, [*AUDITED, "--label-frequency", "0.5", "--label-frequency-se", "0.5"],
@@ -231,8 +231,8 @@ def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
             other[key] for key in ("column", "took_place", "labels")
         ]
         assert one["label_frequency"] == pytest.approx(other["label_frequency"], abs=5e-3)
-    assert [note for note in got["notes"] if "Looks that took place" in note] == [
-        note for note in want["notes"] if "Looks that took place" in note
+    assert [note for note in got["notes"] if "Rows examined at each look" in note] == [
+        note for note in want["notes"] if "Rows examined at each look" in note
     ]
     assert "Note: Audits: 200 rows were audited" in told
     scored = pd.read_parquet(folder / "run" / "scored").set_index("patient")
@@ -256,7 +256,7 @@ def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
     options = ["--propensity", "visits", "--model", "logistic", "--exclude", "diagnosed", *HOURS]
     assert main(["fit", "claims", "--looks", *LOOKS, *options, "--out", "run", "--quiet"]) == 1
     assert (
-        "must have two values, and be missing where a look did not take place. These have 3 values"
+        "must have two values, and missing values for looks that did not take place. These columns have 3 values"
         in capsys.readouterr().err
     )
     bits = [(table[name] == "yes").astype(int) for name in LOOKS]
@@ -272,7 +272,7 @@ def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
 def test_a_folder_is_looked_at_with_its_looks(folder, capsys):
     _as_folder(folder, make_hospital(600)[0])
     assert main(["inspect", "claims", "--looks", *LOOKS, "--audit", "checked"]) == 0
-    assert "Looks that took place: 'visit_1'" in capsys.readouterr().out
+    assert "Rows examined at each look, of 600 rows: 'visit_1'" in capsys.readouterr().out
 
 
 def _facts(folder, name):

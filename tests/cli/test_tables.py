@@ -284,7 +284,7 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
     assert main([*leaking, "--model", model, "--out", "run"]) == 0
     told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
     assert facts["label_frequency"] > 0.99
-    assert "This fit cannot estimate how many more rows are positive, because in it every positive has a label." in told
+    assert "This fit cannot estimate how many more rows are positive, because it finds every positive labelled." in told
     assert "Estimated positives" not in told
     assert "have no label" not in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
@@ -295,8 +295,8 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
         "no label is missing",
         "we estimate",
         ">fine<",
-        "wrong by a factor of 2",
-        "if the odds of getting a label",
+        "wrong by a factor of up to 2",
+        "if the odds that a positive gets a label",
     ):
         assert gone not in page
     assert "Whether a positive is labelled depends" not in page
@@ -407,9 +407,9 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
     assert re.search(r"we estimate .* of rows\), which is not reliable; ", page)
     assert "named columns" not in page
     assert "contained the true share" not in page
-    assert page.count("but the labels do not show whether through the class or the labelling.") == 2
+    assert page.count("but they do not show whether the columns affect the class or the labelling.") == 2
     assert "this may be due to chance" not in page
-    assert "rows are ranked by their probability of a label according to the naive model" in told
+    assert "the rows are ranked by their probability of having a label, not by their probability" in told
     assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_probability"]
     assert "No other candidate fits as well as the chosen model.</" not in Path("run/report.html").read_text()
     assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0

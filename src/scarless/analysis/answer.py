@@ -1,6 +1,7 @@
 """The analysis of a table: preprocessing, fit of both models, ranked rows, report and files."""
 
 import json
+import shlex
 import shutil
 import tempfile
 import warnings
@@ -97,7 +98,7 @@ class Analysis:
 
     @cached_property
     def subject(self) -> Subject:
-        """The model with its rows, as the diagnostics and the report need them."""
+        """The model, its rows and its predictions, for the diagnostics and the report."""
         model, features = self._model_and_columns
         return Subject.of(
             model,
@@ -117,7 +118,7 @@ class Analysis:
 
     @property
     def silent(self) -> bool:
-        """Whether the fit cannot estimate the positives without a label, because in it every positive has a label.
+        """Whether the fit cannot estimate the number of positives without a label, because it finds none.
 
         Always False with audits, several looks or known values, which determine how many positives have no label.
         """
@@ -137,8 +138,8 @@ class Analysis:
     def summary(self) -> dict[str, Any]:
         """Return the estimates as a dict of plain values.
 
-        Positives are counted by the weights of rows, if there are any. If the fit cannot estimate the positives without
-        a label (`silent`), their number and the intervals are None.
+        If rows have weights, positives are counted by weight. If the fit cannot estimate the number of positives
+        without a label (`silent`), the numbers of positives and the intervals are None.
         """
         from scarless.report.fit.answer import NO_ESTIMATE, reservation  # noqa: PLC0415 (imports the report)
 
@@ -179,7 +180,7 @@ class Analysis:
         }
 
     def _weights(self) -> tuple[float, float]:
-        """Return the total weight of all rows and of labelled rows; without weights, their numbers."""
+        """Return the total weight of all rows and of labelled rows; without weights, the numbers of these rows."""
         return float(self.subject.weight.sum()), float(self.subject.weight @ self.subject.s)
 
     def _informed(self) -> dict[str, Any]:
@@ -239,7 +240,13 @@ class Analysis:
             lambda: self.subject,
             row_names=self._column("id"),
             random_state=self.settings.seed,
-            run={**self._title(), "warnings": self.notes, **self.source, **self.settings.to_dict()},
+            run={
+                **self._title(),
+                "command": self._command(),
+                "warnings": self.notes,
+                **self.source,
+                **self.settings.to_dict(),
+            },
             progress=progress,
         )
 
@@ -308,6 +315,14 @@ class Analysis:
         """Return the contents of `run.toml`, which repeats this analysis."""
         return {**self.settings.to_dict(), "ranked": ranked, "source": self.source, "versions": versions()}
 
+    def _command(self) -> str:
+        """Return the command that repeats this analysis; empty if the table was not read from a file."""
+        if "file" not in self.source:
+            return ""
+        sheet = ["--sheet", str(self.source["sheet"])] if "sheet" in self.source else []
+        words = ["scarless", "fit", str(self.source["file"]), *self.settings.to_flags(), *sheet, "--out", "NEW_FOLDER"]
+        return shlex.join(words)
+
     def _column(self, role: str) -> Any:
         name = getattr(self.settings, role)
         return self.table[name].to_numpy() if name else None
@@ -340,7 +355,7 @@ def analyse(
         Raw table; skrub encodes text, dates and missing values (see `scarless.raw.preparation.table_preparation`).
     label : str or list of str
         Label column: 1/0, yes/no, true/false, or a value for labelled rows and empty cells for the others. A list names
-        one label column for each look, as yes/no or 1/0; there, an empty cell is a look that did not take place.
+        one label column for each look, as yes/no or 1/0; an empty cell is then a look that did not take place.
     propensity_attributes : list of str
         Columns that the propensity depends on; "all" if you cannot name them.
     classification_attributes : list of str, optional
@@ -352,10 +367,10 @@ def analyse(
     known : list of ClassPrior and LabelFrequency, optional
         Known values with their standard errors.
     audit : str, optional
-        Column with the true class of audited rows, yes or no; empty for other rows. Rows must not be chosen by their
-        class, and negative findings must be included.
+        Column with the true class of audited rows, yes or no; empty for other rows. The audited rows must not be chosen
+        by their class, and negative findings must be included.
     columns : ColumnRoles, optional
-        Roles of other columns: row names, weights, groups, excluded columns, and columns to read as numbers or text.
+        Roles of other columns: id, weights, groups, excluded columns, and columns to read as numbers or text.
     model : {"search", "stack", "logistic", "boosted"}, default="search"
         "search": logistic models, with penalties chosen by cross-validation (`SAREMClassifierCV`). "logistic": one
         logistic pair (`SAREMClassifier`), the fastest. "boosted": gradient boosting for the class. "stack": a stack of
@@ -407,7 +422,7 @@ def analyse(
 def analyse_table(
     table: Any, settings: Settings, *, source: dict[str, Any] | None = None, progress: ReportStep | None = None
 ) -> Analysis:
-    """Fit both models to a raw table; the same as `analyse`, but takes `Settings`."""
+    """Fit both models to a raw table, like `analyse`, with `Settings` instead of parameters."""
     report_step = progress or (lambda what: None)
     table = as_pandas(table)
     settings.check_columns(list(table.columns))

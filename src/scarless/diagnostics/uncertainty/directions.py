@@ -17,8 +17,8 @@ MAX_DIRECTIONS_SHOWN = 5  # largest number of directions of one kind that are sh
 MAX_ATTRIBUTES_NAMED = 5  # largest number of attributes in one sentence
 # Thresholds of eigenvalues of the information, by judgement.
 _WEAK_EIGENVALUE = 0.1  # directions with larger eigenvalues are not reported
-_ZERO_EIGENVALUE = 1e-6  # below it there is no information; above 0, because optimisers stop a little early
-_SMALL_EIGENVALUE = 0.01  # below it, the data can hardly separate the parameters
+ZERO_EIGENVALUE = 1e-6  # below it there is no information; above 0, because optimisers stop a little early
+SMALL_EIGENVALUE = 0.01  # below it, the data can hardly separate the parameters
 _MIN_VARIANCE_SHARE = 0.05  # smallest share of the variance of the class prior for which a direction is reported
 _MIN_RELATIVE_WEIGHT = 0.25  # smallest weight, relative to the largest, for which a parameter is named
 
@@ -83,7 +83,7 @@ class Direction:
         return f"{self._description()} ({effect})."
 
     def _description(self) -> str:
-        none, hardly = self.information < _ZERO_EIGENVALUE, self.information < _SMALL_EIGENVALUE
+        none, hardly = self.information < ZERO_EIGENVALUE, self.information < SMALL_EIGENVALUE
         separate = "cannot separate" if none else "can hardly separate" if hardly else "can only roughly separate"
         sides = [[p for p in self.parts if p.model == model] for model in (CLASSIFIER, PROPENSITY)]
         if self.shared:

@@ -37,8 +37,8 @@ _CONFIDENCE_LEVEL = 0.95
 _MAX_HALF_WIDTH_IDENTIFIED, _MAX_HALF_WIDTH_WEAK = 0.5, 2.0
 # The functional form identifies the class prior, and the labels reject this form.
 CONTRADICTED = "identified by a form that the labels contradict"
-_MIN_LABELLED_PER_PARAMETER = 5.0  # with fewer labelled rows, intervals from the information matrix are too short
-_REPORTED_CORRELATION = -0.8  # correlation of an attribute's two coefficients below which a sentence reports it
+MIN_LABELLED_PER_PARAMETER = 5.0  # with fewer labelled rows, intervals from the information matrix are too short
+REPORTED_CORRELATION = -0.8  # correlation of an attribute's two coefficients below which a sentence reports it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -250,13 +250,13 @@ def _is_reliable(model: Any, inference: PairInference, data_interval: Interval) 
 
 
 def _few_labels(inference: PairInference) -> bool:
-    return float(inference.sums.labelled) < _MIN_LABELLED_PER_PARAMETER * inference.parameters.size
+    return float(inference.sums.labelled) < MIN_LABELLED_PER_PARAMETER * inference.parameters.size
 
 
 def _correlation_sentences(report: IdentifiabilityReport) -> list[str]:
     """Return a sentence on attributes whose two effects the data hardly separate, unless a direction reports them."""
     reported = {name for direction in report.directions for name in direction.shared}
-    strong = {name: r for name, r in report.correlations.items() if r < _REPORTED_CORRELATION and name not in reported}
+    strong = {name: r for name, r in report.correlations.items() if r < REPORTED_CORRELATION and name not in reported}
     names = sorted(strong, key=lambda name: strong[name])
     if not names:
         return []
@@ -307,7 +307,7 @@ def _notes(model: Any, inference: PairInference) -> list[str]:
     if _few_labels(inference):
         notes.append(
             f"There are {inference.sums.labelled:g} labelled rows for {inference.parameters.size} parameters. With "
-            f"fewer than {_MIN_LABELLED_PER_PARAMETER:g} labelled rows for each parameter, the intervals tend to be "
+            f"fewer than {MIN_LABELLED_PER_PARAMETER:g} labelled rows for each parameter, the intervals tend to be "
             "too short."
         )
     if inference.expected:

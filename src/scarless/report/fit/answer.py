@@ -1,4 +1,4 @@
-"""The answer of a fit in words, with the reasons to doubt it."""
+"""The estimated number of positives in words, with the reasons to doubt it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,8 +34,8 @@ FLAT_LOGITS = 0.2  # distance between the 5% and 95% quantiles of logits, below 
 # The report warns if more than this share of rows is unlabelled and has a probability above `CERTAIN_PROBABILITY`.
 CERTAIN_PROBABILITY, MAX_CERTAIN_SHARE = 0.999, 0.05
 _LOGIT_MARGIN = 1e-12  # distance of probabilities from 0 and 1 before the logit is taken
-NO_ESTIMATE = "this fit cannot estimate how many more rows are positive, because in it every positive has a label"
-MAX_LABELLED_SHARE_CHANGE = 0.25  # relative difference between the labelled shares of the fit and of these rows
+NO_ESTIMATE = "this fit cannot estimate how many more rows are positive, because it finds every positive labelled"
+MAX_LABELLED_SHARE_CHANGE = 0.25  # largest relative difference of labelled shares between the fit and these rows
 MAX_NAMES = 6  # names in a sentence
 
 
@@ -89,8 +89,8 @@ def _sentence(
         start += f", about {about(max(labelled - subject.right_labels, 0.0))} of them by mistake"
     if isinstance(subject.inner, NaiveClassifier):
         return (
-            f"{start}; this model treats all other rows as negative, so it cannot estimate how many "
-            "positives have no label."
+            f"{start}; this model treats all other rows as negative, so it cannot estimate how many positives have no "
+            "label."
         )
     if subject.silent:
         return f"{start}; {NO_ESTIMATE}."
@@ -217,18 +217,19 @@ def _fit_cautions(inner: Any, frequency: float | None, found: IntervalEstimate) 
     higher = getattr(inner, "higher_optimum_", None)
     if higher is not None:
         reasons.append(
-            "The fit is a local optimum: another start finds a better fit, with "
+            "The fit is a local optimum: another start of the optimiser finds a better fit, with "
             f"{share(number(higher.class_prior))} positives. Fit again from several starts (n_starts=5 in Python)."
         )
     if frequency is not None and frequency > NEARLY_ALL_LABELLED and not isinstance(inner, NaiveClassifier):
         reasons.append(
             "The model finds that all positives already have a label. A model also finds this if the data do not "
-            "determine the label frequency; it is then no better than treating every unlabelled row as negative."
+            "determine how many positives are labelled. The model is then no better than one that treats every row "
+            "without a label as negative."
         )
     if found.value is not None and found.value > NEARLY_ALL_POSITIVE:
         reasons.append(
-            "The model finds that nearly every row is positive: the labelling model alone explains the labels. That is "
-            "rarely true. Fewer columns for the labelling may help."
+            "The model finds that nearly every row is positive: the labelling model alone explains the labels. This is "
+            "rarely true. Name fewer columns for the labelling."
         )
     return reasons
 
@@ -261,8 +262,8 @@ def _data_cautions(found: IntervalEstimate, identifiability: Any, subject: Subje
         )
     elif subject.either_way:
         reasons.append(
-            "Every column may drive the class, the labelling or both, and the data cannot always separate the two. The "
-            "estimate would be much more certain if the columns that drive the labelling were named."
+            "Every column may drive the class, the labelling or both, and the data cannot always separate these "
+            "effects. To get a much more certain estimate, name the columns that drive the labelling."
         )
     selection = getattr(subject.inner, "selection_", None)
     if selection is not None and selection.wide:
@@ -278,8 +279,8 @@ def _label_cautions(checks: tuple[Check, ...]) -> list[str]:
     if find(checks, "calibration").status != "bad":
         return []
     return [
-        "The model does not fit the labels: labels are more, or less, frequent than it predicts. Its predictions for "
-        "rows without a label are then not reliable either."
+        "The model does not fit the labels: in some groups of rows, labels are more or less frequent than predicted. "
+        "Predictions for rows without a label are then not reliable either."
     ]
 
 
@@ -289,7 +290,7 @@ def _ranking_cautions(subject: Subject) -> list[str]:
     if certain > MAX_CERTAIN_SHARE * subject.n_rows:
         return [
             f"The model is certain that {count(certain)} rows without a label are positive. Such a model is usually "
-            "overfitted; do not rely on the estimate."
+            "overfitted. Do not rely on the estimate."
         ]
     low, high = np.clip(np.quantile(subject.f[subject.weight > 0], [0.05, 0.95]), _LOGIT_MARGIN, 1.0 - _LOGIT_MARGIN)
     if logit(high) - logit(low) > FLAT_LOGITS:
@@ -308,7 +309,7 @@ def _assumes_one_propensity(subject: Subject) -> bool:
 
 
 def _other_rows_cautions(subject: Subject, frequency: float | None) -> list[str]:
-    """Return a caution if the share of labelled rows differs so much that these are not the rows of the fit."""
+    """Return a caution if the share of labelled rows shows that the model was fitted to other rows."""
     prior = number(subject.model.class_prior_)
     if prior is None or frequency is None or not hasattr(subject.inner, "propensity_coef_"):
         return []
@@ -318,6 +319,6 @@ def _other_rows_cautions(subject: Subject, frequency: float | None) -> list[str]
     if abs(now - then) <= MAX_LABELLED_SHARE_CHANGE * max(now, then):
         return []
     return [
-        f"The model was probably fitted to other rows: {share(now)} of these rows have a label, but {share(then)} of "
-        "the rows of the fit. The share of positives is estimated from the rows of the fit."
+        f"The model was probably fitted to other rows: {share(now)} of these rows have a label, compared with "
+        f"{share(then)} of the rows of the fit. The share of positives is estimated from the rows of the fit."
     ]
