@@ -42,7 +42,7 @@ ESTIMATORS = [
 
 
 # The warnings are ours and meant: the checks fit strings without pos_label, give no propensity and label all positives.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")

@@ -78,7 +78,9 @@ def test_several_scores_and_searches_are_told_of(model):
 
 
 def test_a_threshold_tuned_to_labels_is_told_of(model):
-    with pytest.warns(UserWarning, match="balanced_accuracy_score treats y as classes.*scorer of thresholds"):
+    with pytest.warns(
+        UserWarning, match="balanced_accuracy_score treats y as classes.*Use a scorer that allows for missing labels"
+    ):
         TunedThresholdClassifierCV(model, cv=2, thresholds=5).fit(X, S)
 
 

@@ -32,7 +32,7 @@ def test_usual_codings_explain_themselves(y, classes):
     [(["positive", "unlabeled"], "'unlabeled'"), ([1, 2], "2"), ([-1, 0], "0"), ([0.0, 3.0], r"3\.0"), ([-1, 2], "2")],
 )
 def test_other_pairs_warn_and_name_the_value_that_is_taken(y, named):
-    message = rf"pos_label is not given: {named}, the last in sorted order, marks the labelled rows"
+    message = rf"pos_label is not given.* The last in sorted order, {named}, is used as the value of labelled rows"
     with pytest.warns(UserWarning, match=message):
         coding = check_labels(y)
     assert coding.positive == 1
@@ -66,16 +66,16 @@ def test_a_pos_label_that_is_not_there_is_refused(pos_label):
 @pytest.mark.parametrize(
     ("y", "shown"),
     [
-        ([0, 1, 2], "these have 3: 0, 1, 2"),
-        (["a", "b", "c"], "these have 3: 'a', 'b', 'c'"),
-        (list(range(7)), r"these have 7: 0, 1, 2, 3, 4, \.\.\."),
-        ([-1, 0, 1], "these have 3: -1, 0, 1"),
+        ([0, 1, 2], "there are 3: 0, 1, 2"),
+        (["a", "b", "c"], "there are 3: 'a', 'b', 'c'"),
+        (list(range(7)), r"there are 7: 0, 1, 2, 3, 4, \.\.\."),
+        ([-1, 0, 1], "there are 3: -1, 0, 1"),
     ],
 )
 def test_more_than_two_values_are_refused(y, shown):
     message = (
         r"Only binary classification is supported\. The type of the target is multiclass\. Labels must have two "
-        rf"values, for labelled and unlabelled rows; {shown}\."
+        rf"values, one for labelled and one for unlabelled rows, but {shown}\."
     )
     with pytest.raises(ValueError, match=message):
         check_labels(y)
@@ -119,7 +119,9 @@ def test_measurements_are_no_labels():
     ],
 )
 def test_labels_that_the_model_has_not_seen_are_refused(y, unknown):
-    with pytest.raises(ValueError, match=rf"labels have the value {unknown}; the model was fitted with \[0, 1\]\."):
+    with pytest.raises(
+        ValueError, match=rf"The labels contain {unknown}, but the model was fitted with the labels \[0, 1\]\."
+    ):
         check_labels([0, 1]).encode(y)
 
 
@@ -129,7 +131,9 @@ def test_a_missing_label_is_not_one_that_the_model_has_not_seen():
 
 
 def test_numbers_where_the_model_saw_text_are_refused():
-    with pytest.raises(ValueError, match=r"labels have the value 1; the model was fitted with \['p', 'u'\]"):
+    with pytest.raises(
+        ValueError, match=r"The labels contain 1, but the model was fitted with the labels \['p', 'u'\]"
+    ):
         check_labels(["p", "u"], pos_label="p").encode([1, 1])
 
 
@@ -168,7 +172,7 @@ def test_a_missing_label_of_any_pandas_type_is_told_of(kind):
     y = pd.Series(values, dtype=kind)
     assert len(check_observed(y)) == 3
     y[1] = None if kind == "object" else pd.NA
-    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a missing label means unlabelled, pass "
+    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a missing label means unlabelled, replace it by 0: "
     with pytest.raises(ValueError, match=rf"y {message}y\.fillna\(0\)"):
         check_observed(y)
     with pytest.raises(ValueError, match=rf"s {message}s\.fillna\(0\)"):
@@ -204,5 +208,5 @@ def test_labels_beyond_whole_numbers_are_refused_without_a_warning(kind):
 
 
 def test_labels_without_an_order_are_refused():
-    with pytest.raises(ValueError, match=r"all booleans; these are of the types dict, int. Code labelled"):
+    with pytest.raises(ValueError, match=r"all booleans, but they have the types dict, int. Code labelled"):
         check_labels(np.array([{}, 1, 0], dtype=object))

@@ -89,9 +89,9 @@ def test_what_counts_as_several_looks(y, several):
         ([[1, 1], [1, 1]], ValueError, "y has one class only, 1"),
         ([[0, 0], [0, -1]], ValueError, "y has one class only, 0: there is no labelled row"),
         ([[0, 1], [2, 0]], ValueError, "Labels must have two values"),
-        (np.zeros((2, 2, 2)), ValueError, r"one column for each look; got the shape \(2, 2, 2\)"),
-        (np.zeros((2, 0)), ValueError, r"one column for each look; got the shape \(2, 0\)"),
-        (sparse.csr_array(np.eye(2)), TypeError, r"entries that are not stored could be 0 or gaps. Pass y.toarray"),
+        (np.zeros((2, 2, 2)), ValueError, r"one column for each look; its shape is \(2, 2, 2\)"),
+        (np.zeros((2, 0)), ValueError, r"one column for each look; its shape is \(2, 0\)"),
+        (sparse.csr_array(np.eye(2)), TypeError, r"a missing entry could be a 0 or a gap. Pass y.toarray"),
         ([["yes", 1], ["no", 0]], ValueError, "Labels must have two values"),
     ],
 )
@@ -105,7 +105,9 @@ def test_other_rows_have_the_labels_of_the_fit():
     np.testing.assert_array_equal(check_looks(WORDS[1:], coding=coding).labels, CODES[1:])
     np.testing.assert_array_equal(check_looks([[None, None]], coding=coding).labels, [[-1, -1]])
     np.testing.assert_array_equal(check_looks([["yes", None]], coding=coding).labels, [[1, -1]])
-    with pytest.raises(ValueError, match=r"labels have the value 'maybe'; the model was fitted with \['no', 'yes'\]"):
+    with pytest.raises(
+        ValueError, match=r"The labels contain 'maybe', but the model was fitted with the labels \['no', 'yes'\]"
+    ):
         check_looks([["maybe", "no"]], coding=coding)
 
 
@@ -156,7 +158,7 @@ def test_an_audit_with_two_meanings_is_refused(labels, positive, audit):
 @pytest.mark.parametrize(
     ("audit", "match"),
     [
-        ([1, 0], "audit has 2 values for 3 rows. Give one for each row: 1 or 0 for audited rows"),
+        ([1, 0], "audit has 2 values for 3 rows. Give one value for each row: 1 .positive. or 0 .negative. for"),
         (np.zeros((3, 2)), "audit has 6 values for 3 rows"),
         ([1, 2, 0], r"audit must be 1 \(or True\) for audited positives, .* got 2\."),
         (["a", None, "b"], r"audit must be 1 .* got 'a'\."),
@@ -204,7 +206,7 @@ def test_few_labels_may_agree_by_chance():
 def test_a_look_that_was_written_down_only_if_it_found():
     first, second = np.tile([0, 1], 10), np.tile([-1, 1], 10)
     (told,) = doubts_of_looks(codes(first, second), ("a", "b"))
-    assert told.startswith("all 10 values of b are labels, and 10 are missing.")
+    assert told.startswith("all 10 recorded values of b are labels, and 10 are missing.")
     second[0] = 0
     assert doubts_of_looks(codes(first, second), ("a", "b")) == []
 

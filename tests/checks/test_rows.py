@@ -110,7 +110,7 @@ def test_forgetting_drops_results_and_keeps_the_rest():
 
 TABLE = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["x", "y", "z"])
 VALUES = pd.Series([0.1, 0.2, 0.3], index=["x", "y", "z"])
-TOLD = r"its index has the same names in another order \(first: position 0 is 'x' among the rows and 'z' in weight\)"
+TOLD = r"its index has the same names in another order \(first difference: position 0 is 'x' in X and 'z' in weight\)"
 
 
 def test_the_same_names_in_another_order_are_told_of_with_both_ways_out():
@@ -118,7 +118,10 @@ def test_the_same_names_in_another_order_are_told_of_with_both_ways_out():
         UserWarning, match=rf"weight is matched to the rows by position, .*{TOLD}.*weight.loc\[X.index\].*to_numpy"
     ):
         warn_about_row_order(TABLE, weight=VALUES[::-1])
-    with pytest.raises(ValueError, match=rf"weight must be in the order of the rows; {TOLD}.*to_numpy\(\). Reorder it"):
+    with pytest.raises(
+        ValueError,
+        match=rf"weight must be in the order of the rows, but {TOLD}. If the index is right, pass weight.loc.*to_numpy\(\)",
+    ):
         check_row_order(VALUES[::-1], "weight", index_of(TABLE))
     with pytest.warns(UserWarning, match="labels is matched to the rows by position"):
         warn_about_row_order(TABLE, labels=VALUES.to_frame()[::-1])

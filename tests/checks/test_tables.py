@@ -170,8 +170,8 @@ def test_infinity_is_named_by_row_and_column(row, column, value):
 def test_values_whose_squares_overflow_are_named(dtype, largest, limit, sign):
     _check(_table(1, 1, sign * largest * 0.99, dtype, n=3))
     message = (
-        rf"Input X has the value {'-' if sign < 0 else ''}2e\+\d+ at row 1, column 1, above the limit of {limit}: sums "
-        rf"of its square overflow {np.dtype(dtype)}\. Scale the columns, for example with "
+        rf"Input X has the value {'-' if sign < 0 else ''}2e\+\d+ at row 1, column 1. Absolute values must be at most {limit}, "
+        rf"so that sums of squares stay finite in {np.dtype(dtype)}\. Scale the columns, for example with "
         rf"sklearn\.preprocessing\.StandardScaler\."
     )
     X = _table(1, 1, sign * 2 * largest, dtype, n=3)
@@ -222,7 +222,7 @@ def test_an_infinite_and_a_huge_value_in_a_frame_are_named_by_their_column():
     with pytest.raises(ValueError, match=r"infinity at row 0, column 0 \('age'\)"):
         _check(pd.DataFrame({"age": [np.inf]}))
     with pytest.raises(
-        ValueError, match=r"has the value 1e\+200 at row 0, column 0 \('age'\), above the limit of 1e\+100"
+        ValueError, match=r"has the value 1e\+200 at row 0, column 0 \('age'\). Absolute values must be at most 1e\+100"
     ):
         _check(pl.DataFrame({"age": [1e200]}))
 
@@ -246,8 +246,8 @@ TEXT = [
 @pytest.mark.parametrize("X", TEXT)
 def test_columns_of_text_are_named(X):
     message = (
-        r"1 of 2 columns hold text, categories or dates, not numbers: 'town'\. Encode them first: dates as days "
-        r"since a reference date, others for example with make_column_transformer\(\(OneHotEncoder\(drop='first', "
+        r"1 of 2 columns hold text, categories or dates, not numbers: 'town'\. Encode dates as days "
+        r"since a reference date, and other columns for example with make_column_transformer\(\(OneHotEncoder\(drop='first', "
         r"sparse_output=False\), \['town'\]\), remainder='passthrough', "
     )
     with pytest.raises(ValueError, match=message):
@@ -375,7 +375,7 @@ def test_columns_are_taken_in_the_order_given_and_the_table_stays_one_of_its_kin
 def test_equal_names_of_columns_are_told_of(names, model):
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=names)
     count = names.count(names[0])
-    message = f"{count} columns of X have the name {names[0]!r}, and names must be unique. Rename them, or pass X.to_n"
+    message = f"{count} columns of X have the name {names[0]!r}, and names must be unique. Rename these columns, or pa"
     with pytest.raises(ValueError, match=message):
         model.fit(X, np.arange(20) % 2)
 
@@ -470,9 +470,9 @@ def test_sparse_labels_are_refused(as_sparse):
 
 def test_a_query_is_to_be_collected_where_values_are_needed():
     frame = pl.DataFrame(X, schema=["a", "b"])
-    with pytest.raises(TypeError, match=r"y is a LazyFrame, which has no values yet\. Pass y\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"y is a LazyFrame, a query that was not run yet\. Pass y\.collect\(\)"):
         SAREMClassifier().fit(frame, pl.DataFrame({"s": S}).lazy())
-    with pytest.raises(TypeError, match=r"X is a LazyFrame, which has no values yet\. Pass X\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"X is a LazyFrame, a query that was not run yet\. Pass X\.collect\(\)"):
         LogisticSAR(["a"], [1.0]).propensity(frame.lazy())
     refuse_unread(frame, "X")
 

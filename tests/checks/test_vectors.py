@@ -81,9 +81,9 @@ def test_propensities_in_range_pass_unchanged(e):
 @pytest.mark.parametrize(("bad", "shown"), [(0.0, "0"), (-0.1, "-0.1"), (1.5, "1.5"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_propensity_out_of_range_is_named(bad, shown):
     message = (
-        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. Rows that "
-        r"can never be labelled are not supported; raise small values explicitly, for example np\.maximum\(propensity, "
-        r"0\.01\)"
+        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. A "
+        r"propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
+        r"np\.maximum\(propensity, 0\.01\)"
     )
     with pytest.raises(ValueError, match=message):
         check_propensity([0.5, bad, 1.0, bad])
@@ -157,7 +157,7 @@ def test_weights_pass_unchanged_unless_all_are_zero(weight):
         np.testing.assert_array_equal(check_weight(weight, n_rows=weight.size), weight)
     elif not weight.any():
         with pytest.raises(
-            ValueError, match="sample_weight is zero for every row; at least one row must have a positive weight"
+            ValueError, match="sample_weight is zero for every row. Give at least one row a positive weight"
         ):
             check_weight(weight, n_rows=weight.size)
 

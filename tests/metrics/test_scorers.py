@@ -131,7 +131,7 @@ def test_the_names_of_the_labels_do_not_matter(name, sar):
 def test_of_unknown_names_the_last_is_positive_with_a_warning():
     words = np.where(Data.y == 1, "yes", "no")
     model = LogisticRegression().fit(Data.X, words)
-    with pytest.warns(UserWarning, match="'yes', the last in sorted order, marks the labelled rows"):
+    with pytest.warns(UserWarning, match="The last in sorted order, 'yes', is used as the value of labelled rows"):
         found = make_pu_scorer("accuracy")(model, Data.X, words, propensity=1.0)
     assert found == model.score(Data.X, words)
 
@@ -305,7 +305,7 @@ def test_wrong_rows_are_refused(sar):
     scorer = make_pu_scorer("accuracy")
     with pytest.raises(ValueError, match="s has 5 values for 600 rows"):
         scorer(sar, Data.X, Data.s[:5], propensity=Data.e)
-    with pytest.raises(ValueError, match="labels have the value 2; the model was fitted with"):
+    with pytest.raises(ValueError, match="The labels contain 2, but the model was fitted with the labels"):
         scorer(sar, Data.X, Data.s + 1, propensity=Data.e)
     with pytest.raises(ValueError, match="propensity has 3 values for 600 rows"):
         scorer(sar, Data.X, Data.s, propensity=Data.e[:3])

@@ -381,5 +381,5 @@ def test_only_data_frames_are_read(table):
 
 
 def test_a_query_must_be_run_first():
-    with pytest.raises(TypeError, match=r"table is a LazyFrame, which has no values yet. Pass table.collect\(\)"):
+    with pytest.raises(TypeError, match=r"table is a LazyFrame, a query that was not run yet. Pass table.collect\(\)"):
         from_long(pl.LazyFrame(sites()), **KEYS)

@@ -275,7 +275,7 @@ def test_columns_named_by_numbers_are_those_named_by_their_texts(odd):
 
 def test_a_number_that_is_the_name_of_one_column_and_the_position_of_another_is_told_of():
     table, s = numbered((1, 0, 2))
-    with pytest.warns(UserWarning, match=r"propensity_attributes has the number 1, which is a position"):
+    with pytest.warns(UserWarning, match=r"propensity_attributes: the number 1 is a position"):
         model = TableClassifier(SAREMClassifier(propensity_attributes=[1])).fit(table, s)
     assert [model.origins_[j].column for j in np.flatnonzero(model.estimator_.propensity_coef_[0])] == ["0"]
     with pytest.raises(ValueError, match="more than one is called '1'"):
