@@ -193,7 +193,7 @@ def test_numbers_names_and_masks_select_the_same(columns):
 @pytest.mark.parametrize("ends", [slice(0.5), slice(None, None, 0.5), slice(None, [1]), slice(np.nan, 1)])
 def test_ends_of_a_slice_are_names_or_numbers(ends):
     with pytest.raises(
-        ValueError, match="attributes: a slice must begin and end with a name or a column number, .*; got "
+        ValueError, match=r"attributes: a slice must begin and end with a name or a column number, .*; got "
     ):
         check_attributes(ends, None, n_columns=3, names=None, parameter="attributes")
 
@@ -205,8 +205,8 @@ def test_a_step_of_zero_leads_nowhere():
 
 NUMBERED = pd.DataFrame(np.eye(4), columns=[3, 0, 1, 2])
 TOLD = (
-    r"the number 3 is a position, as in scikit-learn, and selects the column named 2. The column named 3 is at position 0. "
-    r"To avoid confusion, make the names text with X.rename\(columns=str\), and select '2' or '3'"
+    r"the number 3 is a position, as in scikit-learn, and selects the column named 2. The column named 3 is at "
+    r"position 0. To avoid confusion, make the names text with X.rename\(columns=str\), and select '2' or '3'"
 )
 
 
@@ -287,7 +287,7 @@ def test_scikit_learns_selector_needs_a_data_frame():
 
 def test_a_callable_is_called_once_and_returns_no_other():
     with pytest.raises(
-        ValueError, match="propensity_attributes: the callable must return names, .*; it returned another callable"
+        ValueError, match=r"propensity_attributes: the callable must return names, .*; it returned another callable"
     ):
         _columns(lambda X: len)
 

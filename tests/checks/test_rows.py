@@ -120,7 +120,8 @@ def test_the_same_names_in_another_order_are_told_of_with_both_ways_out():
         warn_about_row_order(TABLE, weight=VALUES[::-1])
     with pytest.raises(
         ValueError,
-        match=rf"weight must be in the order of the rows, but {TOLD}. If the index is right, pass weight.loc.*to_numpy\(\)",
+        match=rf"weight must be in the order of the rows, but {TOLD}. If the index is right, pass "
+        r"weight.loc.*to_numpy\(\)",
     ):
         check_row_order(VALUES[::-1], "weight", index_of(TABLE))
     with pytest.warns(UserWarning, match="labels is matched to the rows by position"):

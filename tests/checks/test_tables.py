@@ -170,9 +170,9 @@ def test_infinity_is_named_by_row_and_column(row, column, value):
 def test_values_whose_squares_overflow_are_named(dtype, largest, limit, sign):
     _check(_table(1, 1, sign * largest * 0.99, dtype, n=3))
     message = (
-        rf"Input X has the value {'-' if sign < 0 else ''}2e\+\d+ at row 1, column 1. Absolute values must be at most {limit}, "
-        rf"so that sums of squares stay finite in {np.dtype(dtype)}\. Scale the columns, for example with "
-        rf"sklearn\.preprocessing\.StandardScaler\."
+        rf"Input X has the value {'-' if sign < 0 else ''}2e\+\d+ at row 1, column 1. Absolute values must be at most "
+        rf"{limit}, so that sums of squares stay finite in {np.dtype(dtype)}\. Scale the columns, for example with "
+        r"sklearn\.preprocessing\.StandardScaler\."
     )
     X = _table(1, 1, sign * 2 * largest, dtype, n=3)
     for table in (X, sparse.csr_array(X)):
@@ -246,8 +246,8 @@ TEXT = [
 @pytest.mark.parametrize("X", TEXT)
 def test_columns_of_text_are_named(X):
     message = (
-        r"1 of 2 columns hold text, categories or dates, not numbers: 'town'\. Encode dates as days "
-        r"since a reference date, and other columns for example with make_column_transformer\(\(OneHotEncoder\(drop='first', "
+        r"1 of 2 columns hold text, categories or dates, not numbers: 'town'\. Encode dates as days since a "
+        r"reference date, and other columns for example with make_column_transformer\(\(OneHotEncoder\(drop='first', "
         r"sparse_output=False\), \['town'\]\), remainder='passthrough', "
     )
     with pytest.raises(ValueError, match=message):

@@ -157,7 +157,7 @@ def test_weights_pass_unchanged_unless_all_are_zero(weight):
         np.testing.assert_array_equal(check_weight(weight, n_rows=weight.size), weight)
     elif not weight.any():
         with pytest.raises(
-            ValueError, match="sample_weight is zero for every row. Give at least one row a positive weight"
+            ValueError, match=r"sample_weight is zero for every row\. Give at least one row a positive weight"
         ):
             check_weight(weight, n_rows=weight.size)
 

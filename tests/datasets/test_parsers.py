@@ -77,7 +77,7 @@ def test_a_constant_attribute_cannot_be_scaled():
 
 def test_without_pandas_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r'reading this dataset needs pandas: pip install "scarless\[data\]"'):
+    with pytest.raises(ImportError, match=r'Reading this dataset needs pandas: pip install "scarless\[data\]"'):
         parsers.parse_mushroom(b"p,x\n")
 
 

@@ -271,8 +271,8 @@ def test_an_estimator_of_ours_may_have_other_parameters(read, tmp_path):
     ("estimator", "error"),
     [
         ("Broken", "ArithmeticError: too <b>much</b>"),
-        ("Wild", "ValueError: predict_proba must return finite numbers; some are NaN or infinite."),
-        ("OneColumn", "ValueError: predict_proba must return a column for each of two classes; its shape is (24, 1)."),
+        ("Wild", "ValueError: predict_proba must return finite numbers; it returned NaN or infinity."),
+        ("OneColumn", "ValueError: predict_proba must return one column for each of two classes; it returned (24, 1)."),
     ],
 )
 def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(read, tmp_path, estimator, error):
@@ -552,12 +552,18 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
             SPEC.replace('"ill"', '"place"'),
             "the class 'place' has 3 values, 'city', 'town', 'village'; it must have two",
         ),
-        (SPEC.replace('class = "ill"', 'class = "ill"\npositive = "maybe"'), "no row has the class 'maybe' in 'ill'"),
+        (
+            SPEC.replace('class = "ill"', 'class = "ill"\npositive = "maybe"'),
+            "positive is 'maybe', but the class 'ill' has",
+        ),
         (SPEC.replace('"age", "place"', '"agge"'), r"propensity_attributes has 'agge', .* Did you mean 'age'\?"),
         (CALLABLE.replace("load_pair", "load_nothing"), r"must return \(X, y\), or a Bunch .*; it returned int"),
         (CALLABLE.replace("load_pair", "load_badly"), "'ours_for_tests:load_badly' failed with KeyError: 'gone'"),
         (CALLABLE + "propensity_attributes = [4]", "propensity_attributes has 4; the columns of an array are 0 to 3"),
-        (CALLABLE + "[mechanisms]\nuse = ['attributes']", "it needs propensity_attributes of the dataset. Name them"),
+        (
+            CALLABLE + "[mechanisms]\nuse = ['attributes']",
+            "the mechanism needs propensity_attributes of the dataset. Name",
+        ),
         (
             CALLABLE + "parameters = {n = 12}",
             "one of its classes has . rows; for a split, each class needs at least 10",

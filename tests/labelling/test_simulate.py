@@ -476,9 +476,9 @@ def test_shares_of_false_and_missing_reports():
     [
         (
             {},
-            "Pass either n_rows, the number of rows to audit, or probability, the .* is audited; got neither",
+            r"Pass either n_rows .the number of rows to audit. or probability .that a row is audited.; got neither",
         ),
-        ({"n_rows": 1, "probability": 0.5}, "the probability that a row is audited; got both"),
+        ({"n_rows": 1, "probability": 0.5}, "or probability .that a row is audited.; got both"),
         ({"n_rows": 4}, "n_rows is 4, but y has only 3 rows. Each row is audited at most once"),
         ({"n_rows": -1}, "n_rows must be a whole number of at least 0; got -1"),
         ({"n_rows": 1.5}, "n_rows must be a whole number of at least 0; got 1.5"),

@@ -91,7 +91,7 @@ def test_table_errors(table, message):
 
 
 def test_stratum_given_bare_and_as_a_tuple():
-    with pytest.raises(ValueError, match=r"table has the stratum \(1,\) twice"):
+    with pytest.raises(ValueError, match=r"table has two entries for the stratum \(1,\)"):
         StratifiedSAR([0], {1: 0.5, (1,): 0.6})
 
 

@@ -278,11 +278,9 @@ def test_a_missing_propensity_is_refused():
 def test_wrong_names_and_options_are_refused_at_once():
     with pytest.raises(ValueError, match=r"metric must be one of 'neg_log_loss', .*; got 'log_loss'"):
         make_pu_scorer("log_loss")
-    with pytest.raises(
-        ValueError, match=r"Leave out normalised, which 'recall' does not use. Of .*, it takes only max_weight"
-    ):
+    with pytest.raises(ValueError, match=r"the metric 'recall' uses only max_weight\. Leave out normalised"):
         make_pu_scorer("recall", normalised=True)
-    with pytest.raises(ValueError, match=r"does not use. Of normalised, max_weight and class_prior, it takes none"):
+    with pytest.raises(ValueError, match=r"of normalised, max_weight and class_prior, the metric .* uses none of them"):
         make_pu_scorer("observed_log_likelihood", max_weight=3.0)
     with pytest.raises(ValueError, match="metric must be one of"):
         PUScorer("auc")(None, None, None)

@@ -99,10 +99,10 @@ def test_a_refusal_says_what_the_model_had(models, data):
 def test_measures_by_the_propensity_of_one_look_are_refused(models, data, name, tmp_path):
     model, X, s = models[name], data["X"], data["s"]
     for metric in ("accuracy", "roc_auc", "neg_log_loss", "f1"):
-        with pytest.raises(ValueError, match=f"This measure {ONE}.*Use model.score"):
+        with pytest.raises(ValueError, match=f"This score {ONE}.*Use model.score"):
             make_pu_scorer(metric)(model, X, s)
     for display in (ClassCalibrationDisplay, LabelCalibrationDisplay):
-        with pytest.raises(ValueError, match=f"This measure {ONE}"):
+        with pytest.raises(ValueError, match=f"This score {ONE}"):
             display.from_estimator(model, X, s)
     with pytest.raises(ValueError, match=f"Sensitivity {ONE}"):
         Sensitivity.from_estimator(model, X, s)

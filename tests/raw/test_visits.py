@@ -178,7 +178,7 @@ def test_columns_of_looks_are_not_for_other_models(sites):
 
 def test_what_raw_tables_cannot_have_is_said(sites, tmp_path):
     table, S = sites
-    with pytest.raises(ValueError, match="selects rows by raw columns, but the preparation changes"):
+    with pytest.raises(ValueError, match=r"does not support ClassPrior.* because a preparation may change"):
         TableClassifier(SAREMClassifier(known=[ClassPrior(0.3, se=0.1, where={"area": 1.0})])).fit(table, S)
     with pytest.raises(ValueError, match="X must be a data frame with named columns"):
         TableClassifier(

@@ -201,7 +201,7 @@ def test_text_is_not_filled_and_not_cut_into_words():
             ["kind"],
             "SimpleImputer must have numbers, missing_values",
         ),
-        (TfidfVectorizer(), "kind", r"They need operators of com.microsoft, which not every runtime has\. Steps that"),
+        (TfidfVectorizer(), "kind", r"The steps need operators of com.microsoft, which not every runtime has\."),
     ):
         kinds = OneHotEncoder(sparse_output=False) if isinstance(columns, list) else "passthrough"
         model = fit_and_draw(make_pipeline(make_column_transformer((step, columns)), kinds, SAREMClassifier()), table)

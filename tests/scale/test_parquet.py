@@ -184,7 +184,8 @@ BAD_VALUES = {
     "huge": (
         "b",
         1e200,
-        r"has the value 1e\+200 at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3. Absolute values must",
+        r"has the value 1e\+200 at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3. Absolute values "
+        r"must",
     ),
     "label 2": ("s", 2, r"there are 3: 0, 1, 2\. The first 2 is at row 300, in .*part-001\.parquet, row group 3\."),
     "no label": (

@@ -247,8 +247,8 @@ def _columns_of(given: Any, table: _SelectionTable) -> list[int]:
         return _from_polars(given, table)
     if callable(given):
         raise ValueError(
-            f"{table.parameter}: the callable must return names, column numbers, a slice or a mask; it returned another "
-            f"callable, {shown(given)}."
+            f"{table.parameter}: the callable must return names, column numbers, a slice or a mask; it returned "
+            f"another callable, {shown(given)}."
         )
     if _is_mask(given):
         if len(given) != table.n_columns:
@@ -349,9 +349,10 @@ def _warn_about_numbered_columns(entries: Any, table: _SelectionTable) -> None:
     for value in entries:
         if isinstance(value, int) and value in numbers and labels[value] != value:
             warn_user(
-                f"{table.parameter}: the number {value} is a position, as in scikit-learn, and selects the column named "
-                f"{labels[value]}. The column named {value} is at position {labels.index(value)}. To avoid confusion, "
-                f"make the names text with X.rename(columns=str), and select '{labels[value]}' or '{value}'.",
+                f"{table.parameter}: the number {value} is a position, as in scikit-learn, and selects the column "
+                f"named {labels[value]}. The column named {value} is at position {labels.index(value)}. To avoid "
+                f"confusion, make the names text with X.rename(columns=str), and select '{labels[value]}' or "
+                f"'{value}'.",
                 UserWarning,
             )
             return

@@ -116,8 +116,8 @@ def warn_if_fitted_to_labels(model: Any) -> None:
 def warn_if_scored_by_labels(model: Any) -> None:
     """Warn if the caller of a prediction compares it with labels as if they were classes.
 
-    In a cross-validation, a search or the tuning of a threshold, `y` are observed labels, as in the fit. Outside these tools
-    `y` may be true classes, so only ``CalibrationDisplay.from_estimator`` causes a warning.
+    In a cross-validation, a search or the tuning of a threshold, `y` are observed labels, as in the fit. Outside
+    these tools `y` may be true classes, so only ``CalibrationDisplay.from_estimator`` causes a warning.
     """
     function, name = None, type(model).__name__
     for frame in _callers(sys._getframe(1)):  # the caller may be a TableClassifier, whose frames are skipped too

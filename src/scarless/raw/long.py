@@ -375,8 +375,8 @@ def _numbers_of(frame: LongFrame, lines: _Lines, name: Any, looked: Mask) -> Vec
     if absent.size:
         raise ValueError(
             f"Visit attribute {name!r} is missing in {absent.size} of {int(looked.sum())} looks that took place "
-            f"(first: line {absent[0]}, counted from 0, {lines.unit_of(int(absent[0]))}). Fill in the values. If a look "
-            "did not take place, leave its label missing too."
+            f"(first: line {absent[0]}, counted from 0, {lines.unit_of(int(absent[0]))}). Fill in the values. If a "
+            "look did not take place, leave its label missing too."
         )
     if {*map(type, column.values)} <= {float} and np.isfinite(column.values).all():  # fast path for many values
         return column.replaced(column.values)
@@ -498,8 +498,8 @@ def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, li
         return column.replaced(coded), values
     if len(values) > 2:
         raise ValueError(
-            f"Column {name!r} (label) must hold two values, one for labelled and one for not labelled; it has {len(values)}: "
-            f"{_listed(values)}. If a look did not take place, its label must be missing."
+            f"Column {name!r} (label) must hold two values, one for labelled and one for not labelled; it has "
+            f"{len(values)}: {_listed(values)}. If a look did not take place, its label must be missing."
         )
     if pos_label is None:
         raise ValueError(
@@ -508,7 +508,8 @@ def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, li
         )
     if len(values) == 2 and not _among(pos_label, values):
         raise ValueError(
-            f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}. Pass one of these."
+            f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}. Pass one of "
+            "these."
         )
     return _coded_by(column, pos_label), values
 

@@ -591,7 +591,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if missing:
             warn_user(
                 f"Column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))} of the fit "
-                f"{'are' if len(missing) > 1 else 'is'} not in this table. {'Their' if len(missing) > 1 else 'Its'} values are treated as missing.",
+                f"{'are' if len(missing) > 1 else 'is'} not in this table. All values are treated as missing.",
                 UserWarning,
             )
         return arranged(X, list(known), missing)

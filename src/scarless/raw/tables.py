@@ -423,9 +423,9 @@ def question_of(name: str, found: ColumnReading) -> str:
     return (
         f"Does column {name!r} hold numbers? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are "
         f"numbers, and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as numbers: "
-        f"{_shown(_unreadable(found))} (rows are counted from 1). If it holds numbers and these cells are missing values, use "
-        f"--number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], errors='coerce'). If it holds text, "
-        f"use --text {quote(name)}, or table[{name!r}].astype('category')."
+        f"{_shown(_unreadable(found))} (rows are counted from 1). If it holds numbers and these cells are missing "
+        f"values, use --number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], errors='coerce'). If "
+        f"it holds text, use --text {quote(name)}, or table[{name!r}].astype('category')."
     )
 
 
@@ -507,9 +507,7 @@ def refuse_duplicate_names(names: list[Any]) -> None:
     """Raise if a column has no name, or two columns have the same name."""
     nameless = [number for number, name in enumerate(names) if name is None or name != name]  # noqa: PLR0124 (NaN)
     if nameless:
-        raise ValueError(
-            f"Every column must have a name; the column at position {nameless[0]}, counted from 0, has none."
-        )
+        raise ValueError(f"Every column must have a name; the column at position {nameless[0]} has none.")
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(

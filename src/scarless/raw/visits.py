@@ -163,9 +163,9 @@ def refuse_raw_columns(estimator: Any) -> None:
         )
     if any(getattr(claim, "where", None) for claim in getattr(estimator, "known", None) or ()):
         raise ValueError(
-            "TableClassifier does not support ClassPrior(..., where=...) in known, because a preparation may change the "
-            "columns that select the rows. Give the class prior of all rows, or prepare the table yourself, and fit "
-            "SAREMClassifier to it."
+            "TableClassifier does not support ClassPrior(..., where=...) in known, because a preparation may change "
+            "the columns that select the rows. Give the class prior of all rows, or prepare the table yourself, and "
+            "fit SAREMClassifier to it."
         )
 
 
@@ -182,9 +182,9 @@ def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> st
         )
     if not isinstance(preparation, str) and labelling_of(estimator).visit_attributes:
         raise ValueError(
-            "visit_attributes need a table in memory: the columns of one visit attribute must be scaled together, but "
-            "for a table in files each column is scaled separately. Read the table into memory, or prepare it first and use "
-            "preparation='passthrough'."
+            "visit_attributes need a table in memory: the columns of one visit attribute must be scaled together, "
+            "but for a table in files each column is scaled separately. Read the table into memory, or prepare it "
+            "first and use preparation='passthrough'."
         )
     looks = (y,) if isinstance(y, str) else tuple(y)
     return y if isinstance(y, str) and audit is None else Several((*looks, *([] if audit is None else [audit])))

@@ -55,8 +55,9 @@ MAX_COMPRESSION_RATIO = 300  # unpacked bytes for each byte of the zip; models h
 MIN_BOMB_BYTES = 2**26  # smaller files are harmless, and zeros may be compressed by a factor of 1,000
 _MEMBER_NAME = re.compile(r"(scarless|schema)\.json|[0-9a-f]{64}\.(npy|bin)")
 _OTHER_WAY = (
-    "Remove your own functions and classes from the model, for example by naming columns instead of passing a function. "
-    "Or store the model with joblib or cloudpickle. Such files can run code when they are loaded, so load only your own."
+    "Remove your own functions and classes from the model, for example by naming columns instead of passing a "
+    "function. Or store the model with joblib or cloudpickle. Such files can run code when they are loaded, so load "
+    "only your own."
 )
 
 

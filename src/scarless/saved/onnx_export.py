@@ -324,8 +324,8 @@ def compare(model: Any, X: Any, expected: Vector) -> None:
         worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
         raise ModelFileError(
             f"skl2onnx's conversion of these steps predicts different probabilities: {found[worst]:.8f} for row "
-            f"{worst} of X (counted from 0), but the model predicts {expected[worst]:.8f}. Use other steps, or store the model with "
-            "scarless.save."
+            f"{worst} of X (counted from 0), but the model predicts {expected[worst]:.8f}. Use other steps, or store "
+            "the model with scarless.save."
         )
 
 
