@@ -271,7 +271,7 @@ def test_provenance_names_what_was_read(name, tmp_path):
 
 
 @EIGHT
-def test_what_the_public_home_serves_is_kept_and_read_again(name, monkeypatch, tmp_path):
+def test_downloads_are_cached_and_read_again(name, monkeypatch, tmp_path):
     served = {archive.urls[0]: content for archive, content in archives_of(name).items()}
     asked = []
 
@@ -304,7 +304,7 @@ def test_a_file_with_one_other_letter_is_refused(name, tmp_path):
 
 
 @EIGHT
-def test_what_is_nowhere_is_named(name, tmp_path):
+def test_a_file_that_is_not_found_is_named(name, tmp_path):
     first = next(iter(MADE_UP[name].files))
     with pytest.raises(DatasetFileError, match=f"{first} is not on this machine"):
         load_dataset(name, data_home=tmp_path, download=False)

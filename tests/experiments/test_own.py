@@ -169,7 +169,7 @@ def by_method(store):
     return {record["method"]: record for record in store.records()}
 
 
-def test_a_file_and_an_estimator_of_ones_own_run(read, tmp_path):
+def test_a_users_file_and_estimator_run(read, tmp_path):
     store = run_experiment(read(), tmp_path / "found")
     assert [(r["setting"], r["k"], r["dataset"]) for r in store.records()] == [("attributes", 0, "mine")] * 6
     assert not any("error" in record for record in store.records())
@@ -213,7 +213,7 @@ def test_a_method_sees_rows_and_labels_and_nothing_else(read, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["SAREMClassifier", "SCARClassifier", "DEDPUL", "StratifiedSCARClassifier"])
-def test_no_estimator_looks_at_the_truth(name):
+def test_no_estimator_uses_the_truth(name):
     """Without it they predict the same."""
     spec = replace(specification(), datasets=("simulated",))
     data = load_simulated(300, 3, random_state=1)
@@ -227,7 +227,7 @@ def test_no_estimator_looks_at_the_truth(name):
     assert (found.class_prior, found.label_frequency) == (again.class_prior, again.label_frequency)
 
 
-def test_a_fit_may_ask_for_the_attributes_too(read, tmp_path):
+def test_fit_may_have_the_parameter_propensity_attributes(read, tmp_path):
     """Age and place say nothing of the class, so that who sees only these cannot tell it."""
     spec = read(SPEC, ("tests:Mine", "tests:InFit"), ("n_splits = 1", "n_splits = 4"))
     records = [record for record in run_experiment(spec, tmp_path / "found").records() if record["method"] == "mine"]
@@ -275,14 +275,14 @@ def test_an_estimator_of_ours_may_have_other_parameters(read, tmp_path):
         ("OneColumn", "ValueError: predict_proba must return one column for each of two classes; it returned (24, 1)."),
     ],
 )
-def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(read, tmp_path, estimator, error):
+def test_a_failed_method_is_recorded_and_the_others_run(read, tmp_path, estimator, error):
     store = run_experiment(read(SPEC, ("tests:Mine", f"tests:{estimator}")), tmp_path / "found")
     assert {record["method"]: record.get("error") for record in store.records()} == {
         "supervised": None, "naive": None, "mine": error,
     }  # fmt: skip
 
 
-def test_scores_that_are_no_probabilities_keep_their_ranking_and_that_is_said(read, tmp_path):
+def test_scores_that_are_no_probabilities_are_ranked_with_a_warning(read, tmp_path):
     both = '[methods.other]\nestimator = "ours_for_tests:Divided"\nparameters = {C = 2.0}\n'
     store = run_experiment(read(SPEC + both), tmp_path / "found")
     records = by_method(store)
@@ -339,7 +339,7 @@ def test_nested_estimators_of_ours_are_seeded_like_the_others():
     assert made.label_frequency.random_state == 7
 
 
-def test_an_estimator_that_cannot_be_kept_from_a_column_is_not_run_where_it_must_be(read, tmp_path):
+def test_an_estimator_without_classification_attributes_fails_in_the_original_setting(read, tmp_path):
     added = (
         SPEC.replace('propensity_attributes = ["age", "place"]\n', ""),
         ("n_splits", 'settings = ["original"]\nn_splits'),
@@ -441,7 +441,7 @@ def test_a_mechanism_of_ours_labels_by_its_formula(read, tmp_path, monkeypatch):
             assert sorted([*task.e_train, *task.e_test]) == sorted(everywhere)
 
 
-def test_a_mechanism_of_ones_own_gets_the_raw_table_without_the_class(read, tmp_path, monkeypatch):
+def test_a_users_mechanism_gets_the_raw_table_without_the_class(read, tmp_path, monkeypatch):
     tasks = watch_tasks(monkeypatch)
     run_experiment(
         read(SPEC + '[mechanisms.old]\ncallable = "ours_for_tests:by_age"\nparameters = {low = 0.2}\n'),
@@ -451,9 +451,7 @@ def test_a_mechanism_of_ones_own_gets_the_raw_table_without_the_class(read, tmp_
     assert sorted(e) == sorted(np.where(frame()["age"] > 50, 0.9, 0.2))
 
 
-def test_a_mechanism_class_of_ones_own_gets_the_prepared_table_and_the_propensity_attributes(
-    read, tmp_path, monkeypatch
-):
+def test_a_users_mechanism_class_gets_the_prepared_table_and_the_propensity_attributes(read, tmp_path, monkeypatch):
     tasks = watch_tasks(monkeypatch)
     spec = read(SPEC + '[mechanisms.first]\nmechanism = "ours_for_tests:ByFirst"\nparameters = {low = 0.2}\n')
     store = run_experiment(spec, tmp_path / "found")
@@ -570,13 +568,13 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
         ),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(read, tmp_path, text, message):
+def test_errors_are_raised_before_anything_is_written(read, tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         run_experiment(read(text), tmp_path / "found")
     assert not (tmp_path / "found").exists()
 
 
-def test_a_module_that_fails_is_told_with_its_error(read, tmp_path, folder):
+def test_the_error_of_a_failing_module_is_reported(read, tmp_path, folder):
     (folder / "ours_for_tests.py").write_text("raise SystemExit('no way')", encoding="utf-8")
     with pytest.raises(ValueError, match=r"`import ours_for_tests` raised SystemExit: no way"):
         run_experiment(read(), tmp_path / "found")
@@ -620,7 +618,7 @@ def test_the_positive_class_is_found_where_it_is_clear(values, positive, expecte
         (pd.Series([True, pd.NA], dtype="boolean"), "is missing in 1 of 2 rows"),
     ],
 )
-def test_a_class_that_is_none_is_refused(values, message):
+def test_invalid_classes_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         read_class(values, "ill")
 

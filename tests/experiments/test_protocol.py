@@ -59,7 +59,7 @@ def test_an_added_attribute_depends_on_the_cluster_alone(monkeypatch, chances, r
     assert sorted(values.pop() for values in per_heap) == sorted(1.0 if c > 0.5 else -1.0 for c in chances)
 
 
-def test_chances_differ_between_clusters_and_attributes():
+def test_probabilities_differ_between_clusters_and_attributes():
     X, y, heap = blobs(rows_each=2000)
     data = prepare(SPEC, "blobs", X, y)
     shares = np.array([(data.X[heap == h, 2:] == 1).mean(axis=0) for h in range(5)])
@@ -83,7 +83,7 @@ def test_added_attributes_are_plus_and_minus_one_after_the_datasets_own():
     assert (data.n_original, data.y.dtype) == (2, np.float64)
 
 
-def test_added_attributes_do_not_know_the_class():
+def test_added_attributes_are_independent_of_the_class():
     X, y, _ = blobs()
     assert_array_equal(prepare(SPEC, "blobs", X, y).X, prepare(SPEC, "blobs", X, 1 - y).X)
 
@@ -231,7 +231,7 @@ def test_the_propensity_model_sees_what_drives_the_labelling_in_both_settings(se
     assert_array_equal(np.flatnonzero(pair.propensity_coef_[0]), range(2, 2 + k))
 
 
-def test_what_is_hidden_changes_no_prediction_of_the_class():
+def test_hidden_attributes_change_no_prediction_of_the_class():
     """In the setting `original` the class probabilities of test rows do not move with their added attributes."""
     split = half_positive()
     flipped = replace(split, X_test=split.X_test * np.array([1, 1, -1, -1, -1, -1]))

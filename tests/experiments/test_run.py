@@ -147,7 +147,7 @@ def test_a_line_cut_in_the_middle_is_made_again(one_ended, tmp_path):
 
 
 @pytest.mark.parametrize("file", [RECORDS, TIMINGS])
-def test_a_damaged_line_is_told_and_made_again(one_ended, tmp_path, file):
+def test_a_damaged_line_is_reported_and_computed_again(one_ended, tmp_path, file):
     store = one_ended(tmp_path)
     complete, content = lines(store), (tmp_path / file).read_bytes()
     for place in (3, len(content) // 2):
@@ -217,7 +217,7 @@ def test_a_record_made_after_resuming_has_its_warnings_too(tmp_path, monkeypatch
         assert lines(store) == complete, resumed
 
 
-def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(tmp_path, monkeypatch):
+def test_a_failed_method_is_recorded_and_the_others_run(tmp_path, monkeypatch):
     def boom(bench):
         raise ArithmeticError("too much\nof it: é")
 
@@ -234,7 +234,7 @@ def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(tmp_path, monkeypa
     run_experiment(replace(ONE, settings=("all",)), tmp_path)  # a failure is a result: it is not tried again
 
 
-def test_what_fails_for_one_method_fails_for_those_that_share_it(tmp_path, monkeypatch):
+def test_a_failed_shared_fit_fails_for_every_method_that_uses_it(tmp_path, monkeypatch):
     class Broken:
         def __init__(self, *args, **options):
             pass
@@ -371,7 +371,7 @@ class Murderer(Told):
                 os.kill(worker.pid, signal.SIGKILL)
 
 
-def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
+def test_a_killed_worker_is_reported_and_finished_runs_are_stored(tmp_path):
     spec = replace(SPEC, n_labellings=5, methods=("naive", "known-e", "scar-km2", "sar-em"))
     murderer = Murderer()
     with pytest.raises(

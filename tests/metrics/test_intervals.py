@@ -297,6 +297,6 @@ def test_input_errors():
 
 
 @pytest.mark.parametrize("method", [np.array(["normal", "normal"]), pd.NA, None, 3])
-def test_a_method_that_is_no_name(method):
+def test_a_method_of_a_wrong_type_is_refused(method):
     with pytest.raises(ValueError, match="method must be one of 'empirical-bernstein', 'bootstrap', 'normal'; got"):
         risk_interval([0, 1], [0.2, 0.8], propensity=0.5, method=method)

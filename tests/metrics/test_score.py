@@ -213,7 +213,7 @@ def test_intervals_with_a_class_prior_cover_where_all_labelled_rows_are_found(pr
     assert covered > 0.91 * 200
 
 
-def test_the_search_for_the_ends_goes_as_far_as_scaled_targets_reach():
+def test_the_search_for_the_ends_covers_scaled_targets():
     s, d = np.zeros(100, dtype=int), np.zeros(100)
     s[:18] = s[60:62] = d[:24] = 1
     found = propensity_weighted_precision(s, d, propensity=0.9, normalised=True, class_prior=0.3)
@@ -226,7 +226,7 @@ def test_the_search_for_the_ends_goes_as_far_as_scaled_targets_reach():
 
 
 @pytest.mark.parametrize("decided", [0, 1])
-def test_rows_that_are_all_decided_alike_leave_nothing_open(decided):
+def test_rows_with_one_predicted_class_and_a_known_prior_have_no_interval(decided):
     s = np.repeat([1, 0], [4, 8])
     found = propensity_weighted_accuracy(s, np.full(12, decided), propensity=0.4, normalised=True, class_prior=0.3)
     assert found.value == pytest.approx(0.3 if decided else 0.7)

@@ -168,7 +168,7 @@ def test_the_rule_by_which_looks_are_aligned(make, look_of, n_units, align):
         pl.Series(["Mon", "Fri", "Fri", "Mon", "Fri"], dtype=pl.Enum(["Mon", "Fri"])),
     ],
 )
-def test_categories_with_an_order_keep_it(days):
+def test_ordered_categories_keep_their_order(days):
     make = pl.DataFrame if isinstance(days, pl.Series) else pd.DataFrame
     found = read({**sites(), "visit": days}, make=make)
     assert found.looks == ("Mon", "Fri")
@@ -223,7 +223,7 @@ def test_codings_of_labels(make, seen, pos_label):
     assert_array_equal(read(sites(seen=seen), make=make, pos_label=pos_label).S, [[0, 1], [0, np.nan], [1, np.nan]])
 
 
-def test_one_class_is_enough_where_its_meaning_is_clear():
+def test_one_value_is_enough_if_its_meaning_is_clear():
     assert_array_equal(read(sites(seen=[0] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
     assert_array_equal(read(sites(seen=["no"] * 5), pos_label="yes").S, [[0, 0], [0, np.nan], [0, 0]])
     assert_array_equal(read(sites(seen=["no"] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
@@ -246,7 +246,7 @@ def test_one_class_is_enough_where_its_meaning_is_clear():
         ([0, None, None, 1, None], {"pos_label": 0}),
     ],
 )
-def test_one_line_of_a_unit_says_its_true_class(make, truth, options):
+def test_one_line_of_a_unit_determines_its_audit(make, truth, options):
     seen = options.get("seen", [0, 1, 0, 1, 1])
     found = read(sites(truth=truth, seen=seen), make=make, audit="truth", pos_label=options.get("pos_label"))
     assert_array_equal(found.audit, [1, np.nan, 0])
@@ -259,7 +259,7 @@ def test_an_audit_of_negatives_only_is_coded_as_the_labels_are():
 
 
 @pytest.mark.parametrize("make", LIBRARIES)
-def test_attributes_that_are_named_are_all_that_is_kept(make):
+def test_only_named_attributes_are_kept(make):
     columns = sites(note=["x", "y", "z", "x", "y"], height=[1, 1, 2, 3, 3])
     assert list(read(columns, make=make, attributes=["height"]).X.columns) == ["height", "hours_1", "hours_2"]
     assert list(read(columns, make=make, attributes=[], visit_attributes=None).X.columns) == []
@@ -286,7 +286,7 @@ def test_visit_attributes_become_floats(hours):
 
 
 @pytest.mark.parametrize("make", LIBRARIES)
-def test_a_visit_attribute_counts_for_nothing_where_there_was_no_look(make):
+def test_a_visit_attribute_at_a_missing_look_is_ignored(make):
     found = read(sites(seen=[0, 1, 0, 1, None], hours=[1.0, 2.0, 3.0, 4.0, None]), make=make)
     assert column(found.X, "hours_2") == [2.0, 0.0, 0.0]
     assert column(read(sites(seen=[0, 1, 0, 1, None]), make=make).X, "hours_2") == [2.0, 0.0, 0.0]
@@ -345,7 +345,7 @@ def test_the_name_is_public_in_two_places():
         ({}, {"look": "site"}, "Column 'site' is named as unit and as look"),
         ({}, {"attributes": ["hours"]}, "Column 'hours' is named as attributes and as visit_attributes"),
         ({"hours": [1.0, 2.0, 3.0, None, 5.0]}, {}, r"Visit attribute 'hours' is missing in 1 of 5 looks that "
-                                                    r"took place \(first: line 3, unit 'c'\). Fill in the"),
+                                                    r"took place \(first: line 3, counted from 0, unit 'c'\). Fill in the"),
         ({"hours": ["1", "2", "3", "4", "5"]}, {}, "Visit attribute 'hours' must hold finite numbers; it holds '1'"),
         ({"hours": [1.0, np.inf, 3.0, 4.0, 5.0]}, {}, "Visit attribute 'hours' must hold finite numbers; it holds inf"),
         ({"hours": [(1,), (1, 2), (3,), (4,), (5,)]}, {}, r"'hours' (must hold .*\(1,\)|holds lists or)"),
@@ -355,12 +355,12 @@ def test_the_name_is_public_in_two_places():
         ({}, {"align": "date"}, "align must be one of 'auto', 'value', 'order'; got 'date'"),
     ],
 )  # fmt: skip
-def test_what_is_refused(make, changes, options, message):
+def test_invalid_long_tables_are_refused(make, changes, options, message):
     with pytest.raises(ValueError, match=message):
         read(sites(**changes), make=make, **options)
 
 
-def test_what_only_pandas_can_get_wrong():
+def test_invalid_pandas_tables_are_refused():
     table = pd.DataFrame(sites())
     with pytest.raises(ValueError, match=r"unit='site' is the index of table, not a column. Pass table.reset"):
         from_long(table.set_index("site"), **KEYS)

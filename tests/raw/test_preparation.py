@@ -28,7 +28,7 @@ def seen(values):
     return dict(zip(step.get_feature_names_out(), step.transform(table).T, strict=True))
 
 
-def test_a_long_tail_gets_its_logarithm_beside_it():
+def test_a_long_tail_adds_its_logarithm():
     made = seen(INCOME)
     assert list(made) == ["x", "x_log", "missing"]
     np.testing.assert_array_equal(made["x"], INCOME)
@@ -59,7 +59,7 @@ def test_new_values_below_all_that_were_seen_are_finite(new):
     np.testing.assert_allclose(made[:, 1], np.log(np.maximum(new, INCOME.min())))
 
 
-def test_in_the_preparation_it_is_followed_back():
+def test_the_logarithm_is_traced_through_the_preparation():
     table = pd.DataFrame({"income": INCOME, "age": RNG.normal(50, 10, 500)})
     table.loc[::7, "income"] = np.nan
     step = table_preparation()
@@ -189,7 +189,7 @@ def test_summary_and_file_know_the_words_of_text(tmp_path):
     assert str(again.summary()) == str(model.summary())
 
 
-def test_a_model_with_text_comes_back_from_its_file_as_it_was(tmp_path):
+def test_a_model_with_text_is_unchanged_after_save_and_load(tmp_path):
     table = pd.DataFrame({"remarks": remarks(), "age": RNG.normal(50, 10, 600)})
     s = (table["remarks"].str.contains("engine") & (RNG.random(600) < 0.5)).astype(int)
     model = TableClassifier(SAREMClassifier(propensity_attributes=["age"])).fit(table, s)
@@ -309,5 +309,5 @@ def test_by_itself_skrubs_vectoriser_is_described_as_within_the_preparation():
     assert [column.kind for column in found] == ["number", "number", "levels", "levels", "date", "words"]
 
 
-def test_a_step_that_says_nothing_of_columns_is_not_described():
+def test_a_step_without_column_information_is_not_described():
     assert described(StandardScaler()) is None

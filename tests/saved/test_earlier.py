@@ -97,7 +97,7 @@ SAME = [
 
 
 @pytest.mark.parametrize(("before", "now"), SAME, ids=str)
-def test_each_parameter_has_its_place(before, now):
+def test_each_earlier_parameter_is_converted(before, now):
     found, expected = today(**before), SAREMClassifier(**now)
     assert type(found) is SAREMClassifier
     assert str(found.get_params()) == str(expected.get_params())
@@ -118,13 +118,13 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("before", "now"), PUBLISHED, ids=str)
-def test_plain_em_has_an_estimator_of_its_own(before, now):
+def test_plain_em_becomes_published_em(before, now):
     found, expected = today(**before), PublishedEMClassifier(**now)
     assert type(found) is PublishedEMClassifier
     assert str(found.get_params()) == str(expected.get_params())
 
 
-def test_folds_of_two_logistic_models_were_not_read():
+def test_folds_of_two_logistic_models_are_ignored():
     assert type(today(cross_fit=None)) is SAREMClassifier
 
 
@@ -175,7 +175,7 @@ def test_folds_of_label_frequency_estimators(kind):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_what_is_of_today_stays_as_it_is(model):
+def test_current_states_are_unchanged(model):
     same = clone(model)
     renew(same)
     assert type(same) is type(model)

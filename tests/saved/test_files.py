@@ -165,7 +165,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_comes_back_says_the_same_to_the_bit(name, tmp_path):
+def test_loaded_models_predict_identically_to_the_bit(name, tmp_path):
     X, model = fitted(name)
     path = tmp_path / "model.skops"
     scarless.save(model, path)
@@ -213,7 +213,7 @@ def prepared(model, kind="pandas"):
         (SAREMClassifier(boosted(), propensity_attributes=["visits"], cv=2, random_state=0), "polars"),
     ],
 )
-def test_a_pipeline_from_the_raw_table_comes_back(model, kind, tmp_path):
+def test_a_pipeline_of_a_raw_table_can_be_loaded(model, kind, tmp_path):
     table = frame() if kind == "pandas" else pytest.importorskip("polars").from_pandas(frame())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -231,7 +231,7 @@ def test_a_pipeline_from_the_raw_table_comes_back(model, kind, tmp_path):
     assert str(again[-1].summary()) == str(pipeline[-1].summary())
 
 
-def test_what_is_referred_to_five_times_is_written_once(tmp_path):
+def test_an_object_that_is_referenced_five_times_is_written_once(tmp_path):
     plain = frame().drop(columns="zoned")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -243,7 +243,7 @@ def test_what_is_referred_to_five_times_is_written_once(tmp_path):
     assert vectorizer.transformers_["note"] is vectorizer.all_processing_steps_["note"][-2]
 
 
-def test_skops_looks_at_each_part_once_and_finds_the_same(tmp_path):
+def test_skops_checks_each_part_once_with_the_same_result(tmp_path):
     """Objects that hold the one before twice: looked at anew each time they would be 2^18 parts."""
     inner = Own()
     for _ in range(18):
@@ -303,7 +303,7 @@ def test_a_file_of_the_first_version_still_loads():
     np.testing.assert_allclose(model.class_prior_interval(), (0.3659519300900208, 0.6007813311998682), rtol=1e-9)
 
 
-def test_a_file_that_names_classes_where_they_were_still_loads(tmp_path):
+def test_a_file_with_earlier_names_of_classes_loads(tmp_path):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     table = pandas.DataFrame({"age": rng.normal(50, 10, 300), "kind": rng.choice(["a", "b"], 300)})
@@ -327,7 +327,7 @@ def test_a_file_that_names_classes_where_they_were_still_loads(tmp_path):
     assert found.origins_ == model.origins_
 
 
-def test_what_moved_is_on_the_list_and_where_the_list_says():
+def test_moved_classes_are_trusted_and_exist():
     assert MOVED_CLASSES.keys().isdisjoint(TRUSTED)
     for name in MOVED_CLASSES.values():
         module, _, own = name.rpartition(".")
@@ -356,7 +356,7 @@ def test_a_fit_by_em_of_an_earlier_version_is_a_published_em():
     assert model.class_prior_ == 0.5625619183100874
 
 
-def test_what_an_earlier_version_was_told_of_the_labelling_is_kept():
+def test_labelling_parameters_of_an_earlier_version_are_kept():
     """SAREMClassifier(propensity_attributes=[2], shared_propensity=False, false_positive_rate="estimate")."""
     model = earlier("looks")
     assert repr(model.labelling) == "Labelling(false_positive_rate='estimate', shared=False)"
@@ -369,7 +369,7 @@ def test_what_an_earlier_version_was_told_of_the_labelling_is_kept():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_cross_fit_that_was_not_recalibrated_is_refused_in_words(tmp_path):
+def test_a_cross_fit_that_was_not_recalibrated_is_refused(tmp_path):
     model = SAREMClassifier(DecisionTreeClassifier(max_depth=2), **CROSSED, max_iter=3).fit(PU.X, PU.s)
     model.relax, model.solver = False, "auto"
     scarless.save(model, tmp_path / "a.skops")
@@ -399,7 +399,7 @@ def test_the_suffix_is_skops(name, model, tmp_path):
         scarless.save(model, tmp_path / name)
 
 
-def test_a_path_is_a_path(model):
+def test_a_path_of_a_wrong_type_is_refused(model):
     with pytest.raises(ModelFileError, match=r"path must be the path of a file, as text or pathlib\.Path; got 3"):
         scarless.save(model, 3)
     with pytest.raises(ModelFileError, match=r"The folder .*nowhere' for a.skops does not exist"):
@@ -579,14 +579,14 @@ def test_a_generator_calls_no_other_function_of_numpy(tmp_path):
     assert "numpy.random.seed" in refusal(written(tmp_path, members))
 
 
-def test_names_of_strangers_are_shown_as_text(good, tmp_path):
+def test_untrusted_names_are_escaped_in_errors(good, tmp_path):
     change = {"content": part("\x1b[31m\n" * 200, "x", "ObjectNode")}
     sentence = refusal(written(tmp_path, with_schema(good, lambda schema: schema.update(change))))
     assert "\x1b" not in sentence
     assert r"\x1b[31m" in sentence
 
 
-def test_a_list_that_the_file_brings_along_counts_for_nothing(good, tmp_path):
+def test_a_list_of_trusted_types_in_a_file_is_ignored(good, tmp_path):
     members = with_schema(good, lambda schema: schema.update(trusted=["os.system"], content=part("os", "system")))
     members["scarless.json"] = json.dumps(json.loads(good["scarless.json"]) | {"trusted": ["os.system"]}).encode()
     assert "os.system" in refusal(written(tmp_path, members))
@@ -597,12 +597,12 @@ class Bomb:
         return os.system, ("echo",)
 
 
-def test_a_pickle_is_no_model_file(tmp_path, nothing_runs):
+def test_a_pickle_is_refused(tmp_path, nothing_runs):
     assert "is not a model file, or is truncated" in refusal(written(tmp_path, pickle.dumps(Bomb())))
     assert "is not a model file" in refusal(written(tmp_path, b""))
 
 
-def test_a_plain_skops_file_is_not_ours(model, tmp_path):
+def test_a_plain_skops_file_is_refused(model, tmp_path):
     path = written(tmp_path, skops_io.dumps(LogisticRegression().fit(PU.X, PU.y)))
     assert "was not written by scarless.save: it has no scarless.json" in refusal(path)
 
@@ -683,7 +683,7 @@ def test_references_that_double_are_refused(good, tmp_path):
 
 
 @pytest.mark.parametrize("number", [7, "1", None])
-def test_references_to_what_is_not_there_are_refused(number, good, tmp_path):
+def test_references_to_missing_objects_are_refused(number, good, tmp_path):
     reference = part("x", "x", "CachedNode", __id__=number)
     members = with_schema(good, lambda schema: schema.update(content=reference))
     assert "its description is invalid" in refusal(written(tmp_path, members))
@@ -701,7 +701,7 @@ def test_references_in_a_circle_are_refused(good, tmp_path):
     "schema",
     [b"", b"[]", b"null", b"{}", b'{"protocol": 2}', b"\xff\xfe", b"[" * 100_000, b'{"protocol": 0, "__loader__": 3}'],
 )
-def test_a_description_that_is_none_is_refused(schema, good, tmp_path):
+def test_an_invalid_description_is_refused(schema, good, tmp_path):
     assert "its description is invalid" in refusal(written(tmp_path, {**good, "schema.json": schema}))
 
 
@@ -718,7 +718,7 @@ def test_an_older_protocol_of_skops_is_refused(good, tmp_path):
     )
 
 
-def test_arrays_that_are_none_are_refused(good, tmp_path):
+def test_invalid_arrays_are_refused(good, tmp_path):
     for data in (b"", b"\x93NUMPY", pickle.dumps(Bomb())):
         members = {name: data if name.endswith(".npy") else kept for name, kept in good.items()}
         assert "the model cannot be created" in refusal(written(tmp_path, members))
@@ -866,7 +866,7 @@ def test_an_edited_description_is_refused(good, tmp_path):
 
 
 @pytest.mark.parametrize("stamp", [b"", b"[]", b"not json", b"\xff", b"3", b'{"schema": 1}', b"[" * 60_000])
-def test_a_stamp_that_is_none_is_refused(stamp, good, tmp_path):
+def test_an_invalid_stamp_is_refused(stamp, good, tmp_path):
     assert "its scarless.json cannot be read" in refusal(written(tmp_path, {**good, "scarless.json": stamp}))
 
 
@@ -874,7 +874,7 @@ def test_a_stamp_that_is_none_is_refused(stamp, good, tmp_path):
     "change",
     [{"schema": True}, {"schema": "1"}, {"schema": 0}, {"model": "a b"}, {"numpy": "\x1b[31m"}, {"scarless": "newest"}],
 )
-def test_a_stamp_that_nobody_wrote_is_refused(change, good, tmp_path):
+def test_a_stamp_with_unexpected_values_is_refused(change, good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | change
     path = written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()})
     assert "holds values that scarless.save does not write" in refusal(path)
@@ -894,20 +894,20 @@ def test_a_stamp_of_another_model_is_refused(good, tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"schema": 2}, {"scarless": "999.0"}, {"scarless": "999.0.dev1"}])
-def test_files_of_a_time_to_come_are_refused(change, good, tmp_path):
+def test_files_of_newer_versions_are_refused(change, good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | change
     sentence = refusal(written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()}))
     assert f"was written by scarless {stamp['scarless']} (schema {stamp['schema']})" in sentence
     assert f"but scarless {version('scarless')} (schema 1) is installed. Run pip install --upgrade scarless" in sentence
 
 
-def test_older_versions_of_ours_are_welcome(good, tmp_path):
+def test_files_of_older_versions_of_scarless_load(good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | {"scarless": "0.0.1"}
     model = scarless.load(written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()}))
     assert isinstance(model, SAREMClassifier)
 
 
-def test_another_scikit_learn_is_told_of(good, tmp_path):
+def test_another_version_of_scikit_learn_warns(good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | {"scikit-learn": "1.2.3"}
     path = written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()})
     told = f"was written with scikit-learn 1.2.3, but {version('scikit-learn')} is installed"
@@ -924,7 +924,7 @@ def test_the_stamp_is_read_without_the_model(good):
     assert "skrub" not in stamp
 
 
-def test_no_file_and_no_folder(tmp_path):
+def test_missing_files_and_folders_raise(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no model file '.*a\.skops'"):
         scarless.load(tmp_path / "a.skops")
     with pytest.raises(ModelFileError, match="is not a model file: it is a folder"):
@@ -980,7 +980,7 @@ def set_field(name, value, inner):
         ("gradient boosting", "left_child", 0, "lead out of bounds, or back"),
     ],
 )
-def test_a_tree_that_leads_out_of_bounds_is_refused(name, field, value, sentence, tmp_path):
+def test_a_tree_with_indices_out_of_bounds_is_refused(name, field, value, sentence, tmp_path):
     """Compiled code would follow it into memory of others, or for ever."""
 
     def inner(nodes):
@@ -1002,7 +1002,7 @@ def test_a_tree_of_other_columns_is_refused(tmp_path):
     assert "fitted to another number of columns" in refusal(tmp_path / "a.skops")
 
 
-def test_a_tree_out_of_place_is_refused(tmp_path):
+def test_a_tree_outside_an_estimator_is_refused(tmp_path):
     tree = DecisionTreeClassifier(max_depth=2).fit(PU.X, PU.y)
     scarless.save({"model": tree.tree_}, tmp_path / "a.skops")
     assert "a tree is not part of a scikit-learn estimator" in refusal(tmp_path / "a.skops")
@@ -1011,7 +1011,7 @@ def test_a_tree_out_of_place_is_refused(tmp_path):
 # --- the list
 
 
-def test_the_list_names_things_one_by_one():
+def test_every_trusted_name_exists_and_has_its_kind():
     """Each name is of something that is there, and of the kind that it is listed with; none stands for more."""
     import importlib
     import inspect
@@ -1027,7 +1027,7 @@ def test_the_list_names_things_one_by_one():
             assert issubclass(value, tuple) == (kind == "TupleNode")
 
 
-def test_functions_on_the_list_are_these():
+def test_the_trusted_functions_are_these():
     assert {name for name, kind in TRUSTED.items() if kind in ("FunctionNode", "MethodNode")} == {
         "scarless.pair.crossed.Crossed.plain_logits",
         "sklearn.utils.validation.check_array",

@@ -65,7 +65,7 @@ def graph(model):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_new_rows_of_a_raw_table_have_the_same_answers(model, graph, seed):
+def test_new_rows_of_a_raw_table_get_the_same_predictions(model, graph, seed):
     new = make_table(600, seed)
     new.loc[new.index[::50], "insurance"] = "never seen"
     new.loc[new.index[::40], ["income", "savings", "visits", "sex", "stay", "since"]] = None
@@ -74,13 +74,13 @@ def test_new_rows_of_a_raw_table_have_the_same_answers(model, graph, seed):
     assert_same(ask(graph, feeds_of(graph, new)), ours(model, new), 1e-6)
 
 
-def test_rounding_is_the_models_too(graph, model):
+def test_the_graph_rounds_like_the_model(graph, model):
     """All but logarithms is rounded where the model rounds it."""
     new = make_table(600, 3).assign(income=1.0, savings=0.0)
     assert_same(ask(graph, feeds_of(graph, new)), ours(model, new), 1e-13)
 
 
-def test_every_word_means_what_it_means_to_the_model(graph, model):
+def test_every_text_is_read_as_in_the_model(graph, model):
     words = [*WORDS, "never seen", "none ", "(none)", "a\nb", "\n", "\u2028\x1f\x0b\x85", "Ünicode", "nan", "NULL"]
     new = make_table(len(words), 4).assign(insurance=pd.Series(words, dtype=object))
     for column in ("ward", "room"):
@@ -89,7 +89,7 @@ def test_every_word_means_what_it_means_to_the_model(graph, model):
     np.testing.assert_allclose(found["propensity"], expected["propensity"], rtol=0, atol=1e-13)
 
 
-def test_the_calendar_of_all_times():
+def test_dates_of_all_years():
     days = np.arange(-700_000, 2_932_896, 487).astype("datetime64[D]")  # from 0053 to 9999
     leap = np.array(["1600-02-29", "1900-02-28", "1900-03-01", "2000-02-29", "2100-03-01", "0004-02-29", "1969-12-31"])
     days = np.concatenate([days, leap.astype("datetime64[D]"), [np.datetime64("NaT")]])
@@ -104,7 +104,7 @@ def test_tables_of_no_row_and_of_one(graph, n):
     assert {name: each.shape for name, each in found.items()} == dict.fromkeys(found, (n,))
 
 
-def test_extreme_rows_have_an_answer_and_refused_ones_none(graph, model):
+def test_extreme_rows_have_predictions_and_refused_rows_have_nan(graph, model):
     new = make_table(6)
     sizes = np.array([1e6, -1e6, 1e12, -1e12, 1e17, 1e39])
     new = new.assign(age=sizes, income=sizes, savings=sizes)
@@ -115,12 +115,12 @@ def test_extreme_rows_have_an_answer_and_refused_ones_none(graph, model):
     assert_same({name: each[:4] for name, each in found.items()}, ours(model, new[:4]), 1e-6)
 
 
-def test_constant_and_empty_columns_are_not_asked_for(graph, model):
+def test_constant_and_empty_columns_are_not_inputs(graph, model):
     asked = [each["name"] for each in stamp_of(graph)["inputs"]]
     assert asked == [name for name in model.feature_names_in_ if name not in ("one", "nothing")]
 
 
-def test_the_stamp_says_how_each_column_is_given(graph):
+def test_the_metadata_describe_each_input(graph):
     kinds = {each["name"]: (each["kind"], each["type"], each["missing"]) for each in stamp_of(graph)["inputs"]}
     assert {kinds[name] for name in ("age", "visits", "smokes", "fit", "children", "code")} == {
         ("number", "double", "NaN")
@@ -145,7 +145,7 @@ def test_the_preparation_in_a_pipeline_is_the_same():
     assert_same(ask(graph, feeds_of(graph, table)), ours(pipeline, table), 1e-13)
 
 
-def test_without_brackets_none_is_missing_as_skrub_has_it():
+def test_without_keep_none_the_word_none_is_missing():
     table = make_table()[["insurance", "age"]]
     steps = [step for name, step in table_preparation().steps if name != "words"]
     pipeline = fit_and_draw(make_pipeline(*steps, SAREMClassifier()), table)

@@ -49,7 +49,7 @@ def pair():
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_of_models_says_the_same(name):
+def test_graph_and_pair_give_the_same_predictions(name):
     seed = list(PAIRS).index(name) % 2
     pu, new = simulate(seed=seed), simulate(n=2000, seed=seed + 10)
     model = PAIRS[name]().fit(pu.X, pu.s)
@@ -57,7 +57,7 @@ def test_a_pair_of_models_says_the_same(name):
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_a_model_without_a_propensity_has_outputs_that_exist(name):
+def test_a_model_without_a_propensity_has_fewer_outputs(name):
     pu = simulate()
     known = {"propensity": pu.e} if name == "weighted" else {}
     model = ONE[name]().fit(pu.X, pu.s, **known)
@@ -89,7 +89,7 @@ def test_labels_are_the_classes_of_the_fit(code, pos_label, kind):
 
 
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e12, 1e98])
-def test_extreme_rows_have_an_answer(pair, size):
+def test_extreme_rows_have_finite_predictions(pair, size):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, pair.n_features_in_)) * size * rng.choice([1e-6, 1e-3, 1.0], size=(3000, 1))
     found, expected = ask(scarless.to_onnx(pair), {"X": X}), ours(pair, X)
@@ -121,7 +121,7 @@ def test_small_probabilities_keep_their_digits(pair):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.1e100])
 @pytest.mark.parametrize("make", [lambda: SAREMClassifier(**IN), lambda: SCARClassifier(1.0)])
-def test_what_the_model_refuses_has_no_probability(make, bad):
+def test_rows_that_the_model_refuses_have_probability_nan(make, bad):
     pu = simulate()
     X = pu.X[:3].copy()
     X[1, 0] = bad
@@ -149,7 +149,7 @@ def test_a_table_without_preparation_and_names(pair):
     assert_same(ask(graph, {"X": pu.X}), ours(model, frame), 1e-12)
 
 
-def test_the_graph_says_what_it_is(pair):
+def test_the_graph_has_metadata(pair):
     model = scarless.to_onnx(pair)
     onnx.checker.check_model(model, full_check=True)
     assert (model.producer_name, model.producer_version) == ("scarless", scarless.__version__)
@@ -210,7 +210,7 @@ def test_other_models_are_refused_by_name(make, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_fitted_model_is_refused():
+def test_unfitted_models_and_other_objects_are_refused():
     with pytest.raises(NotFittedError, match="This SAREMClassifier is not fitted, so there is nothing to save"):
         scarless.to_onnx(SAREMClassifier())
     with pytest.raises(ModelFileError, match="estimator must be a fitted model; got the class SAREMClassifier"):

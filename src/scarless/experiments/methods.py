@@ -198,7 +198,7 @@ def _constant(bench: Bench, model: Any, c: float) -> Fit:
 
 
 def fit_of(bench: Bench, model: Any, e: Vector | None, c: float, *, full: bool = False) -> Fit:
-    """Return the predictions of a fitted classifier; `full`: whether it needs all columns, because it selects its own."""
+    """Return the predictions of a fitted classifier; `full` is whether it needs all columns and selects its own."""
     X_test = bench.task.split.X_test if full else bench.task.seen_test
     f = model.predict_proba(X_test)[:, 1]
     return Fit(f, e, float(model.class_prior_), float(c), int(model.n_iter_))

@@ -1,8 +1,8 @@
 """The records of an experiment on disk, as lines of JSON.
 
 Lines are only appended, so a run can be killed at any moment. `records.jsonl` has the results, which are the same bytes
-for the same specification. `timings.jsonl` has everything that differs from run to run: seconds, versions and the machine. A record
-is complete when its line is complete.
+for the same specification. `timings.jsonl` has everything that differs from run to run: seconds, versions and the
+machine. A record is complete when its line is complete.
 
 Each line has a checksum of its content; the checksum of a timing also covers the specification and the user's own data.
 `Store.open_for` removes damaged lines and reports them; their records are computed again.
