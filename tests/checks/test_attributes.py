@@ -103,7 +103,7 @@ def test_an_empty_selection_is_refused(empty):
 
 @pytest.mark.parametrize("twice", [[1, 1], [1, -3], ["visits", 1], ["visits", "visits"]])
 def test_a_column_twice_is_refused(twice):
-    called = "1" if twice == [1, 1] else "'visits'"  # what needs no table to be seen is told before there is one
+    called = "1" if twice == [1, 1] else "'visits'"  # duplicate entries are refused before the table is known
     with pytest.raises(
         ValueError,
         match=rf"propensity_attributes selects a column more than once: {called}\. Select each column once\.$",
@@ -222,7 +222,7 @@ def test_a_position_that_is_the_name_of_another_column_warns(attributes):
 
 
 @pytest.mark.parametrize("attributes", [-1, slice(3, 4), [False, False, False, True], lambda X: [False] * 3 + [True]])
-def test_positions_that_are_no_column_names_do_not_warn(attributes):
+def test_slices_masks_and_negative_positions_do_not_warn(attributes):
     assert _columns(attributes, names=None, X=NUMBERED).tolist() == [3]
 
 
@@ -430,7 +430,7 @@ PERIODS = ["date_month_circular_0", "date_month_circular_1", "date_hour_spline_0
     "made", [DATE, DATE + PERIODS, ["text_00", "text_01", "text_02"]], ids=["date", "more", "text"]
 )
 def test_numeric_columns_of_one_attribute_as_skrub_calls_them(made):
-    """No note: parts of a date and numbered columns are an encoder's."""
+    """Parts of a date and numbered columns do not warn, because encoders produce them."""
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(5, len(made) + 1)), columns=[*made, "age"])
     assert select(made[0].partition("_")[0], X) == made
 
@@ -438,7 +438,7 @@ def test_numeric_columns_of_one_attribute_as_skrub_calls_them(made):
 @settings(deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=4, unique=True), st.data())
 def test_one_hot_columns_are_found_for_any_names(attributes, data):
-    """Names without separators cannot be mistaken for each other, not even where one begins with another."""
+    """Names without separators are never ambiguous, even if one begins with another."""
     levels = {name: data.draw(st.lists(WORDS, min_size=2, max_size=3, unique=True)) for name in attributes}
     made = [(name, f"{name}_{level}") for name in attributes for level in levels[name]]
     made = data.draw(st.permutations(made))
@@ -552,7 +552,7 @@ def test_acceptance_does_not_depend_on_column_order_or_rows(names):
         find_family("age", names)
 
 
-# What errors suggest
+# Suggestions in errors
 
 HOMES = [
     "insurance_none",

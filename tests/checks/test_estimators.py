@@ -1,4 +1,4 @@
-"""Tools that take observed labels for classes are told of, at the user's own line, and no others."""
+"""Tools that treat observed labels as classes cause a warning at the user's own line; other tools do not."""
 
 import warnings
 

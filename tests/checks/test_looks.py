@@ -1,4 +1,4 @@
-"""Labels at looks and audits: what means "not looked", what is refused, and in which words."""
+"""Labels of looks and audits: codings of missing looks, and errors."""
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ def test_all_codings_of_a_missing_look_are_equal(name):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, lambda t: pd.DataFrame(t).astype("category")])
-def test_text_labels_need_pos_label(kind):
+def test_text_labels_without_pos_label_warn(kind):
     checked = check_looks(kind(WORDS), pos_label="yes")
     np.testing.assert_array_equal(checked.labels, CODES)
     with pytest.warns(UserWarning, match="pos_label is not given"):
@@ -67,7 +67,7 @@ def test_looks_have_the_names_of_their_columns():
         ("column", False),
         ([0, 1], False),
         ([[0], [1]], False),
-        ([[-1], [1]], False),  # labels of old
+        ([[-1], [1]], False),  # labels of -1 and 1
         ([[-1], [0], [1]], True),
         ([[np.nan], [0], [1]], True),
         ([[None], [0], [1]], True),
@@ -214,7 +214,7 @@ def test_a_look_that_was_recorded_only_with_a_label_is_reported():
 def test_audits_with_positives_only_are_reported():
     labels = codes(np.r_[np.ones(5, dtype=int), np.zeros(15, dtype=int)])
     audit = np.full(20, -1, dtype=np.int8)
-    audit[:10] = 1  # five of rows that have a label, which say nothing
+    audit[:10] = 1  # five of these rows have a label, and do not count
     (told,) = doubts_of_audits(labels, audit)
     assert told.startswith("all 5 audits of unlabelled rows are positive.")
     audit[10] = 0

@@ -1,4 +1,4 @@
-"""What every fit gets: a table and its label column."""
+"""Checks of the table and the label column of a fit."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from scarless.checks.rows import check_labelled_table, check_row_order, forget_f
 
 
 class Reader(BaseEstimator):
-    """Something with attributes to set."""
+    """An object with settable attributes."""
 
 
 X = np.random.default_rng(0).normal(size=(30, 2))

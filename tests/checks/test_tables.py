@@ -34,7 +34,7 @@ ROWS = 9000  # more than one chunk of the search for bad values
 
 
 class Reader(BaseEstimator):
-    """Something with attributes to set."""
+    """An object with settable attributes."""
 
 
 def _check(X, y=None):
@@ -51,7 +51,7 @@ PLACES = pytest.mark.parametrize(("row", "column"), [(0, 0), (1, 2), (8191, 1), 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
-# What passes
+# Tables that pass
 
 
 @DTYPES
@@ -137,7 +137,7 @@ def test_a_sparse_table_without_entries_passes():
     assert _check(sparse.csr_array((5, 3))).nnz == 0
 
 
-# Bad values, named
+# Bad values
 
 
 @PLACES
@@ -292,7 +292,7 @@ def test_check_numeric_returns_clean_arrays_unchanged(dtype):
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csc_array], ids=["dense", "csr", "csc"])
 @pytest.mark.parametrize("dtype", [int, bool, np.float64])
 def test_check_numeric_makes_numbers_float_and_sparse_csr(kind, dtype):
-    # Whole numbers left whole would round the coefficients they are multiplied with.
+    # Integer tables would round the coefficients that they are multiplied by.
     checked = check_numeric(kind(np.eye(3).astype(dtype)))
     assert checked.dtype == np.float64
     assert kind is np.asarray or checked.format == "csr"
@@ -477,7 +477,7 @@ def test_a_query_must_be_collected():
     refuse_unread(frame, "X")
 
 
-def test_a_query_is_read_as_rows_in_files():
+def test_labels_of_a_query_are_named_columns():
     frame = pl.DataFrame(X, schema=["a", "b"])
     model = SAREMClassifier().fit(frame, S)
     for ask in (

@@ -220,7 +220,7 @@ def test_extreme_counts_are_refused(value):
 
 @pytest.mark.parametrize("scale", [1e301, 1e307, 1e-290, 1.0])
 def test_ratios_of_weights_are_kept_at_any_scale(scale):
-    """Of weights as such only ratios matter: these are kept to the last digit, and their sums are numbers."""
+    """Only ratios of weights matter: ratios are kept to the last digit, and sums stay finite."""
     weight = check_weight(np.array([1.0, 3.0, 0.0, 5.0]) * scale, n_rows=4)
     np.testing.assert_array_equal(weight[[0, 1, 2]] / weight[3], np.array([1.0, 3.0, 0.0]) * scale / (5.0 * scale))
     assert 0 < (weight**2).sum() < np.inf

@@ -1,4 +1,4 @@
-"""The datasets as the user gets them."""
+"""The loaded datasets."""
 
 import csv
 import gzip
@@ -78,7 +78,7 @@ def _no_network(monkeypatch, tmp_path):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 
 
-# The eight
+# The eight datasets of the paper
 
 
 @EIGHT
@@ -243,7 +243,7 @@ def test_an_unknown_name_lists_the_datasets():
         load_dataset("zzz")
 
 
-# Those that need no download
+# Bundled datasets
 
 
 def test_bundled_breast_cancer_is_scikit_learns_table():

@@ -1,4 +1,4 @@
-"""Where raw files come from, and what is refused on the way."""
+"""Sources of raw files, and files that are refused."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ from scarless.datasets.registry import DATASETS, Archive, RawFile
 
 CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(500))
 OTHER = b"second file\n" * 9
-REFUSED = "http://127.0.0.1:1/toy.zip"  # port 1: nobody listens
+REFUSED = "http://127.0.0.1:1/toy.zip"  # no server listens on port 1
 
 
 def raw_file(content=CONTENT, name="toy.data", archive="toy.zip", urls=(REFUSED,)):
@@ -56,7 +56,7 @@ PACKED = {
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch, tmp_path):
-    """A cache of one's own, and no proxy between the test and its server."""
+    """An empty cache, and no proxy between the test and its server."""
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SCARLESS_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
@@ -68,7 +68,7 @@ def cache(tmp_path):
 
 
 class Server:
-    """A web server that answers from a dictionary, and counts."""
+    """A web server that serves files from a dictionary and counts requests."""
 
     def __init__(self):
         self.pages, self.asked, self.cut_at, self.together = {}, [], None, None
@@ -122,7 +122,7 @@ def test_the_content_does_not_depend_on_the_packing(packed):
     assert unpack(packed, "toy.data", largest=len(CONTENT)) == CONTENT
 
 
-# A zip in a zip is left out: where the outer one is cut off, the whole inner one may still be there to be read.
+# A zip in a zip is left out: if the outer zip is truncated, the inner zip may still be complete and readable.
 @pytest.mark.parametrize("packed", list(PACKED.values())[:-1], ids=list(PACKED)[:-1])
 def test_no_beginning_of_a_packed_file_passes_for_the_whole(packed, tmp_path):
     (tmp_path / "toy").mkdir()
@@ -169,7 +169,7 @@ def test_bombs_are_refused(packed, said):
 
 def test_a_member_with_a_wrong_declared_size_is_damaged():
     packed = bytearray(zipped(toy_data=bytes(10**6)))
-    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # where the headers say how large it is
+    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # the positions of the size in both headers
         at = packed.index(mark) + offset
         packed[at : at + 4] = (500).to_bytes(4, "little")
     with pytest.raises(ValueError, match="is damaged or truncated"):
@@ -184,7 +184,7 @@ def test_too_many_levels_of_compression_are_refused():
         unpack(packed, "toy.data", largest=10_000)
 
 
-# Files that are there
+# Local files
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_too_many_levels_of_compression_are_refused():
         ("toy.data.xz", PACKED["xz"]),
         ("toy.zip", PACKED["zip"]),
         ("nickname.gz", PACKED["gz"]),
-        ("toy.data", PACKED["gz"]),  # renamed on its way
+        ("toy.data", PACKED["gz"]),  # renamed
     ],
-    ids=["plain", "gz", "xz", "zip", "nickname", "renamed"],  # packed bytes have the time in them
+    ids=["plain", "gz", "xz", "zip", "nickname", "renamed"],  # explicit ids, because packed bytes contain the time
 )
 def test_files_are_found_under_all_their_names(name, packed, tmp_path):
     (tmp_path / "toy").mkdir()
@@ -258,7 +258,7 @@ def test_without_download_the_error_says_where_it_looked_and_for_what(tmp_path):
     )
 
 
-# Files that are fetched
+# Downloads
 
 
 def test_a_download_is_cached(server, cache, capsys):
@@ -432,7 +432,7 @@ def test_without_pooch_local_files_still_load(monkeypatch, tmp_path):
     assert fetched(raw_file(), data_home=tmp_path) == [CONTENT]
     with pytest.raises(
         ImportError,
-        match=r'The default cache of datasets, .* SCARLESS_CACHE is not set, needs pooch: pip install "scarless\[data\]"',
+        match=r'cache of datasets, .* SCARLESS_CACHE is not set, needs pooch: pip install "scarless\[data\]"',
     ):
         fetched(raw_file())
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))

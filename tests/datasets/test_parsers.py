@@ -307,7 +307,7 @@ def test_a_sparse_member_is_not_blown_up():
             "GNU.sparse.realsize": "10000000",
         }
         info.size = 512
-        tar.addfile(info, io.BytesIO(b"0\n".ljust(512, b"\0")))  # no stored piece: ten million zeros from 512 bytes
+        tar.addfile(info, io.BytesIO(b"0\n".ljust(512, b"\0")))  # a sparse file: 512 bytes describe ten million zeros
     with tarfile.open(fileobj=io.BytesIO(buffer.getvalue())) as tar:
         (member,) = tar.getmembers()
     assert (member.name, member.size, member.issparse()) == (f"{TRAIN}/rec.autos/13", 10_000_000, True)

@@ -1,4 +1,4 @@
-"""The methods, each against a direct computation, and proof that they do not look at the truth."""
+"""Each method agrees with a direct computation, and does not use the truth."""
 
 import warnings
 from dataclasses import replace
@@ -147,7 +147,7 @@ def test_the_refit_minimises_the_risk_with_the_propensities_that_were_found(sett
 
 
 class Poison:
-    """Raises whatever is done with it."""
+    """An object that raises on every use."""
 
     def _looked(self, *_args, **_options):
         raise AssertionError("a method looked at the truth")

@@ -1,4 +1,4 @@
-"""Datasets, methods and mechanisms of one's own: they run, see no truth, and are told apart when they change."""
+"""The user's own datasets, methods and mechanisms: they run, do not see the truth, and changes are detected."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ class Mine(LogisticRegression):
         self.propensity_attributes = propensity_attributes
 
 class InFit(LogisticRegression):
-    """Classifies by nothing but what it is told of."""
+    """A classifier that uses only its propensity attributes."""
     def fit(self, X, s, propensity_attributes=None):
         self.columns_ = propensity_attributes
         return super().fit(X[:, self.columns_], s)
@@ -56,7 +56,7 @@ class Divided(Mine):
         return super().predict_proba(X) / 0.3
 
 class Around(LogisticRegression):
-    """Asks another classifier."""
+    """A classifier that delegates to another classifier."""
     def __init__(self, base=None, steps=None):
         self.base, self.steps = base, steps
     def fit(self, X, s):
@@ -71,7 +71,7 @@ class OneColumn(Mine):
         return np.ones((len(X), 1))
 
 class Backwards(Mine):
-    """Names its classes the other way round, and its columns with them."""
+    """A classifier with the classes, and the columns of predict_proba, in reverse order."""
     def fit(self, X, s):
         super().fit(X, s)
         self.classes_ = self.classes_[::-1]
@@ -184,7 +184,7 @@ def test_two_workers_and_a_second_start_give_the_same_bytes(read, tmp_path, fold
     path = tmp_path / "one" / RECORDS
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])  # killed in the middle of a line
-    monkeypatch.chdir(tmp_path / "two")  # and resumed from elsewhere
+    monkeypatch.chdir(tmp_path / "two")  # resume from another folder
     run_experiment(read_spec(folder / "spec.toml"), tmp_path / "one")
     assert lines(tmp_path / "one") == lines(tmp_path / "two")
 
@@ -199,7 +199,7 @@ def test_a_method_sees_rows_and_labels_and_nothing_else(read, tmp_path, monkeypa
 
     monkeypatch.setattr(EstimatorMethod, "make", make)
     run_experiment(read(), tmp_path / "found")
-    del seen[0]  # made to be looked at, without a dataset
+    del seen[0]  # an instance that was only created for the check
     assert [set(told) for told, _ in seen] == [{"propensity_attributes", "random_state"}] * 2
     assert len({told["random_state"] for told, _ in seen}) == 2
     data = load_own(read(), "mine")
@@ -214,7 +214,7 @@ def test_a_method_sees_rows_and_labels_and_nothing_else(read, tmp_path, monkeypa
 
 @pytest.mark.parametrize("name", ["SAREMClassifier", "SCARClassifier", "DEDPUL", "StratifiedSCARClassifier"])
 def test_no_estimator_uses_the_truth(name):
-    """Without it they predict the same."""
+    """The predictions are the same without the truth."""
     spec = replace(specification(), datasets=("simulated",))
     data = load_simulated(300, 3, random_state=1)
     split = split_rows(spec, "simulated", 0, prepare(spec, "simulated", data.X, data.y))
@@ -228,7 +228,7 @@ def test_no_estimator_uses_the_truth(name):
 
 
 def test_fit_may_have_the_parameter_propensity_attributes(read, tmp_path):
-    """Age and place say nothing of the class, so that who sees only these cannot tell it."""
+    """Age and place are unrelated to the class, so a model that uses only these cannot predict it."""
     spec = read(SPEC, ("tests:Mine", "tests:InFit"), ("n_splits = 1", "n_splits = 4"))
     records = [record for record in run_experiment(spec, tmp_path / "found").records() if record["method"] == "mine"]
     assert abs(np.mean([record["auc_f"] for record in records]) - 0.5) < 0.15
@@ -249,13 +249,13 @@ def test_every_estimator_of_ours_runs_by_name_in_both_settings(tmp_path, name):
     (tmp_path / "spec.toml").write_text(text)
     spec = read_spec(tmp_path / "spec.toml")
     assert list(spec.methods) == [name]
-    if name in ("boosted", "SARStackingClassifier", "SAREMClassifierCV"):  # two folds will do
+    if name in ("boosted", "SARStackingClassifier", "SAREMClassifierCV"):  # two folds are enough
         quick = f'[methods]\nuse = []\n[methods.quick]\nestimator = "{name}"\nparameters = {{cv = 2}}\n'
         (tmp_path / "spec.toml").write_text(text.replace(f'methods = ["{name}"]\n', "") + "\n" + quick)
         spec = read_spec(tmp_path / "spec.toml")
     records = run_experiment(spec, tmp_path / "found").records()
     assert len(records) == 2
-    if name == "StratifiedSCARClassifier":  # it cannot be told what to classify by
+    if name == "StratifiedSCARClassifier":  # it has no parameter classification_attributes
         assert "has the parameter propensity_attributes but not classification_attributes" in records.pop()["error"]
     assert [record["error"] for record in records if "error" in record] == []
     assert all(record["auc_f"] > 0.6 for record in records)
@@ -317,7 +317,7 @@ def test_estimators_inside_of_estimators_are_made_too(read, tmp_path, folder):
     assert "error" not in record
     assert record["auc_f"] == pytest.approx(by_method(store)["mine"]["auc_f"], abs=0.05)
     said = store.manifest()["spec"]["own_methods"]["nested"]
-    assert list(said["sources"]) == ["ours_for_tests:Mine"]  # a change of that module makes it another experiment
+    assert list(said["sources"]) == ["ours_for_tests:Mine"]  # a changed module makes another experiment
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_records_of_other_data_are_not_mixed_with_these(read, tmp_path, folder, 
         spec = read(SPEC, ('class = "ill"', 'class = "ill"\npositive = "no"'))
     elif change == "attributes":
         spec = read(SPEC, ('["age", "place"]', '["age"]'))
-    else:  # the same data elsewhere are the same data
+    else:  # the same data in another folder are the same data
         (folder / "mine.csv").rename(folder / "moved.csv")
         run_experiment(read(SPEC, ("mine.csv", "moved.csv")), tmp_path / "found")
         assert lines(tmp_path / "found") == before
@@ -466,7 +466,10 @@ def test_added_attributes_and_other_mechanisms_go_together(read, tmp_path, monke
     both = '[mechanisms]\nuse = ["added"]\n[mechanisms.first]\ncallable = "ours_for_tests:by_first"\n'
     records = run_experiment(read(CALLABLE + both), tmp_path / "found").records()
     assert [(record["setting"], record["k"]) for record in records] == [("all", 2), ("first", 0)]
-    assert [task.seen_train.shape[1] for task in tasks] == [8, 4]  # four are added; who labels by others sees none
+    assert [task.seen_train.shape[1] for task in tasks] == [
+        8,
+        4,
+    ]  # four attributes are added only for the mechanism that uses them
     assert [task.propensity_columns.tolist() for task in tasks] == [[4, 5], [0, 1, 2, 3]]
 
 

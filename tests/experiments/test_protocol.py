@@ -1,4 +1,4 @@
-"""The protocol: attributes from clusters, stratified splits, labels by propensity, and who sees what."""
+"""The protocol: attributes from clusters, stratified splits, labels, and the columns that each model sees."""
 
 from dataclasses import replace
 from itertools import product
@@ -25,7 +25,7 @@ def one_thread():
 
 
 def blobs(rows_each=40):
-    """Five heaps of rows that no clustering can mistake, and classes that have nothing to do with them."""
+    """Five well-separated clusters of rows, and classes that are unrelated to the clusters."""
     rng = np.random.default_rng(0)
     heap = np.repeat(np.arange(5), rows_each)
     X = np.column_stack([10.0 * heap, rng.normal(size=heap.size)])
@@ -33,7 +33,7 @@ def blobs(rows_each=40):
 
 
 class Rigged:
-    """A generator whose chances per cluster are given and whose draws are all one half."""
+    """A random generator with given probabilities for each cluster, and draws that are all one half."""
 
     def __init__(self, chances):
         self.chances = np.array(chances)
@@ -66,7 +66,7 @@ def test_probabilities_differ_between_clusters_and_attributes():
     assert shares.shape == (5, 4)
     assert np.ptp(shares, axis=0).min() > 0.1
     assert np.ptp(shares, axis=1).min() > 0.1
-    for h in range(5):  # within a heap the draws know neither the attributes nor the class
+    for h in range(5):  # within a cluster, the draws are independent of the attributes and the class
         rows = heap == h
         for column in range(2, 6):
             if 0 < (data.X[rows, column] == 1).mean() < 1:
@@ -103,7 +103,7 @@ def test_fewer_added_attributes_are_the_first_of_more():
 
 
 def numbered(n=103, positives=31):
-    """Rows that know their own number."""
+    """Rows that contain their own number."""
     y = np.zeros(n)
     y[np.random.default_rng(1).permutation(n)[:positives]] = 1.0
     X = np.column_stack([np.arange(n, dtype=float), np.where(np.arange(n) % 2, 1.0, -1.0)])
@@ -232,7 +232,7 @@ def test_the_propensity_model_sees_what_drives_the_labelling_in_both_settings(se
 
 
 def test_hidden_attributes_change_no_prediction_of_the_class():
-    """In the setting `original` the class probabilities of test rows do not move with their added attributes."""
+    """In the setting `original` the class probabilities of test rows do not change with their added attributes."""
     split = half_positive()
     flipped = replace(split, X_test=split.X_test * np.array([1, 1, -1, -1, -1, -1]))
     spec = replace(SPEC, km_max_rows=60)

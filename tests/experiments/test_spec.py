@@ -1,4 +1,4 @@
-"""Specifications: what a file may say, and seeds that depend on names only."""
+"""Specifications: valid and invalid files, and seeds that depend on names only."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ ALL = {**TOP, **LABELLING, **OPTIONS}
 
 
 def toml(table):
-    """JSON's texts, numbers and lists are TOML's too."""
+    """Write TOML with JSON: texts, numbers and lists have the same form in both."""
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in table.items())
 
 

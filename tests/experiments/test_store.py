@@ -1,4 +1,4 @@
-"""Records on disk: nothing lost but the line being written, nothing twice, one writer."""
+"""Records on disk: only the line that is being written can be lost, no record is stored twice, one writer."""
 
 import errno
 import json
@@ -59,7 +59,7 @@ def test_the_order_of_adding_does_not_matter(tmp_path):
     assert all(other == found[0] for other in found)
 
 
-def test_records_with_different_keys_are_different():
+def test_the_key_of_a_record():
     assert key_of(record("naive", 3)) == ("simulated", "all", 2, 3, 0, "naive")
 
 
@@ -238,7 +238,7 @@ def test_one_writer_at_a_time(tmp_path):
             second.locked(),
         ):
             pass
-        assert second.records() == []  # reading is free
+        assert second.records() == []  # reading needs no lock
     with second.locked():
         pass
 

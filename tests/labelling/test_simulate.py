@@ -71,7 +71,7 @@ def test_the_stream_is_the_documented_one():
     e = np.linspace(0.01, 1.0, 500)
     u = Generator(PCG64(SeedSequence(11, spawn_key=(0x6C61626C,)))).random(500)
     np.testing.assert_array_equal(simulate_labels(np.ones(500), e, random_state=11), u < e)
-    # A row is labelled from the first float above its draw on, and not before.
+    # A row is labelled if and only if the propensity is above its random number.
     assert not simulate_labels(np.ones(500), u, random_state=11).any()
     assert simulate_labels(np.ones(500), np.nextafter(u, 1), random_state=11).all()
 
@@ -442,7 +442,7 @@ def test_a_fair_audit_has_as_many_positives_as_a_draw_without_replacement():
 
 @pytest.mark.parametrize("odds", [0.5, 2.0, 5.0])
 def test_odds_for_positives_are_odds_ratios(odds):
-    # Independent draws have the odds exactly; of few rows among many, each next one has them among those left.
+    # The odds are exact for independent draws, and nearly exact for few rows drawn from many.
     n, share = 200_000, 0.3
     y = (np.arange(n) % 10 < 10 * share).astype(int)
     audit = simulate_audit(y, probability=0.2, odds_for_positives=odds, random_state=4)

@@ -97,7 +97,7 @@ def test_normalised_follows_its_formula(cost):
 
 @COSTS
 def test_normalised_is_exact_when_the_gap_is_constant(cost):
-    """With one prediction for all rows the Hajek form has no variance, whatever is labelled."""
+    """With one prediction for all rows, the Hajek estimate has no variance."""
     p = np.full(7, 0.3)
     risk = true_risk(Y, p, cost=cost)
     for s in np.eye(7)[Y == 1]:

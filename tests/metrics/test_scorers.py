@@ -28,7 +28,7 @@ FOLDS = KFold(3, shuffle=True, random_state=0)
 
 
 def pair(**options):
-    """A model with a propensity of its own, told apart from the class by seeing another column."""
+    """A model with its own propensity, which uses another column than the class."""
     return SAREMClassifier(propensity_attributes=[2], classification_attributes=[0, 1], **options)
 
 
@@ -116,7 +116,7 @@ def test_a_model_without_probabilities_can_be_scored_by_ranks_only():
         make_pu_scorer("neg_log_loss", pos_label="case")(model, Data.X, words, propensity=Data.e)
 
 
-# Labels by other names, tables of other kinds.
+# Other codings of labels, other types of tables.
 
 
 @pytest.mark.parametrize("name", pu_scorer_names())
@@ -246,7 +246,7 @@ def test_it_can_be_cloned_pickled_and_printed():
 
 @pytest.mark.usefixtures("routing")
 def test_a_threshold_is_tuned_by_a_scorer_of_decisions():
-    """What the docstring of make_pu_scorer and the error say to do there."""
+    """The advice of the docstring of make_pu_scorer, and of the error."""
     function = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(s, d, propensity=propensity)))
     scorer = function.set_score_request(propensity=True)
     tuned = TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(Data.X, Data.s, propensity=Data.e)

@@ -98,7 +98,7 @@ def simulate(n, seed, low=0.2, high=0.9):
     return f, y, e, y * (rng.random(n) < e)
 
 
-# With the classes known, they are scikit-learn's.
+# With known classes, scores equal those of scikit-learn.
 
 
 @EVERY
@@ -315,7 +315,7 @@ def test_the_standard_error_is_near_the_bootstraps(name):
 
 
 def test_a_known_class_prior_is_exact_where_all_positives_cost_the_same():
-    """Then Hajek's ratio has no variance left, whatever the labels."""
+    """Hajek's ratio then has no variance."""
     p = np.full(Y.size, 0.8)
     draws, _ = labelings(Y, E)
     for score in (propensity_weighted_brier_score, propensity_weighted_accuracy, propensity_weighted_precision):
@@ -345,7 +345,7 @@ def test_spread_of_normal_influences_has_as_many_degrees_of_freedom_as_rows():
 
 
 def test_spread_where_few_rows_matter():
-    """Four rows of influence and many of none: some eight degrees of freedom."""
+    """Four rows with influence and many without: about eight degrees of freedom."""
     psi = np.append([1.0, -1.0, 1.0, -1.0], np.zeros(9996))
     error, freedom = spread(psi)
     assert error == pytest.approx(2.0, rel=1e-3)
@@ -369,7 +369,7 @@ def test_spread_without_variation_is_unknown():
 
 @pytest.mark.parametrize("name", ["log loss", "Brier", "ROC-AUC", "average precision"])
 def test_few_labels_have_few_degrees_of_freedom(name):
-    """No more than what the labels are worth, less one; average precision on the scale of logarithms."""
+    """At most the effective sample size minus 1; for average precision, on the log scale."""
     f, _, _, s = simulate(60, seed=8)
     s[np.flatnonzero(s)[4:]] = 0.0
     found = SCORES[name](s, f, propensity=0.5)

@@ -1,4 +1,4 @@
-"""Long tables: there and back again in any order of lines, how looks are aligned, and every error."""
+"""Long tables: conversion in any order of lines, alignment of looks, and all errors."""
 
 import datetime
 from decimal import Decimal
@@ -20,7 +20,7 @@ KEYS = {"unit": "site", "look": "visit", "label": "seen"}
 
 
 def sites(**changes):
-    """Return the lines of three sites, of which the second was visited once."""
+    """Return the lines of three sites; the second was visited once."""
     columns = {
         "site": ["a", "a", "b", "c", "c"],
         "visit": [1, 2, 1, 1, 2],
@@ -62,11 +62,11 @@ def wide_tables(draw):
 
 
 def lines_of(wide, *, day_of, keep_all):
-    """Return one line for each look; of looks that did not take place as many as are needed, or all."""
+    """Return one line for each look, and lines without a label for missing looks: all, or only those needed."""
     units, attributes, S, effort, audit, rng = wide
     lines = []
     for i, k in np.ndindex(S.shape):
-        needed = keep_all or i == 0 or k == 0  # every look and every unit must be somewhere
+        needed = keep_all or i == 0 or k == 0  # every look and every unit needs a line
         if not np.isnan(S[i, k]) or needed or rng.random() < 0.3:
             gap = np.isnan(S[i, k])
             line = {"site": int(units[i]), "visit": day_of(i, k), "seen": None if gap else int(S[i, k])}
@@ -108,7 +108,7 @@ def test_lines_in_any_order_give_back_the_table_by_value(make, wide):
 @pytest.mark.parametrize("make", LIBRARIES)
 @given(wide=wide_tables())
 def test_lines_in_any_order_give_back_the_table_by_order(make, wide):
-    # Days differ between units; a look that did not take place keeps its place by a line without a label.
+    # Days differ between units; a missing look needs a line without a label to keep its position.
     start = datetime.date(2026, 1, 1)
     lines = lines_of(wide, day_of=lambda i, k: start + datetime.timedelta(7 * i + 100 * k), keep_all=True)
     found = from_long(make(lines), **OPTIONS, align="order")
@@ -148,7 +148,7 @@ def test_an_earlier_look_that_is_missing_shifts_the_others_only_by_order(make):
 @pytest.mark.parametrize(
     ("look_of", "n_units", "align"),
     [
-        (lambda i, k: k, 10, "value"),  # the same visits everywhere
+        (lambda i, k: k, 10, "value"),  # the same visits at all units
         (lambda i, k: 2 * i + k, 2, "value"),  # four values, two of them at each unit: half of all pairs
         (lambda i, k: 2 * i + k, 3, "order"),  # a third
         (lambda i, k: f"{(i + k) % 20:02d}", 20, "value"),  # a tenth, but names
@@ -345,7 +345,7 @@ def test_the_name_is_public_in_two_places():
         ({}, {"look": "site"}, "Column 'site' is named as unit and as look"),
         ({}, {"attributes": ["hours"]}, "Column 'hours' is named as attributes and as visit_attributes"),
         ({"hours": [1.0, 2.0, 3.0, None, 5.0]}, {}, r"Visit attribute 'hours' is missing in 1 of 5 looks that "
-                                                    r"took place \(first: line 3, counted from 0, unit 'c'\). Fill in the"),
+                                                    r"took place \(first: line 3, counted from 0, unit 'c'\)"),
         ({"hours": ["1", "2", "3", "4", "5"]}, {}, "Visit attribute 'hours' must hold finite numbers; it holds '1'"),
         ({"hours": [1.0, np.inf, 3.0, 4.0, 5.0]}, {}, "Visit attribute 'hours' must hold finite numbers; it holds inf"),
         ({"hours": [(1,), (1, 2), (3,), (4,), (5,)]}, {}, r"'hours' (must hold .*\(1,\)|holds lists or)"),

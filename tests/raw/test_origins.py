@@ -1,4 +1,4 @@
-"""Prepared columns, followed back to raw ones: by what each step did to known values."""
+"""Prepared columns are traced back to raw columns; known values show what each step does."""
 
 import numpy as np
 import pandas as pd
@@ -105,7 +105,7 @@ def test_the_default_preparation_is_traced_for_any_names():
     of = dict(zip(made.columns, origins, strict=True))
     assert of["age"].label == "age"
     assert of["missingindicator_age"] == Origin("age", "missing", of["missingindicator_age"].unit)
-    assert of["age_group_old"].label == "age_group = old"  # and not a piece of `age`
+    assert of["age_group_old"].label == "age_group = old"  # not a category of `age`
     assert of["day_year"].label == "day = year"
     filled = TABLE["age"].fillna(TABLE["age"].median())
     assert of["age"].unit == pytest.approx(filled.std(ddof=0))

@@ -1,4 +1,4 @@
-"""Raw tables in, everything out: the same as by hand on the prepared table."""
+"""`TableClassifier` gives the same results as its classifier on a table that is prepared by hand."""
 
 import warnings
 
@@ -88,7 +88,7 @@ def test_the_summary_is_in_raw_columns_and_units(data, model):
     )
     raw = data[0].assign(age=data[0]["age"] + 1.0)
     steps = [model.predict_proba(table.dropna(subset=["age"]))[:, 1] for table in (data[0], raw)]
-    odds = [p / (1 - p) for p in steps]  # one year more multiplies the odds by that ratio
+    odds = [p / (1 - p) for p in steps]  # one more year multiplies the odds by this ratio
     np.testing.assert_allclose(odds[1] / odds[0], ratios.loc[("classifier", "age"), "odds_ratio"], rtol=1e-5)
     page = found.to_html()
     assert page.startswith("<!DOCTYPE html>")
@@ -131,7 +131,7 @@ def test_attribute_sets_name_raw_columns(data, sets):
     given = model.estimator_.attribute_sets
     columns = next(iter(given.values())) if isinstance(sets, dict) else given[0]
     assert {model.origins_[j].column for j in columns} == set(first)
-    assert model.estimator.attribute_sets is sets  # parameters are not written into
+    assert model.estimator.attribute_sets is sets  # parameters are not changed
 
 
 def test_frames_of_polars_give_the_same(data, model):

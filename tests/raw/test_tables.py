@@ -1,4 +1,4 @@
-"""Columns of numbers with a few odd cells: read, named, asked about, or left as text."""
+"""Columns of numbers with a few odd cells: read as numbers, reported, refused, or left as text."""
 
 import warnings
 
@@ -29,7 +29,7 @@ def make_table(seed=0):
 
 
 def with_cells(table, cells):
-    """Return the table with the column bp as text and some of its cells, every seventh, written otherwise."""
+    """Return the table with the column bp as text; every seventh of some cells is replaced."""
     texts = table["bp"].astype(str).astype(object)
     texts.iloc[np.arange(len(cells)) * 7] = cells
     return table.assign(bp=texts)
@@ -73,8 +73,8 @@ def test_an_ambiguous_comma_is_read_like_the_other_cells():
 
     assert read([str(each) for each in range(500, 3000)], "1,234") == 1234
     assert read([f"{each / 1000:.3f}" for each in range(3000)], "1,234") == pytest.approx(1.234)
-    assert np.isnan(read([f"{each / 2}" for each in range(3000)], "1,234"))  # both are possible
-    assert np.isnan(read([f"{each / 10}" for each in range(700, 1700)], "1,234"))  # neither is
+    assert np.isnan(read([f"{each / 2}" for each in range(3000)], "1,234"))  # both readings are possible
+    assert np.isnan(read([f"{each / 10}" for each in range(700, 1700)], "1,234"))  # neither reading is possible
 
 
 def test_units_must_be_one_and_numbers_near_the_others():
@@ -100,7 +100,7 @@ def test_clean_columns_of_text_numbers_and_categories_are_as_before():
     table, s = make_table()
     rng = np.random.default_rng(1)
     table = table.assign(
-        digits=rng.integers(0, 9, N).astype(str),  # all of them plain
+        digits=rng.integers(0, 9, N).astype(str),  # all are plain numbers
         dependants=rng.choice(["0", "1", "2", "3+"], N, p=[0.5, 0.2, 0.2, 0.1]),
         grade=rng.choice(["1", "2", "other"], N),
         term=rng.choice(["36 months", "60 months"], N),
@@ -139,7 +139,7 @@ def test_above_one_per_cent_unreadable_the_user_must_decide():
     assert "16 are treated as missing" in notes[0]
     assert questions == []
     assert str(read_numbers(odd, text=["bp"])[0]["bp"].dtype) == "category"
-    fitted(odd.assign(bp=odd["bp"].astype("category")), s)  # as the question says
+    fitted(odd.assign(bp=odd["bp"].astype("category")), s)  # as the question suggests
     fitted(odd.assign(bp=pd.to_numeric(odd["bp"], errors="coerce")), s)
 
 
@@ -205,7 +205,7 @@ def test_a_range_holds_nearby_values():
 
 def test_numbers_are_not_misread_by_a_factor_of_a_thousand():
     weights = read_column(np.array(["6,7 kg", "3,43 kg", "1,369 kg"] * 50, dtype=object))
-    assert np.isnan(weights.values[2])  # 1.369 or 1369
+    assert np.isnan(weights.values[2])  # could be 1.369 or 1369
     points = read_column(np.array(["4.484.109", "2.917.016", "202.050", "-1.500"] * 50, dtype=object))
     assert points.values[:4].tolist() == [4484109, 2917016, 202050, -1500]
 

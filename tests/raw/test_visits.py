@@ -1,4 +1,4 @@
-"""Columns of single looks in raw tables: one shift and one scale for all of an attribute."""
+"""Visit attributes of raw tables: all columns of an attribute share one shift and one scale."""
 
 import numpy as np
 import pandas as pd
@@ -137,7 +137,7 @@ REFUSED = {
     "a gap": (
         lambda table: table.assign(effort_2=table["effort_2"].where(table.index != 7)), {},
         r"Column 'effort_2' \(visit attribute 'effort'\) is missing in 1 rows in which that look took place \(first: "
-        r"row 7\)",
+        r"row 7, counted from 0\)",
     ),
     "words": (
         lambda table: table.assign(effort_1="long"), {},

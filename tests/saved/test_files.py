@@ -1,4 +1,4 @@
-"""Model files: what comes back is what was saved, to the bit, and a stranger's file makes nothing."""
+"""Model files: loaded models equal saved models to the bit, and untrusted files create no objects."""
 
 import importlib
 import io
@@ -71,7 +71,7 @@ MODELS = {
     "tree": lambda: SAREMClassifier(DecisionTreeClassifier(max_depth=3), **IN, cv=2, random_state=0),
     "search": lambda: SAREMClassifierCV(**IN, Cs=2, cv=2, random_state=0),
     "search over sets": lambda: SAREMClassifierCV(Cs=2, cv=2, random_state=0, attribute_sets={"a": [2], "b": [2, 3]}),
-    "stack": lambda: SARStackingClassifier(  # the members by default, but for the number of trees
+    "stack": lambda: SARStackingClassifier(  # the default members, with fewer trees
         [("logistic", None), ("boosting", boosted())], **IN, cv=2, random_state=0
     ),
     "stack of given": lambda: SARStackingClassifier(
@@ -124,7 +124,7 @@ MODELS = {
 
 @cache
 def fitted(name):
-    """Return a table and a model of it, which nobody changes."""
+    """Return a table and a fitted model, shared by tests that do not change them."""
     X = PU.X.copy()
     X[:, 3] = X[:, 3] > 0  # two strata
     given = {"propensity": PU.e} if name.startswith("known propensity") else {}
@@ -132,7 +132,7 @@ def fitted(name):
 
 
 def answers(model, X):
-    """Return all that a model says, by name."""
+    """Return all predictions and results of a model, by name."""
     found = {}
     for name in ("predict_proba", "predict_propensity"):
         if hasattr(model, name):
@@ -148,13 +148,13 @@ def answers(model, X):
             warnings.simplefilter("ignore")
             try:
                 found[name] = call()
-            except (AttributeError, TypeError, ValueError) as error:  # then the loaded model must say the same
+            except (AttributeError, TypeError, ValueError) as error:  # the loaded model must raise the same error
                 found[name] = str(error)
     return found
 
 
 def bare(model):
-    """Return what a model is printed as, without places in memory."""
+    """Return the repr of a model, without memory addresses."""
     return re.sub(" at 0x[0-9A-Fa-f]+", "", repr(model))
 
 
@@ -222,7 +222,7 @@ def test_a_pipeline_of_a_raw_table_can_be_loaded(model, kind, tmp_path):
         try:
             scarless.save(pipeline, tmp_path / "model.skops")
         except ModelFileError as error:
-            # Skops before 0.16 knows no time zones; those of old versions of pandas refer to themselves.
+            # skops before 0.16 does not support time zones; in old versions of pandas they refer to themselves.
             if "ZoneInfo" not in str(error) and "RecursionError" not in str(error):
                 raise
             pytest.skip("this skops stores no time zones")
@@ -244,7 +244,7 @@ def test_an_object_that_is_referenced_five_times_is_written_once(tmp_path):
 
 
 def test_skops_checks_each_part_once_with_the_same_result(tmp_path):
-    """Objects that hold the one before twice: looked at anew each time they would be 2^18 parts."""
+    """Each object holds the previous one twice: without a cache, skops would check 2^18 parts."""
     inner = Own()
     for _ in range(18):
         outer = LogisticRegression()
@@ -290,7 +290,7 @@ SAVED = Path(__file__).parent / "files" / "schema-1-sarem.skops"
 
 
 def test_a_file_of_the_first_version_still_loads():
-    """Written by tools/save_model_file.py; there is nothing of scikit-learn's own state in it."""
+    """tools/save_model_file.py wrote the file; it contains no state of scikit-learn."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* was written with scikit-learn", category=UserWarning)
         model = scarless.load(SAVED)
@@ -381,7 +381,7 @@ def test_a_cross_fit_that_was_not_recalibrated_is_refused(tmp_path):
 
 
 class Own:
-    """A class of the user's."""
+    """A class of the user."""
 
 
 def own_columns(X):
@@ -460,7 +460,7 @@ def good(model, tmp_path_factory):
 
 
 def refusal(path):
-    """Return the sentence with which a file is refused."""
+    """Return the error message for a file."""
     with pytest.raises(ModelFileError) as caught:
         scarless.load(path)
     sentence = str(caught.value)
@@ -470,14 +470,14 @@ def refusal(path):
 
 
 def written(tmp_path, members):
-    """Return the path of a file: of bytes as they are, of members with hashes that fit, as a stranger would make it."""
+    """Write bytes, or members with matching hashes as an attacker would, to a file; return its path."""
     path = tmp_path / "hostile.skops"
     path.write_bytes(members if isinstance(members, bytes) else files.pack(sealed(members)))
     return path
 
 
 def sealed(members):
-    """Return members whose names and stamp say the hashes of their contents."""
+    """Return members whose names and stamp have the hashes of their contents."""
     kept, schema = {}, members["schema.json"]
     for name, data in members.items():
         now = files.content_name(name, data) if re.fullmatch(r"[0-9a-f]{64}\.npy", name) else name
@@ -488,7 +488,7 @@ def sealed(members):
         stamp["description"] = files.content_name("schema.json", schema)
         kept["scarless.json"] = json.dumps(stamp).encode()
     except (ValueError, TypeError, RecursionError):
-        pass  # a stamp that is none stays as it is
+        pass  # an invalid stamp is not changed
     return {**kept, "schema.json": schema}
 
 
@@ -507,7 +507,7 @@ ARGUMENTS = part("builtins", "tuple", "TupleNode", content=[part("builtins", "st
 
 @pytest.fixture
 def nothing_runs(monkeypatch, tmp_path):
-    """Fail where anything is run or a file is written, and say so."""
+    """Make a test fail if code is run or a file is written."""
     ran = []
     monkeypatch.setattr(os, "system", ran.append)
     monkeypatch.setattr(subprocess, "Popen", ran.append)
@@ -529,7 +529,7 @@ def nothing_runs(monkeypatch, tmp_path):
         (part("scarless.saved.files", "load"), "scarless.saved.files.load"),
         (part("scarless.datasets.fetch", "fetch"), "scarless.datasets.fetch.fetch"),
         (part("scarless.models.sar_em", "check_choice"), "scarless.models.sar_em.check_choice"),
-        # What is on the list, used in another way than it is there for:
+        # Trusted names that are used in a way that is not allowed:
         (
             part("scarless.models.sar_em", "SAREMClassifier", "ConstructorFromReduceNode", content=ARGUMENTS),
             "SAREMClassifier as a ConstructorFromReduce",
@@ -560,7 +560,7 @@ def test_a_name_that_is_not_on_the_list_is_refused(hostile, named, good, tmp_pat
 
 
 def test_modules_are_not_imported_for_a_name(good, tmp_path):
-    """A module runs when it is imported: not even that may happen."""
+    """An import runs the code of a module, so `load` must not import modules that a file names."""
     (tmp_path / "hostile_module.py").write_text("raise SystemExit('imported')\n")
     sys.path.insert(0, str(tmp_path))
     try:
@@ -614,7 +614,7 @@ def test_every_truncation_is_refused(good, tmp_path):
 
 
 def test_every_flipped_byte_is_refused_or_does_not_matter(good, tmp_path):
-    """A zip has checksums; what is not under them is names, sizes and flags."""
+    """The checksums of a zip do not cover names, sizes and flags."""
     data, whole = files.pack(good), scarless.load(written(tmp_path, files.pack(good)))
     for place in range(0, len(data), 61):
         path = written(tmp_path, data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
@@ -672,7 +672,7 @@ def test_one_array_read_a_million_times_is_refused(good, tmp_path, monkeypatch):
 
 
 def test_references_that_double_are_refused(good, tmp_path):
-    """Forty objects, each holding the one before twice, are a million million parts to whoever looks at each."""
+    """Forty objects that each hold the previous one twice have a million million parts."""
     inner = part("scarless.pair.selection", "Selection", "ObjectNode", __id__=1)
     for number in range(2, 42):
         again = part("x", "x", "CachedNode", __id__=number - 1)
@@ -712,7 +712,7 @@ def test_deep_descriptions_are_refused(good, tmp_path):
 
 
 def test_an_older_protocol_of_skops_is_refused(good, tmp_path):
-    """It describes functions in another way, which nobody here looks at."""
+    """Older protocols describe functions in a way that the check does not support."""
     assert "its protocol must be a whole number of at least 2; it is 0" in refusal(
         written(tmp_path, with_schema(good, lambda schema: schema.update(protocol=0)))
     )
@@ -749,7 +749,7 @@ def as_bytes(array):
 
 
 def edited_files(members, every=1):
-    """Yield the name of an array, another array, and the members with that in its place; or every so many of these."""
+    """Yield an array's name, an edited array, and members with the edited array; or only every so many of these."""
     arrays = {name: np.load(io.BytesIO(data)) for name, data in members.items() if name.endswith(".npy")}
     edited = [(name, other) for name, array in arrays.items() for other in edits(array)]
     for name, other in edited[::every]:
@@ -769,7 +769,7 @@ def test_every_edited_array_is_refused_by_the_name_of_its_member(name, tmp_path)
 
 @pytest.mark.parametrize("name", ["newton", "search", "boosted", "forest", "strata, risk", "SCAR"])
 def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
-    """Whoever edits the array may as well edit its name: then NaN and wrong shapes are refused where they matter."""
+    """An attacker can edit an array and its hash. NaN and wrong shapes are then refused if they affect predictions."""
     X, _ = fitted(name)
     refused = 0
     for _, other, members in edited_files(
@@ -787,11 +787,11 @@ def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
         for ask in ("predict_proba", "predict_propensity"):
             try:
                 answer = getattr(model, ask)(X)
-            except (ValueError, IndexError):  # told, if late: only the classifier inside knows what it expects
+            except (ValueError, IndexError):  # a late error: only the inner classifier can detect it
                 assert name in ("boosted", "forest", "strata, risk")
                 continue
             assert np.isfinite(answer).all()
-    assert refused or name not in ("newton", "SCAR", "search")  # of which every edit is tried
+    assert refused or name not in ("newton", "SCAR", "search")  # every edit of these models is tried
 
 
 @pytest.mark.parametrize(
@@ -808,7 +808,7 @@ def test_nan_in_files_without_a_list_of_such_arrays_is_refused(name, sentence, t
     stamp = json.loads(members["scarless.json"])
     del stamp["not_finite"]
     members["scarless.json"] = json.dumps(stamp).encode()
-    for member, data in list(members.items()):  # in any order: names are of content
+    for member, data in list(members.items()):  # in any order, because names are hashes
         if any(re.search(sentence, told) for told in refused):
             break
         array = np.load(io.BytesIO(data)) if member.endswith(".npy") else np.empty(0)
@@ -847,7 +847,7 @@ def test_wrong_shapes_are_refused_by_the_attribute(name, attribute, sentence, tm
 
 
 def test_arrays_that_held_nan_when_they_were_saved_load(tmp_path):
-    """A column without a value has no mean, and that is no damage."""
+    """The mean of an empty column is NaN, which is not damage."""
     X = np.column_stack([PU.X, np.full(len(PU.X), np.nan)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -950,7 +950,7 @@ def tampered_tree(members, change):
 
 @cache
 def stored(name):
-    """Return the members of a model's file, which nobody changes."""
+    """Return the members of a model file, shared by tests that do not change them."""
     with TemporaryDirectory() as folder:
         scarless.save(fitted(name)[1], Path(folder, "a.skops"))
         return members_of(Path(folder, "a.skops"))
@@ -981,7 +981,7 @@ def set_field(name, value, inner):
     ],
 )
 def test_a_tree_with_indices_out_of_bounds_is_refused(name, field, value, sentence, tmp_path):
-    """Compiled code would follow it into memory of others, or for ever."""
+    """Compiled code would read other memory, or loop for ever."""
 
     def inner(nodes):
         return nodes["is_leaf"] == 0 if "is_leaf" in nodes.dtype.names else nodes["left_child"] != -1
@@ -991,7 +991,7 @@ def test_a_tree_with_indices_out_of_bounds_is_refused(name, field, value, senten
 
 
 def test_a_tree_of_other_columns_is_refused(tmp_path):
-    """Gradient boosting looks at its own number of columns, and then asks its trees."""
+    """Gradient boosting checks its own number of columns only, not that of its trees."""
     model = GradientBoostingClassifier(n_estimators=2, random_state=0).fit(PU.X, PU.y)
     model.n_features_in_ = 3
     scarless.save(model, tmp_path / "a.skops")
@@ -1012,7 +1012,7 @@ def test_a_tree_outside_an_estimator_is_refused(tmp_path):
 
 
 def test_every_trusted_name_exists_and_has_its_kind():
-    """Each name is of something that is there, and of the kind that it is listed with; none stands for more."""
+    """Each trusted name exists and has its listed kind; no name is a prefix or a pattern."""
     import importlib
     import inspect
 

@@ -1,4 +1,4 @@
-"""Raw tables behind the tool's preparation: every kind of column means in the graph what it means to the model."""
+"""Raw tables with the default preparation: the graph reads every kind of column as the model does."""
 
 from types import SimpleNamespace
 
@@ -19,7 +19,7 @@ from scarless.saved.onnx_columns import _add_scale, _rounds_first
 from scarless.saved.onnx_graph import Graph, GraphInput
 
 skrub = pytest.importorskip("skrub", reason="skrub is an extra")
-SECONDS = hasattr(skrub, "DurationToFloat")  # older versions read a duration as whatever number it is kept as
+SECONDS = hasattr(skrub, "DurationToFloat")  # older versions read a duration as its stored number
 WORDS = ["none", "None", "full", "half", None, "", "  ", "\t\u00a0", "NA", "?", "null", "n/a"]
 
 
@@ -38,7 +38,7 @@ def make_table(n=500, seed=0):
             "smokes": rng.random(n) < 0.5,
             "fit": pd.array(np.where(gaps[1], None, rng.random(n) < 0.5), dtype="boolean"),
             "children": pd.array(np.where(gaps[2], None, rng.integers(0, 4, n)), dtype="Int64"),
-            "ward": pd.Categorical(rng.choice(["a", "none", "NA"], n)),  # categories are what they are called
+            "ward": pd.Categorical(rng.choice(["a", "none", "NA"], n)),  # NA is a category here, not a missing value
             "room": pd.Categorical(rng.choice(["(none)", "b", "c"], n)),
             "code": rng.choice(["1.5", "2", "?", "3e2"], n),
             "stay": hours if SECONDS else hours.total_seconds(),
@@ -70,12 +70,12 @@ def test_new_rows_of_a_raw_table_get_the_same_predictions(model, graph, seed):
     new.loc[new.index[::50], "insurance"] = "never seen"
     new.loc[new.index[::40], ["income", "savings", "visits", "sex", "stay", "since"]] = None
     new.loc[new.index[::30], ["income", "savings", "age"]] = 1e9
-    new.loc[new.index[::29], ["income", "savings"]] = -3.0  # below all that the fit had seen
+    new.loc[new.index[::29], ["income", "savings"]] = -3.0  # below the minimum in the fit
     assert_same(ask(graph, feeds_of(graph, new)), ours(model, new), 1e-6)
 
 
 def test_the_graph_rounds_like_the_model(graph, model):
-    """All but logarithms is rounded where the model rounds it."""
+    """Everything except logarithms is rounded at the same step as in the model."""
     new = make_table(600, 3).assign(income=1.0, savings=0.0)
     assert_same(ask(graph, feeds_of(graph, new)), ours(model, new), 1e-13)
 
@@ -154,7 +154,7 @@ def test_without_keep_none_the_word_none_is_missing():
 
 
 class LateRounding(StandardScaler):
-    """Scales in the other order: means of double precision, results rounded to single."""
+    """A scaler that uses means in double precision and rounds the results to single precision."""
 
     def transform(self, X):
         X = np.array(X, dtype=np.float32)
@@ -194,7 +194,7 @@ def test_columns_without_a_counterpart_are_refused_by_name():
     base = make_table(60)[["sex", "age"]]
     zone = pd.Series(pd.date_range("2020-01-01", periods=60, tz="Europe/Berlin"))
     many, blank = [f"word {k}" for k in range(60)], pd.Categorical(rng.choice(["", "a", "b"], 60))
-    quick = vectoriser(high_cardinality=skrub.StringEncoder(2, vectorizer="tfidf"))  # the tool's own takes seconds
+    quick = vectoriser(high_cardinality=skrub.StringEncoder(2, vectorizer="tfidf"))  # the default encoder takes seconds
     for values, message in (
         (
             many,

@@ -1,4 +1,4 @@
-"""Logistic models as ONNX graphs: ONNX Runtime says what the model says."""
+"""Logistic models as ONNX graphs: ONNX Runtime gives the predictions of the model."""
 
 import sys
 
@@ -73,7 +73,7 @@ def test_a_model_without_a_propensity_has_fewer_outputs(name):
         (np.array([False, True]), None, "tensor(bool)"),
         (np.array([0.0, 1.0]), None, "tensor(double)"),
         (np.array(["no", "yes"]), "yes", "tensor(string)"),
-        (np.array(["yes", "no"]), "no", "tensor(string)"),  # the positive one is not the last
+        (np.array(["yes", "no"]), "no", "tensor(string)"),  # the positive class is not the last
     ],
 )
 def test_labels_are_the_classes_of_the_fit(code, pos_label, kind):
@@ -99,7 +99,7 @@ def test_extreme_rows_have_finite_predictions(pair, size):
     for name in ("probability", "propensity", "posterior_unlabelled"):
         assert np.all((found[name] >= 0) & (found[name] <= 1)), name
     np.testing.assert_allclose(found["probability"], f, rtol=0, atol=1e-9)
-    # From logits, so that it is right where probabilities are 1 to rounding as well.
+    # The expected values come from logits, so they are accurate even if probabilities round to 1.
     np.testing.assert_allclose(found["posterior_unlabelled"], expected["posterior_unlabelled"], rtol=0, atol=1e-6)
 
 

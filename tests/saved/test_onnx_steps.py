@@ -1,4 +1,4 @@
-"""Steps of scikit-learn in front of a model, converted by skl2onnx: in double precision, or not at all."""
+"""Steps of scikit-learn before a model: skl2onnx converts them in double precision, or they are refused."""
 
 import sys
 
@@ -32,7 +32,7 @@ pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
 
 def numbers(n=300, seed=0, gaps=False):
     rng = np.random.default_rng(seed)
-    X = rng.normal(2020.0, 0.7, (n, 4))  # single precision would keep four digits of what matters
+    X = rng.normal(2020.0, 0.7, (n, 4))  # single precision would keep only four digits of the differences
     if gaps:
         X[rng.random((n, 4)) < [0.2, 0.1, 0.0, 0.0]] = np.nan
     return X
@@ -182,7 +182,7 @@ def test_numbers_and_text_for_one_step_are_refused():
 
 
 def test_a_graph_with_different_predictions_is_refused():
-    """skl2onnx cuts numbers that are looked up as categories to whole ones; the model takes 1.5 for a new one."""
+    """skl2onnx truncates categories that are numbers to integers; in the model, 1.5 is a new category."""
     X = np.random.default_rng(0).integers(0, 4, (200, 2)).astype(float)
     model = fit_and_draw(make_pipeline(OneHotEncoder(handle_unknown="ignore"), SAREMClassifier()), X)
     new = X.copy()
