@@ -436,7 +436,7 @@ def test_without_pooch_local_files_still_load(monkeypatch, tmp_path):
     ):
         fetched(raw_file())
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ImportError, match=r'downloading toy.zip needs pooch: pip install "scarless\[data\]"'):
+    with pytest.raises(ImportError, match=r'Downloading toy.zip needs pooch: pip install "scarless\[data\]"'):
         fetched(raw_file())
 
 

@@ -412,7 +412,7 @@ def test_labels_in_a_column_of_objects_are_read(pu):
 @pytest.mark.parametrize("coding", [lambda s: s, lambda s: 2 * s - 1])
 def test_the_label_column_left_in_the_table_is_named(pu, coding):
     X = pd.DataFrame(pu.X, columns=list("abcd")[: pu.X.shape[1]]).assign(diagnosed=coding(pu.s))
-    with pytest.warns(UserWarning, match=r"Column 'diagnosed' of X equals the label column.*Remove it"):
+    with pytest.warns(UserWarning, match=r"Column 'diagnosed' of X equals the label column.*Remove this column"):
         NaiveClassifier().fit(X, pu.s)
     with pytest.warns(UserWarning, match=rf"Column {pu.X.shape[1]} of X equals the label column"):
         NaiveClassifier().fit(X.to_numpy(), pu.s)

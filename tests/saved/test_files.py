@@ -1040,6 +1040,17 @@ def test_the_trusted_functions_are_these():
     }
 
 
+@pytest.mark.parametrize(("package", "extra"), [("polars.datatypes", "frames"), ("skrub", "tool")])
+def test_a_missing_package_is_named_with_its_extra(model, tmp_path, monkeypatch, package, extra):
+    def fail(*_, **__):
+        raise ImportError(name=package)
+
+    scarless.save(model, tmp_path / "a.skops")
+    monkeypatch.setattr("skops.io.loads", fail)
+    with pytest.raises(ImportError, match=rf'needs {package.partition(".")[0]}: pip install "scarless\[{extra}\]"'):
+        scarless.load(tmp_path / "a.skops")
+
+
 def test_without_skops_the_extra_is_named(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops.io", None)
     with pytest.raises(ImportError, match=r'Saving a model needs skops.io: pip install "scarless\[tool\]"'):

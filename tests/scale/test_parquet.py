@@ -223,7 +223,7 @@ def test_a_bad_value_to_predict_and_a_label_that_the_fit_did_not_know(folder):
     with pytest.raises(ValueError, match=r"The labels contain 5, but the model was fitted with the labels \[0, 1\]"):
         model.predict_posterior(ParquetRows(folder), "s")
     with pytest.raises(
-        ValueError, match=r"fitted with \[0, 1\]\. The first 5 is at row 300, in .*part-001.*, row group 3"
+        ValueError, match=r"fitted with the labels \[0, 1\]\..* The first 5 is at row 300, in .*part-001.*, row group 3"
     ):
         profile_class_prior(model, ParquetRows(folder), "s")
 
