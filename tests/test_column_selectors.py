@@ -232,7 +232,7 @@ REFUSED = {
     "like none": ("zzz", "{} names 'zzz', which is not a column of X. Its columns are 'home_town', 'home_farm', 'smo"),
     "out of range": ([6], "{} names column 6, but X has 6 columns (0 to 5)."),
     "before the first": ([-7], "{} names column -7, but X has 6 columns (0 to 5)."),
-    "twice": (["home", -6], "{} selects a column more than once: 'home_town'."),
+    "twice": (["home", -6], "{} selects a column more than once: 'home_town'. Select each column once."),
     "empty": ([], "{} selects no column; name at least one attribute"),
     "empty slice": (slice(3, 3), "{} selects no column; name at least one attribute"),
     "empty mask": ([False] * 6, "{} selects no column; name at least one attribute"),
@@ -241,7 +241,10 @@ REFUSED = {
         [1.5],
         "{} must be names or column numbers, a slice, a mask, a callable or a polars selector; got",
     ),
-    "slice": (slice(0.5), "{}: the ends of a slice must be names or column numbers; got 0.5."),
+    "slice": (
+        slice(0.5),
+        "{}: a slice must begin and end with a name or a column number, and its step must be a whole number; got 0.5.",
+    ),
     "polars": (
         cs.last(),
         "{} has a polars selector, which needs a polars DataFrame, but X is a DataFrame",

@@ -205,7 +205,7 @@ def test_bad_labels_and_weights_are_found_in_their_rows(table):
     missing[[423, 500]] = np.nan
     with pytest.raises(ValueError, match=r"y contains NaN: 2 of 900 labels are missing \(first: row 423\)"):
         SAREMClassifier().fit(cut(X), missing)
-    with pytest.raises(ValueError, match=r"two values.*these have 3: 0, 1, 2"):
+    with pytest.raises(ValueError, match=r"two values.*there are 3: 0, 1, 2"):
         SAREMClassifier().fit(cut(X), np.where(np.arange(900) == 423, 2, s))
     with pytest.raises(ValueError, match="one class only"):
         SAREMClassifier().fit(cut(X), np.zeros(900))

@@ -116,7 +116,7 @@ def test_labels_of_other_codings():
     for labels, pos_label in ((2 * s - 1, None), (s == 1, None), (np.where(s == 1, "a", "b"), "a")):
         model = Fixed(0.6, pos_label=pos_label).fit(X, labels)
         np.testing.assert_array_equal(np.sort(model.labels_), np.sort(s))
-    with pytest.warns(UserWarning, match="pos_label is not given: 'b', the last"):
+    with pytest.warns(UserWarning, match="pos_label is not given.* The last in sorted order, 'b'"):
         Fixed(0.9).fit(X, np.where(s == 1, "b", "a"))
 
 
@@ -185,7 +185,7 @@ def test_the_base_class_is_abstract():
 
 
 # These warnings are expected: the checks label more rows than a class prior of 0.5 allows.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:Fixed estimates:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([Fixed()])

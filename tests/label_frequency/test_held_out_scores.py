@@ -346,7 +346,7 @@ def test_errors():
 
 
 # These warnings are expected: the checks fit strings without pos_label, and columns without information.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([ElkanNoto(cv=2), ElkanNoto(LogisticRegression(), variant="e2")])
@@ -456,7 +456,7 @@ def test_errors_of_best_bin():
 
 
 # These warnings are expected: the checks fit strings without pos_label, and columns without information.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([BestBinEstimator(cv=2), BestBinEstimator(LogisticRegression())])
@@ -564,7 +564,7 @@ def test_boosting_on_overlapping_clusters_of_dedpul():
 
 
 # These warnings are expected: the checks fit strings without pos_label, and columns without information.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([DEDPUL(cv=2), DEDPUL(LogisticRegression())])

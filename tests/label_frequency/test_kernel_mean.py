@@ -290,7 +290,7 @@ def test_few_labelled_rows_raise_a_warning():
         KernelMean(random_state=0).fit(X, s)
 
 
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:KernelMean:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([KernelMean(), KernelMean("km1", max_rows=50)])

@@ -262,7 +262,7 @@ def test_errors_say_what_to_do(options, message):
 
 
 # These warnings are expected: the checks fit strings without pos_label, and columns without information.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([TIcE(), TIcE(2, cv=2, min_rows=1)])

@@ -99,10 +99,10 @@ def test_a_refusal_says_what_the_model_had(models, data):
 def test_measures_by_the_propensity_of_one_look_are_refused(models, data, name, tmp_path):
     model, X, s = models[name], data["X"], data["s"]
     for metric in ("accuracy", "roc_auc", "neg_log_loss", "f1"):
-        with pytest.raises(ValueError, match=f"This measure {ONE}.*Use model.score"):
+        with pytest.raises(ValueError, match=f"This score {ONE}.*Use model.score"):
             make_pu_scorer(metric)(model, X, s)
     for display in (ClassCalibrationDisplay, LabelCalibrationDisplay):
-        with pytest.raises(ValueError, match=f"This measure {ONE}"):
+        with pytest.raises(ValueError, match=f"This score {ONE}"):
             display.from_estimator(model, X, s)
     with pytest.raises(ValueError, match=f"Sensitivity {ONE}"):
         Sensitivity.from_estimator(model, X, s)
@@ -140,7 +140,7 @@ def test_bootstraps_fit_the_same_model_again(models, data):
     assert (known.samples["class_prior_"] != plain.samples["class_prior_"]).all()
     with pytest.raises(ValueError, match=r"s has the shape \(400,\), but the model was fitted to 2 looks"):
         bootstrap_intervals(models["looks"], X, s, n_resamples=20)
-    with pytest.raises(ValueError, match="fitted with 80 audits, and refits need them too"):
+    with pytest.raises(ValueError, match="fitted with 80 audits, so every refit needs them"):
         bootstrap_intervals(models["audits"], X, s, n_resamples=20)
     with pytest.raises(ValueError, match="fit_params has audits, but the model was fitted without any"):
         bootstrap_intervals(models["looks"], X, S, fit_params={"audit": audit}, n_resamples=20)

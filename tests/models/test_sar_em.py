@@ -326,7 +326,7 @@ def test_huge_coefficients_predict_for_single_precision_rows(pu):
 
 def test_columns_called_by_other_numbers_than_their_positions_are_told_of(pu):
     X = pd.DataFrame(pu.X)[[3, 0, 1, 2]]
-    with pytest.warns(UserWarning, match="propensity_attributes has the number 3, which is a position"):
+    with pytest.warns(UserWarning, match="propensity_attributes: the number 3 is a position"):
         model = SAREMClassifier(propensity_attributes=[3]).fit(X, pu.s)
     assert np.flatnonzero(model.propensity_coef_).tolist() == [3]
     SAREMClassifier(propensity_attributes=["3"]).fit(X.rename(columns=str), pu.s)

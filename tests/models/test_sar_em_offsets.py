@@ -146,7 +146,7 @@ def test_what_is_refused(data, said, match):
 def test_what_does_not_go_together(data):
     table, _, S = data
     inner = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1"))
-    with pytest.raises(ValueError, match="offset names a column that is added without changes, but a preparation"):
+    with pytest.raises(ValueError, match="does not support the offset of Labelling, because a preparation"):
         TableClassifier(inner).fit(table, S)
     far = table.assign(effort_1=1e9 + table["effort_1"])
     with pytest.raises(ValueError, match="offset: the column lies farther from 0"):

@@ -287,7 +287,7 @@ def test_a_sparse_table_reaches_the_estimator_as_it_is(pu):
 
 
 # The warnings are ours and meant: the checks label nearly all rows of tiny tables.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:RootShare estimates:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -613,7 +613,7 @@ def test_other_codings_and_a_second_fit(sar):
 
 
 # The warnings are ours and meant: the checks make strata of single rows and label nearly all of them.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity_attributes divide .* strata:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* strata have at least .* rows and no labelled row:UserWarning")
 @pytest.mark.filterwarnings("ignore:RootShare warned in:UserWarning")
@@ -697,7 +697,7 @@ def test_gaps_are_named_by_row_and_column(sar):
 def test_columns_called_by_other_numbers_are_told_of_once(pu, estimator):
     X = pd.DataFrame(pu.X > 0, dtype=float)[[3, 0, 1, 2]]
     model = StratifiedSCARClassifier([3], label_frequency=ElkanNoto(LogisticRegression()), estimator=estimator)
-    with pytest.warns(UserWarning, match="propensity_attributes has the number 3, which is a position") as record:
+    with pytest.warns(UserWarning, match="propensity_attributes: the number 3 is a position") as record:
         model.fit(X, pu.s)
     assert len(_but_of_class_priors(record)) == 1
     model.predict_propensity(X)

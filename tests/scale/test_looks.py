@@ -179,7 +179,7 @@ def test_what_is_wrong_is_said_as_in_memory(frame, tmp_path):
     with pytest.raises(ValueError, match="s has 1 columns, but the model was fitted to 2 looks"):
         model.predict_posterior(ParquetRows(write(tmp_path / "new", frame)), "seen_1")
     other = write(tmp_path / "other", frame.assign(seen_2=np.where(np.arange(N) % 2, 3.0, 1.0)))
-    with pytest.raises(ValueError, match=r"labels have the value 3.0; the model was fitted with"):
+    with pytest.raises(ValueError, match=r"The labels contain 3.0, but the model was fitted with the labels"):
         model.predict_posterior(ParquetRows(other), LOOKS)
     pq.write_table(
         pa.table({**{name: [0.0] for name in [*COLUMNS, "checked", "w", "seen_1"]}, "seen_2": ["x"]}),
@@ -289,7 +289,8 @@ def test_what_cannot_be_predicted_is_said(frame, folder, tmp_path):
         model.predict_to(rows, tmp_path / "out", label=["seen_1", "seen_9"])
     odd = ParquetRows(write(tmp_path / "odd", frame.assign(seen_2=np.where(np.arange(N) == 700, 3.0, frame["seen_2"]))))
     with pytest.raises(
-        PartitionError, match=r"1.parquet, row group.*: labels have the value 3.0; the model was fitted with"
+        PartitionError,
+        match=r"1.parquet, row group.*: The labels contain 3.0, but the model was fitted with the labels",
     ):
         model.predict_to(odd, tmp_path / "out", label=LOOKS)
     wrong = ParquetRows(write(tmp_path / "wrong", frame.assign(checked=0)))

@@ -12,7 +12,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")
 @pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")

@@ -68,7 +68,7 @@ def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Att
 
 
 def fixed_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Any:
-    """Return a selection of the same columns for other tables: names if the columns have unique ones, else positions.
+    """Return a selector that selects the same columns in other tables: unique names if there are any, else positions.
 
     Examples
     --------
@@ -237,7 +237,7 @@ class LabellingMechanism(ABC):
         """
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy whose columns, and all values that it reads from data, are fixed to those of `X`.
+        """Return a copy that treats other tables like `X`: it selects the same columns, and uses the same ranges.
 
         By default, return the mechanism itself.
         """

@@ -57,7 +57,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Classifier for raw tables: a preparation of the columns and a classifier of this package.
 
     Columns are named as in the table: ``propensity_attributes=["insurance"]`` selects all columns that the preparation
-    derives from `insurance`. All methods take raw tables.
+    derives from `insurance`. All methods accept raw tables.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : classifier
-        The fitted classifier. Its methods take prepared tables.
+        The fitted classifier. Its methods accept prepared tables only.
     preparation_ : transformer
         The fitted preparation.
     origins_ : list of Origin, or None
@@ -335,7 +335,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @_has("predict_propensity")
     def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
-        """Return the propensity of each row of a raw table, of one look if there are several.
+        """Return the propensity of each row of a raw table; with several looks, the propensity at one look.
 
         A missing visit attribute is replaced by its mean.
         """
@@ -367,7 +367,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @_has("predict_propensity_interval")
     def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
-        """Return a confidence interval for the propensity of each row, of one look if there are several."""
+        """Return a confidence interval for the propensity of each row; with several looks, at one look."""
         given = {} if look is None else {"look": look}
         return np.asarray(self.estimator_fitted.predict_propensity_interval(self.prepare(X), level=level, **given))
 

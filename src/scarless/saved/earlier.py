@@ -261,7 +261,8 @@ def _crossed(held: dict[str, Any]) -> dict[str, Any]:
 def _crossed_to_looks(held: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a cross-fit to several looks, whose logit of the class was ``shift + slope u + added z``.
 
-    It had no grid of class priors, so the grid has one point. The intervals are those of the model that holds it.
+    Such a cross-fit had no grid of class priors, so the grid has one point. Intervals come from the model that contains
+    the cross-fit.
     """
     fit, slope, shift, others = (held[name] for name in ("fit", "slope", "shift", "others"))
     renew(held["objective"])
