@@ -211,11 +211,11 @@ def test_a_folder_is_inspected_by_a_sample_and_slow_files_are_told_of(claims, mo
     said = capsys.readouterr().out
     assert said.startswith("900 rows, ")
     assert "These rows are a random sample of 1,200 rows in 3 files." in said
-    assert "Files: 12 row groups hold 100 rows each" in said
+    assert "Files: 12 row groups have 100 rows each" in said
     assert main(["inspect", str(claims / "part-0.parquet"), "--label", "diagnosed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("400 rows, ")
-    assert "Files: 4 row groups hold 100 rows each" in said
+    assert "Files: 4 row groups have 100 rows each" in said
 
 
 def test_combinations_are_counted_and_checked_rows_come_along(tmp_path):

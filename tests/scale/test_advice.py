@@ -28,9 +28,9 @@ def test_good_files_need_no_word(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "options", "told"),
     [
-        ({"x": floats()}, {"row_group_size": 500}, "100 row groups hold 500 rows each"),
-        ({"x": floats()}, {"use_dictionary": True}, "'x': floats with a dictionary"),
-        ({"x": floats(dtype=np.float64)}, {}, "'x': double precision"),
+        ({"x": floats()}, {"row_group_size": 500}, "100 row groups have 500 rows each on average"),
+        ({"x": floats()}, {"use_dictionary": True}, "'x': floats are written with a dictionary"),
+        ({"x": floats(dtype=np.float64)}, {}, "'x': the type is float64"),
         ({"x": floats()}, {"compression": "gzip"}, "The compression GZIP is slow to decode"),
         ({f"x{j}": floats() for j in range(7)}, {"use_dictionary": True}, "'x4' and 2 more columns: floats with"),
     ],

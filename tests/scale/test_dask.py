@@ -221,10 +221,10 @@ def test_pages_of_files_do_not_count_as_memory_of_the_process(tmp_path):
     before = here.memory_info().shared
     total = rows.sum()
     assert here.memory_info().shared - before > 0.9 * n_bytes
-    store.rest("k/1")
+    store.release_pages("k/1")
     assert here.memory_info().shared - before < 0.1 * n_bytes
     assert rows.sum() == total
-    store.rest("nobody/1")
+    store.release_pages("nobody/1")
 
 
 def test_a_worker_that_is_paused_for_long_is_no_longer_waited_for(monkeypatch):
@@ -233,7 +233,7 @@ def test_a_worker_that_is_paused_for_long_is_no_longer_waited_for(monkeypatch):
     found = []
     for moment, running in ((0, "ab"), (1, "a"), (5, "ab"), (6, "a"), (16, "a"), (17, "a"), (18, "ab")):
         now[0], workers.client.running = float(moment), running
-        found.append("".join(asyncio.run(workers.living())))
+        found.append("".join(asyncio.run(workers.available_workers())))
     assert found == ["ab", "ab", "ab", "ab", "ab", "a", "ab"]
 
 

@@ -96,7 +96,7 @@ def at_pass(monkeypatch, executor, name, number, deed):
 def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_threads):
     """One of two in the middle of its tasks; then the last, with results that nobody has fetched; another joins."""
     first, last = with_workers(cluster, client, 2)
-    workers = Watched(client, patience=PATIENCE)
+    workers = Watched(client, worker_timeout=PATIENCE)
     others = []
 
     async def stop_first(_):
@@ -122,15 +122,15 @@ def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_t
         at_pass(monkeypatch, workers, "_gathered", 5, kill_first),
         at_pass(monkeypatch, workers, "_gathered", 9, kill_last),
     ]
-    plain = DaskWorkers.living
+    plain = DaskWorkers.available_workers
 
-    async def living(self):
+    async def available_workers(self):
         found = await plain(self)
         if not found:
             await join(None)
         return found
 
-    monkeypatch.setattr(DaskWorkers, "living", living)
+    monkeypatch.setattr(DaskWorkers, "available_workers", available_workers)
     assert bits_by(folder, workers) == by_threads
     assert deeds == [[5], [5], [9]]
     assert workers.passes > 9
@@ -146,7 +146,7 @@ def test_a_worker_that_runs_out_of_memory(tmp_path, monkeypatch):
         cluster.start_worker("--memory-limit", str(LIMIT), nanny="--nanny")
         client.wait_for_workers(1, timeout=PATIENCE)
         before = client.run(os.getpid)
-        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=PATIENCE)))
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, worker_timeout=PATIENCE)))
         assert engine.total(greedy, str(tmp_path / "once")) == (600,)
         assert (tmp_path / "once").exists()
         after = client.run(os.getpid)
@@ -174,8 +174,8 @@ def greedy(X, rows, once):
 
 def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, client, folder, by_threads, tmp_path):
     with_workers(cluster, client, 1)
-    workers = Watched(client, silence=5)
-    assert DaskWorkers(client).silence <= 20  # seconds, where nobody says otherwise
+    workers = Watched(client, scheduler_timeout=5)
+    assert DaskWorkers(client).scheduler_timeout <= 20  # seconds, where nobody says otherwise
 
     async def kill(_):
         cluster.scheduler.kill()
@@ -205,6 +205,6 @@ def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, 
 def test_where_no_worker_joins_that_is_said(folder):
     nobody = LocalCluster(n_workers=0, processes=False, dashboard_address=":0")
     with nobody as cluster, Client(cluster, set_as_default=False) as client:
-        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=0.2)), "s")
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, worker_timeout=0.2)), "s")
         with pytest.raises(ClusterError, match=r"No Dask worker accepted tasks for 0.2 seconds: .* Start workers"):
             engine.total(greedy, None)

@@ -146,7 +146,7 @@ def test_what_changes_or_goes_is_named(tmp_path):
     with pytest.raises(
         PartitionError,
         match=(
-            r"subtree://bucket/part-000.parquet: the file is not Parquet, or is truncated "
+            r"subtree://bucket/part-000.parquet: the file cannot be read as Parquet "
             r"\(Parquet file size is 4 bytes,"
         ),
     ):
@@ -157,7 +157,7 @@ def test_what_changes_or_goes_is_named(tmp_path):
 
 
 def test_what_is_not_there_cannot_be_opened_or_is_no_file_system(system, place):
-    with pytest.raises(FileNotFoundError, match=r"^bucket/none: there is no Parquet file"):
+    with pytest.raises(FileNotFoundError, match=r"^bucket/none: no Parquet file was found"):
         ParquetRows("bucket/none", filesystem=system)
     with pytest.raises(ValueError, match=r"moon://claims/: pyarrow cannot open this address .*pass filesystem="):
         ParquetRows("moon://claims/")

@@ -126,9 +126,9 @@ def test_frames_of_dask_go_by_position(folder, in_memory):
     np.testing.assert_allclose(posterior, got.predict_posterior(table, LOOKS, audit="checked"), atol=1e-12)
     with pytest.raises(ValueError, match=r"Dask columns with the same partitions as the dask.dataframe X"):
         new().fit(table[COLUMNS], table[LOOKS].repartition(npartitions=1))
-    with pytest.raises(ValueError, match="must be Dask columns with the same partitions"):
+    with pytest.raises(ValueError, match="labels and audits must be Dask columns with the same partitions"):
         new().fit(table[COLUMNS], table[LOOKS].to_dask_array(lengths=True))
-    with pytest.raises(ValueError, match="must be Dask columns with the same partitions"):
+    with pytest.raises(ValueError, match="labels and audits must be Dask columns with the same partitions"):
         new().fit(table[COLUMNS].to_dask_array(lengths=True), table[LOOKS])
     with pytest.raises(ValueError, match="one for each row"):
         new().fit(table[COLUMNS], table[LOOKS].map_partitions(lambda part: part.iloc[1:]))

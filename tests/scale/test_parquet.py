@@ -75,12 +75,12 @@ def test_a_file_that_is_not_there(folder, table):
     paths = [str(folder / "part-000.parquet"), str(folder / "part-007.parquet")]
     with pytest.raises(FileNotFoundError, match=r"part-007.parquet: there is no such file."):
         fit(paths)
-    with pytest.raises(FileNotFoundError, match=r"nowhere/\*.parquet: there is no Parquet file."):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/\*.parquet: no Parquet file was found\. Check"):
         ParquetRows("nowhere/*.parquet")
 
 
 def test_an_empty_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no Parquet file"):
+    with pytest.raises(FileNotFoundError, match="no Parquet file was found"):
         ParquetRows(tmp_path)
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_was_cut_short(folder, table):
         second(folder).write_bytes(whole[:n_bytes])
         with pytest.raises(
             PartitionError,
-            match=r"part-001\.parquet: the file is not Parquet, or is truncated \(",
+            match=r"part-001\.parquet: the file cannot be read as Parquet \(",
         ):
             fit(folder)
     second(folder).write_bytes(whole)
@@ -174,7 +174,7 @@ def test_a_column_that_the_first_file_alone_lacks(folder):
 
 
 BAD_VALUES = {
-    "missing": ("b", None, r"part-001\.parquet, row group 3: the column 'b' is missing in 1 of 300 rows\. Fill"),
+    "missing": ("b", None, r"part-001\.parquet, row group 3: the column 'b' has no value in 1 of 300 rows\. Fill"),
     "NaN": (
         "b",
         np.nan,
@@ -191,13 +191,13 @@ BAD_VALUES = {
         "s",
         None,
         (
-            r"part-001.parquet, row group 3: the label 's' is missing in 1 of 300 rows. Write 0 "
+            r"part-001.parquet, row group 3: the label 's' has no value in 1 of 300 rows. Write 0 "
             r"for unlabelled"
         ),
     ),
     "NaN label": ("s", np.nan, r"1 of 600 labels are missing \(first: row 300, in .*part-001\.parquet, row group 3\)"),
     "weight -1": ("w", -1.0, r"\(first: sample_weight\[300\] = -1, in .*part-001\.parquet, row group 3\)"),
-    "no weight": ("w", None, r"part-001\.parquet, row group 3: the column 'w' is missing in 1 of 300 rows"),
+    "no weight": ("w", None, r"part-001\.parquet, row group 3: the column 'w' has no value in 1 of 300 rows"),
 }
 
 
@@ -270,7 +270,7 @@ def test_labels_and_weights_in_memory_are_refused(folder, table):
 def test_columns_of_one_name(tmp_path):
     twice = pa.table([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], names=["a", "b", "a"])
     pq.write_table(twice, tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match=r"2 columns of .*x\.parquet are called 'a', but names must be unique"):
+    with pytest.raises(ValueError, match=r"2 columns of .*x\.parquet have the name 'a', but names must be unique"):
         read(tmp_path)
     np.testing.assert_array_equal(read(tmp_path, columns=["b"]), [[3.0], [4.0]])
 

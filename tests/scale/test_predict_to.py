@@ -313,8 +313,8 @@ def test_models_are_not_mixed(tmp_path, claims, rows, model):
     with pytest.raises(
         ValueError,
         match=(
-            r"part-000.00000-00000.parquet holds predictions of another model "
-            r"\(files like"
+            r"part-000.00000-00000.parquet contains predictions of another model\. "
+            r"Choose another folder"
         ),
     ):
         other.predict_to(ParquetRows(claims), scored)
@@ -330,10 +330,10 @@ def test_other_columns_and_other_tables_are_not_mixed(tmp_path, claims, rows, mo
     scored = tmp_path / "scored"
     model.predict_to(ParquetRows(claims), scored)
     for options in ({"keep": ["id"]}, {"label": "s"}, {"dtype": "float32"}):
-        with pytest.raises(ValueError, match="holds predictions with other columns"):
+        with pytest.raises(ValueError, match="contains predictions with other columns"):
             model.predict_to(ParquetRows(claims), scored, **options)
     elsewhere = write_files(tmp_path / "more", rows[0], [700, 800], s=rows[1])
-    with pytest.raises(ValueError, match=r"holds predictions of another table \(.*claims.part-000.parquet\)"):
+    with pytest.raises(ValueError, match=r"contains predictions of another table \(.*claims.part-000.parquet\)"):
         model.predict_to(ParquetRows(elsewhere), scored)
     assert model.predict_to(ParquetRows(elsewhere), scored, force=True).n_new == 7
 
@@ -388,7 +388,7 @@ def test_what_is_asked_must_be_there(tmp_path, claims, rows, model):
     def ask(model=model, table=None, **options):
         model.predict_to(ParquetRows(claims) if table is None else table, tmp_path / "scored", **options)
 
-    with pytest.raises(ValueError, match="has no column 'name'; it has a, b, c, d, s, id, town"):
+    with pytest.raises(ValueError, match="has no column 'name'; its columns are a, b, c, d, s, id, town"):
         ask(keep=["name"])
     with pytest.raises(ValueError, match="has no column 'diagnosed'"):
         ask(label="diagnosed")
@@ -407,9 +407,7 @@ def test_what_is_asked_must_be_there(tmp_path, claims, rows, model):
 
 def test_a_column_that_is_called_like_a_prediction_is_not_kept(tmp_path, rows, model):
     claims = write_files(tmp_path / "claims", rows[0], [], s=rows[1], posterior=rows[1])
-    with pytest.raises(
-        ValueError, match=r"keep names 'posterior', which is the name of a prediction. Rename the column"
-    ):
+    with pytest.raises(ValueError, match=r"keep: 'posterior' is also the name of a prediction. Rename the column"):
         model.predict_to(ParquetRows(claims), tmp_path / "scored", keep=["posterior"])
 
 

@@ -95,7 +95,7 @@ def test_what_is_replaced_or_gone_is_named(claims, system):
     system.delete_file("bucket/claims/part-001.parquet")
     with pytest.raises(PartitionError, match=r"s3://bucket/claims/part-001\.parquet, .*: the file is no longer there"):
         plan.partitions[1].source.load()
-    with pytest.raises(FileNotFoundError, match=r"bucket/nothing: there is no Parquet file"):
+    with pytest.raises(FileNotFoundError, match=r"bucket/nothing: no Parquet file was found"):
         ParquetRows("bucket/nothing", filesystem=system)
     with system.open_output_stream("bucket/claims/part-001.parquet") as file:
         file.write((claims / "part-001.parquet").read_bytes())

@@ -192,12 +192,12 @@ def test_text_among_the_attributes_is_named(make, frame):
 def test_a_missing_value_is_named(make, frame):
     gap = frame.copy()
     gap.loc[700, "b"] = np.nan
-    with pytest.raises(ValueError, match=r"contains NaN at row 700, column 1 \('b'\)|'b' is missing in 1 of"):
+    with pytest.raises(ValueError, match=r"contains NaN at row 700, column 1 \('b'\)|'b' has no value in 1 of"):
         new().fit(make(gap), "s", sample_weight="w")
 
 
 def test_labels_in_memory_are_refused(make, frame):
-    with pytest.raises(TypeError, match=r"y must name a column of the|Labels and weights of a Dask table must be Dask"):
+    with pytest.raises(TypeError, match=r"y must name a column of the|Labels and weights must be a Dask Series"):
         new().fit(make(frame), frame["s"].to_numpy())
 
 
@@ -465,7 +465,7 @@ def test_predictions_of_a_dataset_are_of_the_rows_that_its_filter_lets_through(b
         ValueError,
         match=(
             r"predictions with other columns or of other rows \(.* or a filter "
-            r"differ\) \(files like this one: 3\). Choose another"
+            r"differ\)\. Choose another folder, or pass force=True .*has 3\)"
         ),
     ):
         model.predict_to(fewer, tmp_path / "scored", keep=["year", "a"], label="s")
@@ -539,13 +539,13 @@ def test_bad_files_of_a_dataset_are_named(tmp_path, frame):
     with pytest.raises(ValueError, match=rf"NaN at row 1000, column 1 \('b'\), in .*{last.name}, row group 0"):
         new().fit(ds.dataset(folder), "s", sample_weight="w")
     last.write_bytes(good[:500])
-    with pytest.raises(PartitionError, match=rf"{last.name}: the file is absent or truncated"):
+    with pytest.raises(PartitionError, match=rf"{last.name}: the file is absent or damaged"):
         new().fit(ds.dataset(folder), "s", sample_weight="w")
     last.write_bytes(good)
     assert new().fit(ds.dataset(folder), "s", sample_weight="w").n_features_in_ == 4
     whole = ds.dataset(folder)
     first.unlink()
-    with pytest.raises(PartitionError, match=rf"{first.name}: the file is absent or truncated"):
+    with pytest.raises(PartitionError, match=rf"{first.name}: the file is absent or damaged"):
         new().fit(whole, "s", sample_weight="w")
 
 
