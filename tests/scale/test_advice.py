@@ -32,7 +32,11 @@ def test_good_files_need_no_word(tmp_path):
         ({"x": floats()}, {"use_dictionary": True}, "'x': floats are written with a dictionary"),
         ({"x": floats(dtype=np.float64)}, {}, "'x': the type is float64"),
         ({"x": floats()}, {"compression": "gzip"}, "The compression GZIP is slow to decode"),
-        ({f"x{j}": floats() for j in range(7)}, {"use_dictionary": True}, "'x4' and 2 more columns: floats with"),
+        (
+            {f"x{j}": floats() for j in range(7)},
+            {"use_dictionary": True},
+            "'x4' and 2 more columns: floats are",
+        ),
     ],
 )
 def test_what_slows_files_down_is_told(tmp_path, columns, options, told):
@@ -46,7 +50,7 @@ def test_large_row_groups_and_many_files_are_told_of(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_FILES", 2)
     said = file_advice([path, path, path])
     assert said[0].startswith("A row group takes 0 MB of memory in every worker")
-    assert said[1].startswith("3 files take long to open.")
+    assert said[1].startswith("3 files are slow to open.")
 
 
 def test_a_file_without_rows_is_no_trouble(tmp_path):

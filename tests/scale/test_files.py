@@ -159,7 +159,9 @@ def test_what_changes_or_goes_is_named(tmp_path):
 def test_what_is_not_there_cannot_be_opened_or_is_no_file_system(system, place):
     with pytest.raises(FileNotFoundError, match=r"^bucket/none: no Parquet file was found"):
         ParquetRows("bucket/none", filesystem=system)
-    with pytest.raises(ValueError, match=r"moon://claims/: pyarrow cannot open this address .*pass filesystem="):
+    with pytest.raises(
+        ValueError, match=r"moon://claims/: pyarrow cannot open this address .*pass a file system .* as filesystem="
+    ):
         ParquetRows("moon://claims/")
     with pytest.raises(TypeError, match=r"filesystem must be a file system of pyarrow.fs or fsspec, .*got str"):
         ParquetRows("bucket", filesystem="s3")

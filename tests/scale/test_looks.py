@@ -124,7 +124,7 @@ def test_frames_of_dask_go_by_position(folder, in_memory):
     assert_same(got, in_memory)
     posterior = got.predict_posterior(table[COLUMNS], table[LOOKS], audit=table["checked"])
     np.testing.assert_allclose(posterior, got.predict_posterior(table, LOOKS, audit="checked"), atol=1e-12)
-    with pytest.raises(ValueError, match=r"Dask columns with the same partitions as the dask.dataframe X"):
+    with pytest.raises(ValueError, match=r"X must be a dask.dataframe, and labels and audits must be Dask columns"):
         new().fit(table[COLUMNS], table[LOOKS].repartition(npartitions=1))
     with pytest.raises(ValueError, match="labels and audits must be Dask columns with the same partitions"):
         new().fit(table[COLUMNS], table[LOOKS].to_dask_array(lengths=True))

@@ -367,7 +367,9 @@ def test_labels_that_are_text_in_one_file_and_numbers_in_another(folder):
     ):
         fit(folder)
     rewrite(second(folder), s=pa.array([[1]] * 300))
-    with pytest.raises(PartitionError, match=r"part-001\.parquet.*the label 's' holds list<"):
+    with pytest.raises(
+        PartitionError, match=r"part-001\.parquet.*the label 's' must have one value for each row; it holds list<"
+    ):
         fit(folder)
 
 

@@ -320,7 +320,7 @@ def test_too_few_rows_to_hold_out_are_told_of():
     few = np.append(np.flatnonzero(s)[:1], np.flatnonzero(s == 0)[:20])
     with pytest.warns(
         UserWarning,
-        match="validation_share=0.2 of 1 labelled and 20 unlabelled rows leaves no labelled or no unlabelled rows",
+        match="validation_share=0.2: 1 labelled and 20 unlabelled rows are too few to have both kinds",
     ):
         make_net(**QUICK).fit(X[few], s[few])
 
@@ -329,10 +329,10 @@ def test_too_few_rows_to_hold_out_are_told_of():
     ("options", "message"),
     [
         ({"module": 3}, "module must be a torch.nn.Module, a class of modules, or a function .*; got 3"),
-        ({"module": lambda n: n}, "module must make a torch.nn.Module; it returned 4"),
+        ({"module": lambda n: n}, "module must return a torch.nn.Module; it returned 4"),
         ({"module": torch.nn.Linear(4, 2)}, r"module must return one logit for each row.* of shape \(\d+, 2\)"),
         ({"optimizer": "newton"}, "optimizer must be one of 'adamw', 'adam', 'sgd', 'lbfgs'; got 'newton'"),
-        ({"optimizer": 1}, "optimizer must be one of adamw, adam, sgd, lbfgs, or a class of torch; got 1"),
+        ({"optimizer": 1}, "optimizer must be one of adamw, adam, sgd, lbfgs, or a class of torch.optim; got 1"),
         ({"max_epochs": 0}, "max_epochs must be a whole number of at least 1; got 0"),
         ({"warm_up": -1}, "warm_up must be a whole number of at least 0; got -1"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
@@ -340,7 +340,10 @@ def test_too_few_rows_to_hold_out_are_told_of():
         ({"validation_share": 1.5}, r"validation_share \(or 0\) must lie strictly between 0 and 1; got 1.5"),
         ({"dtype": "int8"}, "dtype must be one of 'float32', 'float64', 'bfloat16'; got 'int8'"),
         ({"device": "abacus"}, "device must be 'auto', 'cpu', 'cuda' or another device of torch; got 'abacus'"),
-        ({"propensity_features": [1]}, r"propensity_features must be a function of X here.*; got \[1\]"),
+        (
+            {"propensity_features": [1]},
+            r"propensity_features must be a function of X; got \[1\]\. Pass an array",
+        ),
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1; got 0"),
         ({"known": PseudoObservations(4)}, r"known must be a list, such as \[ClassPrior"),
         ({"known": [ClassPrior(0.3)]}, r"SARNetClassifier accepts only PseudoObservations\(...\) in known"),
@@ -403,7 +406,7 @@ def test_errors_of_images_and_predictions():
     with pytest.raises(ValueError, match=r"propensity_attributes need columns, but X has rows of shape \(1, 8, 8\)"):
         make_net(propensity_attributes=[0]).fit(X, s)
     net = make_net(**QUICK).fit(X, s, propensity_features=brightness(X))
-    with pytest.raises(ValueError, match="propensity_features was passed as an array to fit, and is needed here too"):
+    with pytest.raises(ValueError, match="propensity_features was passed to fit as an array, so it is needed"):
         net.predict_propensity(X)
     with pytest.raises(
         ValueError, match=r"X must have rows of shape \(1, 8, 8\), as in the fit; they have shape \(8, 8\)"
@@ -412,5 +415,5 @@ def test_errors_of_images_and_predictions():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 's'"):
         net.predict_posterior(X)
     net = make_net(**QUICK).fit(X, s)
-    with pytest.raises(ValueError, match="propensity_features was not passed as an array to fit, and cannot be passed"):
+    with pytest.raises(ValueError, match="propensity_features was not passed to fit, so it cannot be passed here"):
         net.predict_propensity(X, propensity_features=brightness(X))

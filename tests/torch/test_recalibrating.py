@@ -80,7 +80,7 @@ def test_of_two_optima_the_higher_is_taken_wherever_the_papers_start_leads(seed)
     problem = PairProblem.of(engine, Design.of(np.arange(2)), Design.of(np.arange(1, 2)), 10.0, 10.0)
     by_paper = fit_pair(problem, None, FitOptions(1e-9))
     assert abs(expit(columns @ by_paper.f[:-1] + by_paper.f[-1]).mean() - y.mean()) > 0.2
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
     assert abs(found.recalibration.class_prior - y.mean()) < 0.03
     assert by_paper.f[1] / by_paper.f[0] > 1 > -1 > found.tilt[0]  # the truth is -1.2 / 0.7
 
@@ -94,13 +94,13 @@ def test_of_two_optima_the_higher_is_taken_wherever_the_papers_start_leads(seed)
 )
 def test_what_labels_leave_open_is_said(seed, doubt):
     held, _ = few_held_out(seed)
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
     assert any(each.startswith(doubt) for each in found.doubts(held))
 
 
 def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
     held, _ = few_held_out(0, n=3000)
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
     assert found.doubts(held) == []
     off = found._replace(recalibration=replace(found.recalibration, class_prior=0.9))
     assert off.doubts(held) == [
@@ -110,8 +110,8 @@ def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
     ]
     apart = found._replace(tied=Interval(0.26, 0.4))
     assert apart.doubts(held) == [
-        "The labels cannot distinguish two optima, with class priors of 0.26 and 0.40. The one with the lower label "
-        "frequency was chosen."
+        "The labels cannot distinguish two optima, with class priors of 0.26 and 0.40. The optimum with the lower "
+        "label frequency was chosen. Audit a few rows to decide between them."
     ]
     assert not_recalibrated().doubts(held) == []
 
@@ -119,7 +119,7 @@ def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
 @pytest.mark.filterwarnings("default:The fit of SARNetClassifier is uncertain:UserWarning")
 def test_a_propensity_with_more_coefficients_than_labels_can_tell_is_in_doubt():
     X, s, *_ = rows(n=200)
-    with pytest.warns(UserWarning, match=r"is uncertain\. The propensity's 5 coefficients, and .* from \d+ held-out"):
+    with pytest.warns(UserWarning, match=r"is uncertain\. The propensity has 5 coefficients, .* but only \d+ held-out"):
         make_net(propensity_attributes="all", **QUICK).fit(X, s)
 
 
@@ -192,13 +192,13 @@ def test_what_a_network_misses_of_propensity_attributes_is_made_up_for():
     y, e = rng.random(4000) < expit(u - 1.5 * z), expit(2 * z)
     s = (y & (rng.random(4000) < e)).astype(float)
     held = HeldOutLogits(u, 2 * z, z[:, None], s, np.ones(4000))
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
-    without = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=False)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
+    without = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=False)
     assert found.tilt == pytest.approx([-1.5], abs=0.25)
     assert abs(found.recalibration.class_prior - y.mean()) < 0.02
     assert abs(without.recalibration.class_prior - y.mean()) > 0.03
     few = HeldOutLogits(*(part[:30] for part in held))
-    assert recalibrate_networks(few, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None
+    assert recalibrate_networks(few, pseudo_weight=4.0, linear=True, swappable=False, of_x=True).tilt is None
 
 
 def test_a_propensity_network_of_the_users_keeps_its_form():
@@ -220,4 +220,4 @@ def test_attributes_that_tell_the_class_by_themselves_do_not_take_the_networks_p
     s = (y & (rng.random(600) < expit(0.8 * z[:, 0] + 0.8 * z[:, 6] - 0.5))).astype(float)
     held = HeldOutLogits(0.8 * true - 1, 0.5 * z[:, 0] + 0.5 * z[:, 6], z, s, np.ones(600))
     assert s.sum() > 90  # enough to look for a tilt
-    assert recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None
+    assert recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True).tilt is None
