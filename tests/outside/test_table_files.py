@@ -441,7 +441,7 @@ def test_no_such_file_and_the_nearest_name():
 
 def test_a_folder():
     Path("t.csv").mkdir()
-    refused("this is a folder; name a file", name="t.csv")
+    refused("this is a folder; pass the path of a file", name="t.csv")
 
 
 @pytest.mark.parametrize("name", ["t.json", "t", "t.gz", "t.parquet.gz", "t.xls"])
@@ -524,12 +524,12 @@ def test_quotation_marks_within_cells_are_letters():
 
 def test_wrong_encoding():
     text = 'a,b\n1,"x\ny"\n2,Zoë\n'
-    advice = r'not UTF-8.* encoding="latin-1" or encoding="cp1252" \(--encoding latin-1\)'
+    advice = r'not valid in UTF-8.* encoding="latin-1" or encoding="cp1252" \(--encoding latin-1\)'
     refused(f"line 4 has the byte 0xeb, which is {advice}", text.encode("latin-1"))
     refused(f"line 1 has the byte 0xeb, which is {advice}", "Zoë,b\n1,2\n".encode("latin-1"))
     refused("line 300002 has the byte 0xeb", ("a,b\n" + "1234567,x\n" * 300_000 + "1,Zoë\n").encode("latin-1"))
     refused("line 4 has the byte 0xeb", gzip.compress(text.encode("latin-1")), "t.csv.gz")
-    refused(r"line 4 has the byte 0xc3, which is not ASCII.*encoding=\"latin-1\"", text, encoding="ascii")
+    refused(r"line 4 has the byte 0xc3, which is not valid in ASCII.*encoding=\"latin-1\"", text, encoding="ascii")
     refused(r"byte 0xff, which is not valid in UTF-8.*encoding=\"utf-16\" \(--encoding utf-16\)", text.encode("utf-16"))
     refused(r"it contains zero bytes.*encoding=\"utf-16\"", text.replace("ë", "e").encode("utf-16-le"))
     refused("encoding='klingon' is unknown; use 'utf-8'", text, encoding="klingon")
