@@ -211,11 +211,11 @@ def test_inspect_uses_a_sample_of_a_folder_and_reports_slow_files(claims, monkey
     said = capsys.readouterr().out
     assert said.startswith("900 rows, ")
     assert "These rows are a random sample of 1,200 rows in 3 files." in said
-    assert "Files: 12 row groups hold 100 rows each" in said
+    assert "Files: 12 row groups have 100 rows each" in said
     assert main(["inspect", str(claims / "part-0.parquet"), "--label", "diagnosed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("400 rows, ")
-    assert "Files: 4 row groups hold 100 rows each" in said
+    assert "Files: 4 row groups have 100 rows each" in said
 
 
 def test_combinations_are_counted_and_all_audited_rows_are_returned(tmp_path):
