@@ -343,7 +343,9 @@ def test_terminal_and_page_count_weights_alike(folder, capsys):
     labelled = int((table["diagnosed"] == "yes").sum())
     total = 800 + 2 * labelled
     sums = f"{3 * labelled:,} of {total:,}"
-    assert f"{labelled} of 800 rows are labelled; weighted by 'weight', they count as {sums}. Positives" in told
+    assert (
+        f"{labelled} of 800 rows are labelled; weighted by 'weight', they count as {sums}. Numbers of positives" in told
+    )
     assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
     page = Path("run/report.html").read_text()

@@ -234,7 +234,7 @@ def test_numbers_out_of_range(kind, pu, name, value, message):
         ({"propensity_C": -1}, "propensity_C must be a number above 0; got -1"),
         (
             {"propensity_estimator": LogisticRegression()},
-            "propensity_estimator is given without propensity_attributes",
+            "propensity_estimator is given, but propensity_attributes is None",
         ),
         ({"labelling": {"bounds": (0.2, 1)}}, r"labelling must be a Labelling\(...\), or None; got \{'bounds'"),
         ({"labelling": Labelling}, r"labelling must be a Labelling\(...\), or None; got <class"),
@@ -481,11 +481,11 @@ def test_a_posterior_needs_labels(pu, model):
     options = {"propensity": 0.5} if isinstance(model, PropensityWeightedClassifier) else {}
     fitted = model.fit(pu.X, pu.s, **options)
     with pytest.raises(
-        TypeError, match=r"predict_posterior needs the observed labels of the rows: predict_posterior\(X, s"
+        TypeError, match=r"s must be the observed labels of the rows; got None\. Call predict_posterior\(X, s"
     ):
         fitted.predict_posterior(pu.X, None)
     if options:
-        with pytest.raises(TypeError, match="needs the propensity of each row, which this model does not estimate"):
+        with pytest.raises(TypeError, match="propensity must be given, because this model does not estimate it"):
             fitted.predict_posterior(pu.X, pu.s)
 
 

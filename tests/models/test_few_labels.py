@@ -139,7 +139,7 @@ def test_imaginary_audits_are_no_knowledge_of_the_level(few):
 @pytest.mark.parametrize("make", [SAREMClassifier, lambda **given: SAREMClassifierCV(cv=2, Cs=[1.0], **given)])
 def test_models_that_see_the_same_columns_do_not_vouch_for_their_ranking(few, make):
     X, s = few
-    text = "use the same columns and may be swapped: compare the ranking of rows with that of NaiveClassifier"
+    text = "use the same columns and may be swapped: compare the ranking of rows with the ranking by NaiveClassifier"
     with pytest.warns(ClassPriorWarning, match=text):
         make(propensity_attributes="all").fit(X, s)
 

@@ -157,7 +157,7 @@ def test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels(n_seeds, 
                 assert told == []
                 instead, told = fit_pair(seen.X, found, audit, attributes, labelling=Labelling(audit_labels=other))
                 wrong.append(any(f"audit_labels={other!r} assumes that" in each for each in told))
-                assert all("rows contradict it" in each and f"use audit_labels={right!r}" in each for each in told)
+                assert all("rows contradict this" in each and f"use audit_labels={right!r}" in each for each in told)
                 text = summary_of(instead)
                 assert f"audit_labels={other!r} assumes that" in text
                 assert (

@@ -224,12 +224,14 @@ def test_what_does_not_go_together_is_said(seen):
     given = {"X": seen.X, "y": seen.S}
     with pytest.raises(ValueError, match="propensity_estimator needs one label for each row"):
         crossed(LOGISTIC, propensity_estimator=LOGISTIC).fit(**given)
-    with pytest.raises(ValueError, match=r"cv must not be None .* PublishedEMClassifier fits without folds"):
+    with pytest.raises(ValueError, match=r"cv must not be None .* To fit without folds, .* use PublishedEMClassifier"):
         crossed(LOGISTIC, cv=None).fit(**given)
     for model in (crossed(LOGISTIC, known=[PseudoObservations(3)]), crossed(None, known=[PseudoObservations(0)])):
         with pytest.raises(ValueError, match="PseudoObservations need one label for each row"):
             model.fit(**given)
-    with pytest.raises(ValueError, match=r"n_starts must be a number .* a list of starts needs one label for each row"):
+    with pytest.raises(
+        ValueError, match=r"n_starts must be a whole number .* A list of starts needs one label for each row"
+    ):
         crossed(None, n_starts=["paper"]).fit(**given)
 
 

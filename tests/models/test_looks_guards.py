@@ -207,15 +207,15 @@ ROWS = {
     ],
     "false_positive_rate": [
         ("guess", "false_positive_rate must be a number, one number for each look, or 'estimate'; got 'guess'"),
-        (0.5, r"false_positive_rate must lie in \[0, 0.5\)"),
-        (-0.1, r"false_positive_rate must lie in \[0, 0.5\)"),
-        (None, r"false_positive_rate must lie in \[0, 0.5\).*got None"),
-        (np.nan, r"false_positive_rate must lie in \[0, 0.5\)"),
+        (0.5, r"false_positive_rate, .*, must be in \[0, 0.5\)"),
+        (-0.1, r"false_positive_rate, .*, must be in \[0, 0.5\)"),
+        (None, r"false_positive_rate, .*, must be in \[0, 0.5\).*got None"),
+        (np.nan, r"false_positive_rate, .*, must be in \[0, 0.5\)"),
         ([0.1, 0.1, 0.1], "false_positive_rate has 3 numbers, but labels have 2 looks"),
-        ([0.1, 0.2], "false_positive_rate differs between looks that share one propensity"),
+        ([0.1, 0.2], "false_positive_rate differs between looks, but the looks share one propensity"),
     ],
     "shared": [("no", "shared must be True or False; got 'no'")],
-    "n_starts": [(["random"], "a list of starts needs one label"), ([0.4], "a list of starts needs one label")],
+    "n_starts": [(["random"], "A list of starts needs one label"), ([0.4], "A list of starts needs one label")],
 }
 
 
@@ -292,7 +292,7 @@ def test_questions_that_have_no_answer(models, data):
             with pytest.raises(ValueError, match="look must be a whole number from 0 to 1"):
                 ask(X, look=look)
     for ask in (shared.predict_posterior, shared.predict_posterior_interval):
-        with pytest.raises(TypeError, match="needs the observed labels of the rows"):
+        with pytest.raises(TypeError, match="s must be the observed labels of the rows"):
             ask(X, None)
         with pytest.raises(
             ValueError, match=r"s has the shape \(400, 1\), but X has 400 rows and the model was fitted to 2 looks"

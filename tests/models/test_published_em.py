@@ -249,7 +249,7 @@ def test_a_second_fit_forgets_the_first(pu):
         ({"slope_tol": 0.0}, "slope_tol must be"),
         ({"propensity_C": -1.0}, "propensity_C must be"),
         ({"refit": "yes"}, "refit must be"),
-        ({"propensity_estimator": GaussianNB()}, "propensity_estimator is given without propensity_attributes"),
+        ({"propensity_estimator": GaussianNB()}, "propensity_estimator is given, but propensity_attributes is None"),
         ({"estimator": LogisticRegression(solver="liblinear"), "refit": True}, "negative weight"),
     ],
     ids=str,

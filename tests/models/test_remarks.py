@@ -75,7 +75,7 @@ def test_scales_and_places_of_columns_do_not_matter(homes):
 def test_without_a_penalty_nothing_tells_them_apart(homes):
     table, s = homes
     (remark,) = fit(encoded(table), s, C=np.inf).summary().remarks
-    assert "Nothing determines their single coefficients" in remark
+    assert "Nothing determines their individual coefficients" in remark
 
 
 def test_columns_that_are_alike_but_not_collinear_are_not_named(homes):

@@ -334,10 +334,10 @@ def test_a_claim_that_rows_agree_with_is_not(data):
 
 
 def test_fewer_positives_than_labelled_rows_cannot_be(data):
-    with pytest.warns(UserWarning, match=r"rows disagree|agree with the known values") as told:
+    with pytest.warns(UserWarning, match=r"rows disagree|agree with all known values") as told:
         model = _model(known=[ClassPrior(0.05)], tol=None).fit(data["X"], data["S"])
     assert any("the rows disagree" in str(each.message) for each in told)
-    unmet = "no models of this form agree with the known values within their standard errors"
+    unmet = "no models of this form agree with all known values within their standard errors"
     assert any(unmet in str(each.message) for each in told) == (not model.converged_)
     assert abs(model.class_prior_ - 0.05) < 1e-6 or not model.converged_
 
@@ -466,12 +466,14 @@ def test_units_of_columns(data):
     far[:, 3] = 1e6 + 1e-3 * X[:, 3]
     known = [ClassPrior(0.5, se=0.01)]
     want = _model(C=1e6, known=known, tol=None).fit(X, S)
-    with pytest.warns(UserWarning, match="lies farther from 0"):
+    with pytest.warns(UserWarning, match="more than 1e5 standard deviations from 0"):
         got = _model(C=1e12, known=known, tol=None).fit(far, S)
     np.testing.assert_allclose(got.class_prior_, want.class_prior_, atol=1e-5)
-    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] has a column that lies farther from 0 than 1e5"):
+    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] has a column with a mean more than 1e5"):
         _model(labelling=Labelling(visit_attributes={"v": [1, 3]})).fit(far, S)
-    with pytest.warns(UserWarning, match="lies farther from 0"):  # each look has coefficients of its own
+    with pytest.warns(
+        UserWarning, match="more than 1e5 standard deviations from 0"
+    ):  # each look has coefficients of its own
         _model(tol=None, labelling=Labelling(visit_attributes={"v": [1, 3]}, shared=False)).fit(far, S)
 
 

@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import SAREMClassifierCV, SARStackingClassifier
-from scarless.models.base import WITHOUT
+from scarless.models.base import SET_WITHOUT_PROPENSITY_ATTRIBUTES as WITHOUT
 from scarless.models.messages import warn_if_all_positive
 from scarless.pair.stack import needs_dense
 
@@ -121,7 +121,7 @@ def test_posterior_intervals_hold_the_posterior_and_move_with_the_level(pu, fitt
     wider, of_class = ends[pu.s == 0], fitted.predict_proba_interval(pu.X, level=0.99)[pu.s == 0]
     spans = [np.diff(logit(np.clip(each, 1e-12, 1 - 1e-12)), axis=1) for each in (wider, of_class)]
     assert (spans[0] >= spans[1] - 1e-9).mean() > 0.98  # more positives means fewer of them labelled: both raise it
-    with pytest.raises(TypeError, match="predict_posterior needs the observed labels"):
+    with pytest.raises(TypeError, match="s must be the observed labels"):
         fitted.predict_posterior_interval(pu.X, None)
     assert not hasattr(fitted, "standard_errors")  # it has no coefficients of the class
 
@@ -182,7 +182,7 @@ def test_attribute_sets_of_the_users(pu):
     with pytest.raises(ValueError, match="attribute_sets: each set needs a different name; got 'all', 'all'"):
         stack(attribute_sets=[None, None]).fit(pu.X, pu.s)
     for given in ([], "some", 5):
-        with pytest.raises(ValueError, match="attribute_sets must be 'auto', or a list or dict with at least one set"):
+        with pytest.raises(ValueError, match="attribute_sets must be 'auto', or a list or dict of column selectors"):
             stack(attribute_sets=given).fit(pu.X, pu.s)
 
 

@@ -223,7 +223,7 @@ def test_a_cross_fit_warns_about_few_labels(pu):
 @pytest.mark.parametrize("models", [{"estimator": TREE}, {"propensity_estimator": TREE}])
 def test_no_folds_are_refused(pu, models):
     with pytest.raises(
-        ValueError, match=r"cv must not be None .* are cross-fitted.*PublishedEMClassifier fits without folds"
+        ValueError, match=r"cv must not be None .* are cross-fitted.*To fit without folds, .* use PublishedEMClassifier"
     ):
         SAREMClassifier(**models, propensity_attributes=[2], cv=None).fit(pu.X, pu.s)
 

@@ -281,9 +281,9 @@ def test_one_look_with_audits_is_predicted_either_way(frame, tmp_path):
 
 def test_what_cannot_be_predicted_is_said(frame, folder, tmp_path):
     rows, model = ParquetRows(folder), new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
-    with pytest.raises(ValueError, match="label has 1 columns, but the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="label names 1 column, but the model was fitted to 2 looks"):
         model.predict_to(rows, tmp_path / "out", label="seen_1")
-    with pytest.raises(ValueError, match="audit needs label"):
+    with pytest.raises(ValueError, match="audit is given without label"):
         model.predict_to(rows, tmp_path / "out", audit="checked")
     with pytest.raises(ValueError, match="has no column 'seen_9'"):
         model.predict_to(rows, tmp_path / "out", label=["seen_1", "seen_9"])

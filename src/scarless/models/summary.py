@@ -34,8 +34,8 @@ REACHES_ONE = (
 INTERCEPT = "intercept"
 NOT_CONVERGED = "The solver did not converge: estimates and standard errors are not those of the optimum."
 SWAPPABLE = (
-    "Both models use the same attributes, so the labels alone do not show which one is the class model. They cannot "
-    "always show whether an attribute affects the class or the labelling. Name the attributes that drive the "
+    "Both models use the same attributes, so the labels alone do not show which one is the class model, nor "
+    "always whether an attribute affects the class or the labelling. Name the attributes that drive the "
     "labelling, or audit some rows."
 )
 ONE_PROPENSITY = (
@@ -101,7 +101,7 @@ class Summary:
     class_prior, label_frequency : float
         Estimates of Pr(y=1) and of Pr(s=1|y=1).
     class_prior_interval, label_frequency_interval : Interval
-        Intervals of both.
+        Intervals of `class_prior` and `label_frequency`.
     blocks : tuple of Block
         Parameters of the classifier and of the propensity model; one block for each look that has its own propensity
         model.
@@ -253,8 +253,8 @@ def few_labels_remarks(labelled: float) -> list[str]:
     if labelled >= FEW_LABELS:
         return []
     return [
-        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, not on class prior and label frequency, "
-        "whose intervals may be too short."
+        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, but not on the class prior and the label "
+        "frequency. Their intervals may be too short."
     ]
 
 
@@ -276,13 +276,13 @@ def collinear_remarks(of_models: dict[tuple[str, ...], list[str]], *, penalised:
         remarks.append(
             "These columns are collinear, like all categories of a one-hot encoding: "
             f"{'; '.join(named[:_MAX_SETS_SHOWN] + rest)}. {'Only the penalty' if penalised else 'Nothing'} determines "
-            "their single coefficients, so p-values and intervals mean little. To interpret the coefficients, drop one "
-            "column of each set, for example by OneHotEncoder(drop='first'); predictions hardly change."
+            "their individual coefficients, so p-values and intervals mean little. To interpret the coefficients, drop "
+            "one column of each set, for example by OneHotEncoder(drop='first'); predictions hardly change."
         )
     if constant:
         remarks.append(
-            f"Constant or almost constant: {_listed(constant, _MAX_NAMES_SHOWN)}. The data do not determine their "
-            "coefficients."
+            f"Constant or almost constant columns: {_listed(constant, _MAX_NAMES_SHOWN)}. The data do not determine "
+            "their coefficients."
         )
     return remarks
 
@@ -499,7 +499,7 @@ def _bare(names: list[str], looks: Any, k: int) -> list[str]:
 
 
 def _remarks_on_columns(inference: Any, names: list[list[str]]) -> list[str]:
-    """Return remarks on collinear and constant columns, whose single coefficients are not identified."""
+    """Return remarks on collinear and constant columns, whose individual coefficients are not identified."""
     of_models = dict[tuple[str, ...], list[str]]()
     for model, own, sets in zip(("classifier", "propensity model"), names, inference.collinear(), strict=False):
         for members in sets:
@@ -564,6 +564,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
         labelled=pair.labelled,
         members=(row,),
         propensity=tuple(propensity_parameters(model)),
+        intervals="from the likelihood on the grid of class priors",
         remarks=(first, *(() if pair.looks is None else [message_about_shares(model, pair.looks)]), *remarks),
     )
 

@@ -247,8 +247,8 @@ def test_a_fit_with_all_positives_labelled_is_at_best_weakly_identified(at_the_e
     report = identifiability_report(at_the_edge)
     assert report.verdict == "weakly identified"
     assert report.class_prior_interval.high == at_the_edge.class_prior_interval().high == 1.0
-    assert "All positives are labelled in this fit" in told(report)
-    assert "All positives are labelled in this fit" in str(at_the_edge.summary()).replace("\n", " ")
+    assert "According to this fit, all positives are labelled" in told(report)
+    assert "According to this fit, all positives are labelled" in str(at_the_edge.summary()).replace("\n", " ")
 
 
 def test_a_fit_that_did_not_converge_is_at_best_weakly_identified(data):
