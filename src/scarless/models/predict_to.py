@@ -204,8 +204,8 @@ def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | 
     plain = one_label and audit is None and not several
     if not plain and len(names) != looks.n_looks:
         raise ValueError(
-            f"label names {_columns(len(names))}, but the model was fitted to {looks.n_looks} looks. Give one column for "
-            "each look, in order."
+            f"label names {_columns(len(names))}, but the model was fitted to {looks.n_looks} looks. Name one column "
+            "for each look, in order."
         )
     sure = looks is None or looks.objective.false_positives is None
     return ObservedColumns(LookColumns(names, audit), model.label_coding_, plain, sure)
