@@ -182,7 +182,7 @@ def test_the_summary_has_shares_slope_and_remarks(seen):
     text = " ".join(str(model.summary()).split())
     audited = np.count_nonzero(seen.audit >= 0)
     assert f"Looks: 2; audited rows: {audited}; label frequency of a look:" in text
-    assert "Brackets: 0.95 intervals from the likelihood on the grid of class priors" in text
+    assert "Brackets: 95% intervals from the likelihood on the grid of class priors" in text
     assert "Rows are assumed to be chosen for audits by their attributes, by their labels or at random" in text
     assert f"x2 (look 1) {model.propensity_coef_[1, 2]:.3g}" in text
     low, high = model.class_prior_interval()

@@ -138,7 +138,7 @@ def test_the_summary_names_every_member(pu, fitted):
             assert f"{member.recalibration.log_likelihood / 240:.5f}" in shown
     assert "all together" in text
     assert f"x2 {fitted.propensity_coef_[0, 2]:.3g}" in text
-    assert "0.9 interval" in text
+    assert "90% interval" in text
     assert page.count("<tr>") == 6  # headings, four members, the stack
     assert repr(summary) == text
 

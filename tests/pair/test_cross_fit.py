@@ -233,7 +233,7 @@ def test_a_cross_fit_summarises_itself(pu):
     model = crossed(BOOSTING).fit(pu.X, pu.s)
     summary = model.summary(level=0.9)
     text = str(summary)
-    for part in ("HistGradientBoostingClassifier", "400 rows", "0.9 interval", "x2", "no standard errors"):
+    for part in ("HistGradientBoostingClassifier", "400 rows", "90% interval", "x2", "no standard errors"):
         assert part in text
     low, high = model.class_prior_interval(level=0.9)
     assert low <= model.class_prior_ <= high

@@ -442,7 +442,7 @@ def constraints_of(
             columns = tuple(int(model._columns(X, [name], "known")[0]) for name in claim.where)
             engine = with_group(engine, group, columns, tuple(claim.where.values()))
             if not float(engine.total(_block_group, group)[0]) > 0:
-                raise ValueError(f"known has the {claim.description}, but no row has these values. Correct its where=.")
+                raise ValueError(f"known has the {claim.description}, but no row has these values. Correct where=.")
         found.append((claim, kind, group))
     return engine, tuple(
         Constraint(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.description)

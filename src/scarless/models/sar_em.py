@@ -334,8 +334,8 @@ class SAREMClassifier(PairClassifier):
             )
         if not isinstance(self.n_starts, int):
             raise ValueError(
-                "n_starts must be a whole number if there are several looks, audits, false positives or known values. "
-                "A list of starts needs one label for each row."
+                "n_starts must be a whole number if there are several looks, audits, false positives or known values; "
+                f"got {self.n_starts!r}. A list of starts needs one label for each row."
             )
         if check_known(self.known, pseudo_weight=-1.0).pseudo_weight >= 0:
             raise ValueError(

@@ -450,5 +450,5 @@ def _penalties(values: Any, name: str) -> Vector:
         raise ValueError(f"{name} must be a whole number or a sequence of numbers above 0; got {values!r}.")
     numbers = np.unique([check_positive(value, f"each of {name}") for value in given])
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} must be finite. For a fit without penalty use SAREMClassifier(C=np.inf).")
+        raise ValueError(f"{name} must be finite; got inf. For a fit without penalty use SAREMClassifier(C=np.inf).")
     return numbers

@@ -380,8 +380,8 @@ class StratifiedSCARClassifier(PUClassifier):
             names = [*map(self._name, range(self.n_features_in_)), *[f"stratum {k}" for k in range(1, n_strata)]]
             missing = f"{names[form.driver]} in the propensity" if form.driver >= 0 else form.direction.describe(names)
             warn_user(
-                f"{type(self).__name__}: the labels contradict the assumption that labels are completely at random "
-                f"within strata, or that the class is linear: models fit clearly better with {missing}. Name more "
+                f"{type(self).__name__}: either labels are not completely at random within strata, or the class is not "
+                f"linear in the columns. The models fit the labels clearly better with {missing}. Name more "
                 "propensity_attributes, or use SAREMClassifier or SARStackingClassifier.",
                 ClassPriorWarning,
             )

@@ -177,15 +177,17 @@ class Summary:
     def notes(self) -> list[str]:
         """Return the notes below the table."""
         by_model = (
-            f"{self.level:.6g} intervals by the delta method, which assumes that both models are of the right form"
+            f"{_percent(self.level)} intervals by the delta method, which assumes that both models are of the right "
+            "form"
         )
         population = "The intervals of class prior and label frequency are for the population of the rows."
         notes = [f"Brackets: {by_model}. {population}"]
         if self.recalibrated:
             notes = [
                 "Recalibrated: slope and shift of the classifier, and the propensity, are estimated from out-of-fold "
-                f"logits. Brackets of class prior and label frequency: {self.level:.6g} intervals from the likelihood "
-                f"on the grid of class priors, for the population of the rows. Brackets of coefficients: {by_model}."
+                f"logits. Brackets of class prior and label frequency: {_percent(self.level)} intervals from the "
+                "likelihood on the grid of class priors, for the population of the rows. Brackets of coefficients: "
+                f"{by_model}."
             ]
         if np.isfinite([self.C, self.propensity_C]).any():
             notes.append(
@@ -297,6 +299,10 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.3g}"
 
 
+def _percent(level: float) -> str:
+    return f"{100.0 * level:.6g}%"
+
+
 def _count(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
 
@@ -404,14 +410,14 @@ class StackSummary:
         return [
             "held-out: log-likelihood per row of labels that the member was not trained on. slope: factor by which "
             "recalibration multiplied its logits; above 1 they were too flat, below 1 too steep.",
-            f"Brackets: {self.level:.6g} intervals {self.intervals}.",
+            f"Brackets: {_percent(self.level)} intervals {self.intervals}.",
             *self.remarks,
         ]
 
     def __str__(self) -> str:
         names = [_label(member) for member in self.members]
         width = max(len(name) for name in names) + 2
-        heads = ("held-out", "slope", "class prior", f"{self.level:.6g} interval", "label freq.")
+        heads = ("held-out", "slope", "class prior", f"{_percent(self.level)} interval", "label freq.")
         sizes = (11, 8, 13, 18, 13)
         top = "".ljust(width) + "".join(head.rjust(size) for head, size in zip(heads, sizes, strict=True))
         lines = [self.title.center(len(top)).rstrip(), "=" * len(top), self.header(), "-" * len(top), top]
