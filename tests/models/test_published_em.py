@@ -244,7 +244,7 @@ def test_a_second_fit_forgets_the_first(pu):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window": 1}, "window must be a whole number of at least 2, so that it has a slope; got 1"),
+        ({"window": 1}, "window must be a whole number of at least 2: a slope needs two iterations. Got 1"),
         ({"window": 2.5}, "window must be a whole number of at least 2"),
         ({"slope_tol": 0.0}, "slope_tol must be"),
         ({"propensity_C": -1.0}, "propensity_C must be"),

@@ -61,7 +61,7 @@ def test_columns_of_both_models_and_constant_ones(homes):
     determined, constant = model.summary().remarks
     assert "age and twice of the classifier;" in determined
     assert "home_farm, home_town and home_village of the classifier and the propensity model." in determined
-    assert constant.startswith("Constant or almost constant: one.")
+    assert constant.startswith("Constant or almost constant columns: one.")
 
 
 def test_scales_and_places_of_columns_do_not_matter(homes):
@@ -135,7 +135,7 @@ def test_reprs_equal_those_of_scikit_learn_except_for_the_comment():
 )
 def test_few_labels_get_a_remark(pu, kind, options):
     rows = np.r_[np.flatnonzero(pu.s == 1)[:6], np.flatnonzero(pu.s == 0)[:30]]
-    told = "Only 6 labelled rows: rely on the ranking of rows, not on class prior and label frequency"
+    told = "Only 6 labelled rows: rely on the ranking of rows, but not on the class prior and the label frequency"
     model = kind(propensity_attributes=[2], **options).fit(pu.X[rows], pu.s[rows])
     assert told in " ".join(str(model.summary()).split())
     assert "rely on the ranking" not in str(SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary())

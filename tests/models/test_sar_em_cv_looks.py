@@ -266,7 +266,7 @@ def test_wrong_input_is_refused(seen):
         clone(model).set_params(labelling=Labelling(false_positive_rate=0.7)).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit has 3 values for 400 rows"):
         model.fit(seen.X, seen.S, audit=[1, 0, 1])
-    with pytest.raises(ValueError, match="labels have 2 looks; the first is 0"):
+    with pytest.raises(ValueError, match="known has the label frequency of look 2, but labels have 2 looks"):
         clone(model).set_params(known=[LabelFrequency(0.5, look=2)]).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="labelled rows were audited negative"):
         model.fit(seen.X, seen.S, audit=np.zeros(400))

@@ -197,7 +197,7 @@ def test_attribute_sets_of_the_user(pu):
         ({"logistic": None}, "estimators must be a list of pairs"),
         ([None], "estimators must be a list of pairs"),
         ([(1, None)], "estimators must be a list of pairs"),
-        ([("a", None), ("a", BOOSTING)], "estimators: each needs a different name; got 'a', 'a'"),
+        ([("a", None), ("a", BOOSTING)], "estimators: each classifier needs a different name; got 'a', 'a'"),
         ([("a", RidgeClassifier())], "a=RidgeClassifier has no predict_proba"),
         ([("a", KNeighborsClassifier())], "a=KNeighborsClassifier does not accept sample_weight"),
         ([("a", LogisticRegression)], "a must be a scikit-learn classifier"),

@@ -251,7 +251,7 @@ def test_large_strata_without_labels_get_one_warning():
     message = (
         r"2 of 4 strata have at least min_rows=50 rows and no labelled row \(120 rows in total; the first stratum is "
         r"the rows where column 0 = 1\.0\)\. If positives in these strata are never labelled, the method fails, and "
-        r"all their rows count as negatives\. Drop these rows, or use other propensity attributes\."
+        r"all rows of these strata count as negatives\. Drop these rows, or use other propensity attributes\."
     )
     model = StratifiedSCARClassifier([0], label_frequency=RootShare())
     with pytest.warns(UserWarning, match=message) as record:
@@ -272,7 +272,7 @@ def marked(marks):
 def test_a_failed_estimate_uses_the_pooled_value_with_one_warning(mark, reason):
     X, s = marked([0, mark, 0, mark, 0])
     message = (
-        rf"Choosy failed in 2 of 5 strata, which use the pooled label frequency 0\.577\. First error, for the rows "
+        rf"Choosy failed in 2 of 5 strata\. These use the pooled label frequency, 0\.577\. First error, for the rows "
         rf"where column 0 = 1\.0: .*{reason}"
     )
     with pytest.warns(UserWarning, match=message) as record:
@@ -292,8 +292,8 @@ def test_warnings_of_strata_are_combined_into_one():
     X, s = marked([0, 0, 2, 2, 2, 2])
     frame = pd.DataFrame(X, columns=["region", "mark", "a", "b"])
     message = (
-        r"Choosy warned in 4 of 7 fits to all rows and to strata\. First warning, for the rows where region = 2\.0: a "
-        "rough estimate"
+        r"Choosy warned in 4 of 7 fits \(one to all rows, one to each stratum\)\. First warning, for the rows where "
+        r"region = 2\.0: a rough estimate"
     )
     with pytest.warns(UserWarning, match=message) as record:
         StratifiedSCARClassifier("region", label_frequency=Choosy()).fit(frame, s)
@@ -322,9 +322,8 @@ def test_too_many_strata_get_a_warning():
     data = Numbered(sizes=sizes, labelled=[1] * 40 + [20])
     message = (
         r"propensity_attributes divide 150 rows into 41 strata\. 40 strata \(53% of the rows\) have too few rows or "
-        r"labels \(min_rows=50, min_labelled=10\) and use the pooled label frequency 0\.63\. Use fewer or binned "
-        r"attributes, "
-        "or SAREMClassifier"
+        r"labels \(min_rows=50, min_labelled=10\), or a failed estimate\. They use the pooled label frequency, 0\.63\. "
+        r"Use fewer or binned attributes, or SAREMClassifier"
     )
     with pytest.warns(UserWarning, match=message) as record:
         StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)

@@ -283,7 +283,7 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
 def _remarks_on_audits(model: Any, audit_labels: str) -> list[str]:
     remarks = [
         "Rows are assumed to be chosen for audits by their attributes, by their labels or at random. If positives were "
-        "more likely to be audited than negatives like them, or if their audits were more likely to be reported, the "
+        "more likely to be audited than similar negatives, or if their audits were more likely to be reported, the "
         "class prior is too high."
     ]
     if audit_labels == "keep":
