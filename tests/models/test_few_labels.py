@@ -386,7 +386,7 @@ def test_a_search_over_all_columns_ranks_like_the_naive_model_or_warns(seed):
     assert np.ptp(f) > 0.01  # the class model must explain part of the labels
 
 
-def test_few_labels_of_several_looks_are_told_of():
+def test_few_labels_of_several_looks_get_a_remark():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     looks = (rng.random((60, 2)) < 0.1).astype(int)

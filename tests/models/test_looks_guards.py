@@ -313,9 +313,7 @@ def test_detection_curve(models, data):
     np.testing.assert_allclose(shared.detection_curve(X, 3), want)
     np.testing.assert_allclose(shared.detection_curve(X), want[:2])
     np.testing.assert_allclose(own.detection_curve(X)[0], own.label_frequencies_[0])
-    with pytest.raises(
-        ValueError, match=r"n_looks=3 is more than the 2 looks of the fit\. The propensities of looks differ"
-    ):
+    with pytest.raises(ValueError, match=r"n_looks=3 is more than the 2 looks of the fit\. The propensities .* differ"):
         own.detection_curve(X, 3)
     for bad in (0, -1, 1.5, True, "a"):
         with pytest.raises(ValueError, match="n_looks must be a whole number of at least 1"):
