@@ -176,7 +176,7 @@ def test_what_is_wrong_is_said_as_in_memory(frame, tmp_path):
     with pytest.raises(ValueError, match=r"has no column 'seen_3'. Did you mean 'seen_"):
         fit(looks=["seen_1", "seen_3"])
     model = fit()
-    with pytest.raises(ValueError, match="s has 1 columns, but the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="s has 1 column, but the model was fitted to 2 looks"):
         model.predict_posterior(ParquetRows(write(tmp_path / "new", frame)), "seen_1")
     other = write(tmp_path / "other", frame.assign(seen_2=np.where(np.arange(N) % 2, 3.0, 1.0)))
     with pytest.raises(ValueError, match=r"labels have the value 3.0; the model was fitted with"):

@@ -291,12 +291,13 @@ def _visit_columns(model: Any, labelling: Labelling, X: Any, n_looks: int) -> di
             raise ValueError(
                 f"visit_attributes[{name!r}] must be a list of columns, one for each look; got {shown(columns)}."
             )
-        places = [model._columns(X, [column], "visit_attributes") for column in columns]
-        _refuse_several_columns(columns, places, f"visit_attributes[{name!r}]")
+        names = list(columns)
+        places = [model._columns(X, [column], "visit_attributes") for column in names]
+        _refuse_several_columns(names, places, f"visit_attributes[{name!r}]")
         if len(places) != n_looks:
             raise ValueError(
-                f"visit_attributes[{name!r}] has {_columns(len(places))}, but labels have {n_looks} looks. Give one "
-                "column for each look, in order."
+                f"visit_attributes[{name!r}] has {_counted(len(places), 'column')}, but labels have "
+                f"{_counted(n_looks, 'look')}. Give one column for each look, in order."
             )
         found[str(name)] = np.concatenate(places).astype(np.intp)
         if n_looks > 1 and np.unique(found[str(name)]).size == 1:
@@ -318,8 +319,8 @@ def _offset_columns(model: Any, labelling: Labelling, X: Any, n_looks: int) -> N
     _refuse_several_columns(names, columns, "offset")
     if len(columns) not in (1, n_looks):
         raise ValueError(
-            f"offset has {_columns(len(columns))}, but labels have {n_looks} looks. Give one column, or one for each "
-            "look."
+            f"offset has {_counted(len(columns), 'column')}, but labels have {_counted(n_looks, 'look')}. Give one "
+            "column, or one for each look."
         )
     return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
 
@@ -329,7 +330,8 @@ def _refuse_several_columns(names: Any, places: list[NDArray[np.intp]], paramete
     for name, place in zip(names, places, strict=True):
         if place.size != 1:
             raise ValueError(
-                f"{parameter}: {name!r} selects {_columns(place.size)}. Each entry must select one numeric column."
+                f"{parameter}: {name!r} selects {_counted(place.size, 'column')}. Each entry must select one numeric "
+                "column."
             )
 
 
@@ -378,8 +380,8 @@ def _false_positives(labelling: Labelling, n_kinds: int, n_looks: int) -> Any:
         )
     if rates.size not in (1, n_looks):
         raise ValueError(
-            f"false_positive_rate has {rates.size} numbers, but labels have {n_looks} looks. Give one number, or one "
-            "for each look."
+            f"false_positive_rate has {_counted(rates.size, 'number')}, but labels have {_counted(n_looks, 'look')}. "
+            "Give one number, or one for each look."
         )
     if not rates.any() and not any(is_estimated):
         return None
@@ -433,8 +435,8 @@ def constraints_of(
         if isinstance(claim, LabelFrequency):
             if claim.look >= looks.n_looks:
                 raise ValueError(
-                    f"known has the {claim.description}, but labels have {looks.n_looks} looks. Looks are numbered "
-                    "from 0."
+                    f"known has the {claim.description}, but labels have {_counted(looks.n_looks, 'look')}. Looks are "
+                    "numbered from 0."
                 )
             kind = int(looks.kinds[claim.look])
         elif isinstance(claim, ClassPrior) and claim.where is not None:
@@ -510,8 +512,8 @@ def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
     return X.and_columns(added), y, audit
 
 
-def _columns(n: int) -> str:
-    return "1 column" if n == 1 else f"{n} columns"
+def _counted(n: int, what: str) -> str:
+    return f"1 {what}" if n == 1 else f"{n} {what}s"
 
 
 def _two_values(coding: LabelCoding, pos_label: Any) -> tuple[Any, Any]:
@@ -555,8 +557,8 @@ def one_label(X: Any, s: Any, coding: LabelCoding, n_rows: int, name: str = "s")
 def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: LabelCoding, looks: LookModels) -> Engine:
     if len(columns.looks) != looks.n_looks:
         raise ValueError(
-            f"{name} has {len(columns.looks)} columns, but the model was fitted to {looks.n_looks} looks. Name one "
-            "column for each look."
+            f"{name} has {_counted(len(columns.looks), 'column')}, but the model was fitted to "
+            f"{_counted(looks.n_looks, 'look')}. Name one column for each look."
         )
     refuse_other_order(tuple(columns.looks), looks.names, name)
     engine, checked, codes = read_columns(engine, columns, coding=coding, name=name)
@@ -575,7 +577,7 @@ def codes_again(
     if checked.labels.shape != (n_rows, looks.n_looks):
         raise ValueError(
             f"{name} has the shape {checked.labels.shape}, but X has {n_rows} rows and the model was fitted to "
-            f"{looks.n_looks} looks. Give one row for each row of X and one column for each look."
+            f"{_counted(looks.n_looks, 'look')}. Give one row for each row of X and one column for each look."
         )
     refuse_other_order(checked.names, looks.names, name)
     warn_about_row_order(X, **{name: s})
