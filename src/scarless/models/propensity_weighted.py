@@ -219,8 +219,8 @@ def warn_if_priors_differ(found: float, implied: ImpliedPrior, labelled_share: f
     implausible = found > _IMPLAUSIBLE_PRIOR and labelled_share < _MAX_LABELLED_SHARE
     if excess > _PRIOR_WARNING_Z * implied.error or (excess > 0 and implausible):
         warn_user(
-            f"{name}: the propensities imply a class prior of {implied.mean:.3f}, the mean of s/e (standard error "
-            f"{implied.error:.3f}): more positives than rows. The propensities are too low, and the estimated "
+            f"{name}: the propensities imply a class prior of {implied.mean:.3f} (the mean of s/e; standard error "
+            f"{implied.error:.3f}), which is more positives than rows. The propensities are too low, and the estimated "
             f"class prior, {found:.3f}, is too high. Check the propensities, or use SAREMClassifier to estimate them.",
             UserWarning,
         )
