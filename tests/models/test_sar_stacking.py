@@ -318,7 +318,8 @@ def test_models_with_the_same_columns_are_not_swapped_if_every_positive_is_label
 
 def test_a_fit_that_finds_every_row_positive_warns():
     with pytest.warns(
-        UserWarning, match=r"M finds that nearly every row is positive \(class prior 0\.990; 30% of rows are labelled"
+        UserWarning,
+        match=r"M finds that nearly every row is positive \(class prior 0\.990; 30% of the rows are labelled",
     ):
         warn_if_all_positive(0.99, 0.3, "M")
     warn_if_all_positive(0.9, 0.3, "M")
