@@ -103,7 +103,7 @@ def test_known_propensities_give_the_fit_in_memory(table, method):
 def test_badly_scaled_columns_are_read_in_their_units(table):
     X, s, *_ = table
     far = X + np.array([0.0, 1e8, 0.0, 0.0])
-    with pytest.warns(UserWarning, match="farther from 0"):
+    with pytest.warns(UserWarning, match="standard deviations from 0"):
         model = SAREMClassifier(propensity_attributes=[2]).fit(cut(far), s)
     near = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     np.testing.assert_allclose(model.coef_, near.coef_, rtol=1e-4)

@@ -223,7 +223,7 @@ def test_a_cross_fit_warns_about_few_labels(pu):
 @pytest.mark.parametrize("models", [{"estimator": TREE}, {"propensity_estimator": TREE}])
 def test_cv_none_with_an_estimator_raises(pu, models):
     with pytest.raises(
-        ValueError, match=r"cv must not be None .* are cross-fitted.*PublishedEMClassifier fits without folds"
+        ValueError, match=r"cv must not be None .* are cross-fitted.*To fit without folds, .* use PublishedEMClassifier"
     ):
         SAREMClassifier(**models, propensity_attributes=[2], cv=None).fit(pu.X, pu.s)
 
@@ -233,7 +233,7 @@ def test_the_summary_of_a_cross_fit_contains_its_results(pu):
     model = crossed(BOOSTING).fit(pu.X, pu.s)
     summary = model.summary(level=0.9)
     text = str(summary)
-    for part in ("HistGradientBoostingClassifier", "400 rows", "0.9 interval", "x2", "no standard errors"):
+    for part in ("HistGradientBoostingClassifier", "400 rows", "90% interval", "x2", "no standard errors"):
         assert part in text
     low, high = model.class_prior_interval(level=0.9)
     assert low <= model.class_prior_ <= high

@@ -106,7 +106,7 @@ def test_posterior_intervals_follow_from_the_gradient_of_their_logit(data, model
     found = model.predict_posterior_interval(X, s)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_allclose(model.predict_posterior_interval(sparse.csr_array(X), s), found, atol=1e-12)
-    with pytest.raises(TypeError, match=r"predict_posterior needs the observed labels.*predict_posterior_interval"):
+    with pytest.raises(TypeError, match=r"s must be the observed labels.*predict_posterior_interval"):
         model.predict_posterior_interval(X, None)
 
 

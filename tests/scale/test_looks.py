@@ -176,7 +176,7 @@ def test_errors_are_those_in_memory(frame, tmp_path):
     with pytest.raises(ValueError, match=r"has no column 'seen_3'. Did you mean 'seen_"):
         fit(looks=["seen_1", "seen_3"])
     model = fit()
-    with pytest.raises(ValueError, match="s has 1 columns, but the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="s has 1 column, but the model was fitted to 2 looks"):
         model.predict_posterior(ParquetRows(write(tmp_path / "new", frame)), "seen_1")
     other = write(tmp_path / "other", frame.assign(seen_2=np.where(np.arange(N) % 2, 3.0, 1.0)))
     with pytest.raises(ValueError, match=r"The labels contain 3.0, but the model was fitted with the labels"):
@@ -281,9 +281,9 @@ def test_one_look_with_audits_is_predicted_either_way(frame, tmp_path):
 
 def test_invalid_prediction_requests_are_refused(frame, folder, tmp_path):
     rows, model = ParquetRows(folder), new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
-    with pytest.raises(ValueError, match="label has 1 columns, but the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="label names 1 column, but the model was fitted to 2 looks"):
         model.predict_to(rows, tmp_path / "out", label="seen_1")
-    with pytest.raises(ValueError, match="audit needs label"):
+    with pytest.raises(ValueError, match="audit is given without label"):
         model.predict_to(rows, tmp_path / "out", audit="checked")
     with pytest.raises(ValueError, match="has no column 'seen_9'"):
         model.predict_to(rows, tmp_path / "out", label=["seen_1", "seen_9"])

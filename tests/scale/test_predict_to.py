@@ -435,7 +435,7 @@ def test_too_large_numbers_are_refused_as_in_memory(tmp_path, rows, model):
     claims = write_files(tmp_path / "claims", X, [], s=s)
     with pytest.raises(
         PartitionError,
-        match=r"the column 'c' has the value 1e\+101 in row 3 of these\. Values must be finite and not too large",
+        match=r"the column 'c' has the value 1e\+101 in row 3 of this partition\. Values must be finite and at most",
     ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored")
 

@@ -1,4 +1,4 @@
-"""Access to fitted models for other parts of the package: the problem of the fit, its remarks, and its looks."""
+"""Functions with which other parts of the package read a fitted model: its problem, its remarks and its looks."""
 
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ class LooksSummary(NamedTuple):
     names: tuple[str, ...]  # names of the looks
     n_audited: int
     plain: bool  # whether there is one look without false positives, offset, bounds or visit attributes
-    alike: bool  # whether one propensity holds for all looks
+    alike: bool  # whether all looks have the same propensity
     frequencies: tuple[tuple[float, Interval | None], ...]  # label frequency of each look
     rates: tuple[tuple[float, Interval | None], ...]  # one false-positive rate, or one for each look
     rate_is: str  # source of the rates: "none", "given", "estimated" or "estimated in part"
@@ -120,7 +120,7 @@ def any_label_probability(model: Any, X: Any, labels: Any) -> Vector:
     X : table
         Table that the model can read.
     labels : array of shape (n_rows,) or (n_rows, n_looks)
-        Labels, of which only the gaps matter: they mark looks that did not take place.
+        Labels. Only missing values matter: they mark looks that did not take place.
 
     Returns
     -------

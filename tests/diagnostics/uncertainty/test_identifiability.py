@@ -251,8 +251,8 @@ def test_a_fit_with_all_positives_labelled_is_at_best_weakly_identified(all_labe
     report = identifiability_report(all_labelled_fit)
     assert report.verdict == "weakly identified"
     assert report.class_prior_interval.high == all_labelled_fit.class_prior_interval().high == 1.0
-    assert "All positives are labelled in this fit" in text_of(report)
-    assert "All positives are labelled in this fit" in str(all_labelled_fit.summary()).replace("\n", " ")
+    assert "According to this fit, all positives are labelled" in text_of(report)
+    assert "According to this fit, all positives are labelled" in str(all_labelled_fit.summary()).replace("\n", " ")
 
 
 def test_a_fit_that_did_not_converge_is_at_best_weakly_identified(data):
