@@ -330,7 +330,7 @@ def test_rows_are_ranked_by_labels_if_the_models_may_be_swapped(patients, model,
     """Class probabilities of swapped models rank unlabelled rows worse than chance: AUC .44, and .35 for the stack."""
     table = patients[[*SEEN, "diagnosed"]][:500]
     found = analyse(table, "diagnosed", propensity_attributes="all", model=model)
-    assert found.either_way
+    assert found.may_be_swapped
     assert found.notes[:2] == [EITHER_WAY, BY_LABELS]
     ranked = found.ranked()
     assert list(ranked.columns) == ["rank", "row", "labelled", "label_probability"]
@@ -349,14 +349,14 @@ def test_audits_determine_which_model_is_the_class_model(hospital):
     table, _ = hospital
     table = table[["age", "bmi", "visits", "diagnosed", "checked"]][:1500]
     named = analyse(table, "diagnosed", audit="checked", propensity_attributes="all", model="logistic")
-    assert not named.either_way
+    assert not named.may_be_swapped
     assert "posterior" in named.ranked().columns
     same = {
         "classification_attributes": ["age", "visits"],
         "propensity_attributes": ["age", "visits"],
         "model": "logistic",
     }
-    assert analyse(table.drop(columns="checked"), "diagnosed", **same).either_way
+    assert analyse(table.drop(columns="checked"), "diagnosed", **same).may_be_swapped
 
 
 def test_intervals_with_survey_weights_are_based_on_the_number_of_rows():

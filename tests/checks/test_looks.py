@@ -10,10 +10,10 @@ from scarless.checks.labels import check_labels
 from scarless.checks.looks import (
     check_audit,
     check_looks,
-    doubts_of_audits,
-    doubts_of_looks,
     has_several_looks,
     refuse_contradictions,
+    warnings_about_audits,
+    warnings_about_looks,
 )
 
 CODES = np.array([[1, -1], [0, 0], [-1, 0], [1, 1]])
@@ -192,35 +192,35 @@ def test_a_copy_of_a_look_is_reported_despite_gaps():
     first = rng.integers(0, 2, 100)
     other = np.where(rng.random(100) < 0.1, 1 - first, first)
     copy = np.where(rng.random(100) < 0.3, -1, first)
-    (told,) = doubts_of_looks(codes(first, other, copy), ("a", "b", "c"))
+    (told,) = warnings_about_looks(codes(first, other, copy), ("a", "b", "c"))
     assert told.startswith(f"a and c are equal in all {(copy >= 0).sum()} rows that have both.")
-    assert doubts_of_looks(codes(first, other), ("a", "b")) == []
+    assert warnings_about_looks(codes(first, other), ("a", "b")) == []
 
 
 def test_few_labels_may_agree_by_chance():
     few = np.r_[np.ones(19, dtype=int), np.zeros(80, dtype=int)]
-    assert doubts_of_looks(codes(few, few), ("a", "b")) == []
-    assert len(doubts_of_looks(codes(np.r_[few, 1], np.r_[few, 1]), ("a", "b"))) == 1
+    assert warnings_about_looks(codes(few, few), ("a", "b")) == []
+    assert len(warnings_about_looks(codes(np.r_[few, 1], np.r_[few, 1]), ("a", "b"))) == 1
 
 
 def test_a_look_that_was_recorded_only_with_a_label_is_reported():
     first, second = np.tile([0, 1], 10), np.tile([-1, 1], 10)
-    (told,) = doubts_of_looks(codes(first, second), ("a", "b"))
+    (told,) = warnings_about_looks(codes(first, second), ("a", "b"))
     assert told.startswith("all 10 recorded values of b are labels, and 10 are missing.")
     second[0] = 0
-    assert doubts_of_looks(codes(first, second), ("a", "b")) == []
+    assert warnings_about_looks(codes(first, second), ("a", "b")) == []
 
 
 def test_audits_with_positives_only_are_reported():
     labels = codes(np.r_[np.ones(5, dtype=int), np.zeros(15, dtype=int)])
     audit = np.full(20, -1, dtype=np.int8)
     audit[:10] = 1  # five of these rows have a label, and do not count
-    (told,) = doubts_of_audits(labels, audit)
+    (told,) = warnings_about_audits(labels, audit)
     assert told.startswith("all 5 audits of unlabelled rows are positive.")
     audit[10] = 0
-    assert doubts_of_audits(labels, audit) == []
+    assert warnings_about_audits(labels, audit) == []
     audit[10], audit[9] = -1, -1
-    assert doubts_of_audits(labels, audit) == []
+    assert warnings_about_audits(labels, audit) == []
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from scarless.checks.tables import (
     check_numeric,
     check_table,
     plain_array,
+    refuse_invalid_vector,
+    refuse_lazy_query,
     refuse_masked,
-    refuse_odd_vector,
-    refuse_unread,
     take_columns,
 )
 from scarless.diagnostics import bootstrap_intervals
@@ -474,7 +474,7 @@ def test_a_query_must_be_collected():
         SAREMClassifier().fit(frame, pl.DataFrame({"s": S}).lazy())
     with pytest.raises(TypeError, match=r"X is a LazyFrame, a query that was not run yet\. Pass X\.collect\(\)"):
         LogisticSAR(["a"], [1.0]).propensity(frame.lazy())
-    refuse_unread(frame, "X")
+    refuse_lazy_query(frame, "X")
 
 
 def test_labels_of_a_query_are_named_columns():
@@ -497,7 +497,7 @@ def test_labels_of_a_query_are_named_columns():
 
 @pytest.mark.parametrize("values", [[1, 2], np.arange(3), pd.Series([1.0]), pl.Series([1]), 5, None, "text"])
 def test_plain_input_passes(values):
-    refuse_odd_vector(values, "w")
+    refuse_invalid_vector(values, "w")
 
 
 def test_plain_array_needs_one_value_per_row():

@@ -4,7 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scarless.diagnostics.leaks import CERTAIN, ONLY_LABELLED, STRONG, find_leaks, grade_leak, label_auc, settle_leaks
+from scarless.diagnostics.leaks import (
+    CERTAIN,
+    ONLY_LABELLED,
+    STRONG,
+    columns_to_leave_out,
+    find_leaks,
+    grade_leak,
+    label_auc,
+)
 
 N, LABELLED = 2000, 200
 
@@ -103,13 +111,13 @@ def test_a_leak_is_refused_or_left_out_or_reported():
     filled = np.where(np.arange(440) < 38, 1.0, np.nan)
     score = np.where(s == 1, 3.0, 0.0) + np.random.default_rng(0).normal(size=440)
     found = find_leaks(pd.DataFrame({"date of it": filled, "score": score}), s)
-    out, notes = settle_leaks(found, [])
+    out, notes = columns_to_leave_out(found, [])
     assert out == ["date of it"]
     assert "filled in 38 of 40 labelled rows and in no unlabelled row" in notes[0]
     assert "was left out. To keep it, name it in --propensity or --classification-attributes" in notes[0]
     assert "--exclude score" in notes[1]
-    out, notes = settle_leaks(found, ["date of it"])
+    out, notes = columns_to_leave_out(found, ["date of it"])
     assert out == []
     assert "--exclude 'date of it'" in notes[0]
     with pytest.raises(ValueError, match=r"Column 'x' leaks the label: .* --exclude x \(exclude=\['x'\]\)"):
-        settle_leaks(find_leaks(pd.DataFrame({"x": s * 2.0}), s), [])
+        columns_to_leave_out(find_leaks(pd.DataFrame({"x": s * 2.0}), s), [])

@@ -15,10 +15,10 @@ from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceRows
 from scarless.engines.lockstep import in_lockstep
 from scarless.numerics.arrays import in_numpy
+from scarless.numerics.batched import ColumnPairs, needed_pairs
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.several import ColumnPairs, needed_pairs
 from scarless.pair.solving import PenalisedProblem
 
 strict = pytest.importorskip("array_api_strict")

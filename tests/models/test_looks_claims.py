@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.helpers import fit_and_listen, quick_first
 
 from scarless import Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
-from scarless.checks.looks import doubts_of_audits
+from scarless.checks.looks import warnings_about_audits
 from scarless.labelling import simulate_audit, simulate_looks
 from scarless.scale import ParquetRows
 
@@ -104,10 +104,10 @@ def test_audits_are_compared_with_a_fit_to_labels_alone(seed):
 def test_audits_of_nearly_all_unlabelled_rows_get_a_warning():
     labels = np.r_[np.ones(10), np.zeros(100)].astype(np.int8)[:, None]
     audit = np.r_[np.full(10, -1), np.zeros(95), np.full(5, -1)].astype(np.int8)
-    (told,) = doubts_of_audits(labels, audit)
+    (told,) = warnings_about_audits(labels, audit)
     assert told.startswith("95 of the 100 unlabelled rows have an audit (0 positive, 95 negative).")
     audit[50:] = -1
-    assert doubts_of_audits(labels, audit) == []
+    assert warnings_about_audits(labels, audit) == []
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from scarless import (
     SARStackingClassifier,
 )
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, TIcE
-from scarless.saved.earlier import NoLongerFitted, renew, state_of_today
+from scarless.saved.earlier import NoLongerFitted, current_state, renew
 
 # The parameters of SAREMClassifier before there was a Labelling, with their defaults.
 EARLIER = {
@@ -58,7 +58,7 @@ EARLIER = {
 
 def today(name="SAREMClassifier", **given):
     """Return the current form of an earlier model with these parameters."""
-    name, state = state_of_today(name, {**EARLIER, **given} if name == "SAREMClassifier" else given)
+    name, state = current_state(name, {**EARLIER, **given} if name == "SAREMClassifier" else given)
     model = {"SAREMClassifier": SAREMClassifier, "PublishedEMClassifier": PublishedEMClassifier}[name]()
     assert list(state) == list(inspect.signature(type(model)).parameters)
     model.__dict__.update(state)
@@ -132,22 +132,22 @@ def test_parameters_that_came_later_have_their_defaults():
     """The first version had neither looks nor known values."""
     later = ("known", "visit_attributes", "audit_labels")
     first = {name: value for name, value in EARLIER.items() if name not in later}
-    name, state = state_of_today("SAREMClassifier", first)
+    name, state = current_state("SAREMClassifier", first)
     assert (name, state["known"], state["labelling"]) == ("SAREMClassifier", None, None)
 
 
 def test_searches_stacks_and_known_propensities():
     said = {"visit_attributes": None, "shared_propensity": False, "false_positive_rate": 0.0, "audit_labels": "keep"}
-    _, search = state_of_today("SAREMClassifierCV", {**said, "known": None, "imaginary_audits": 8.0, "relax": False})
+    _, search = current_state("SAREMClassifierCV", {**said, "known": None, "imaginary_audits": 8.0, "relax": False})
     assert str(search["labelling"]) == "Labelling(shared=False)"
     assert (search["known"], search["recalibrate"]) == (None, False)
     assert list(search) == list(inspect.signature(SAREMClassifierCV).parameters)
-    assert state_of_today("SAREMClassifierCV", {"imaginary_audits": 0})[1]["known"] == [PseudoObservations(0)]
-    assert state_of_today("SARStackingClassifier", {"imaginary_audits": "auto"})[1]["known"] is None
-    _, stack = state_of_today("SARStackingClassifier", {"imaginary_audits": 3, "known": [ClassPrior(0.4)]})
+    assert current_state("SAREMClassifierCV", {"imaginary_audits": 0})[1]["known"] == [PseudoObservations(0)]
+    assert current_state("SARStackingClassifier", {"imaginary_audits": "auto"})[1]["known"] is None
+    _, stack = current_state("SARStackingClassifier", {"imaginary_audits": 3, "known": [ClassPrior(0.4)]})
     assert stack["known"] == [ClassPrior(0.4), PseudoObservations(3)]
     assert list(stack) == list(inspect.signature(SARStackingClassifier).parameters)
-    _, weighted = state_of_today("PropensityWeightedClassifier", {"cross_fit": None})
+    _, weighted = current_state("PropensityWeightedClassifier", {"cross_fit": None})
     assert list(weighted) == list(inspect.signature(PropensityWeightedClassifier).parameters)
     assert weighted["cv"] is None
 

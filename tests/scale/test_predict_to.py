@@ -30,7 +30,7 @@ from scarless.outside.progress import progress_bar
 from scarless.scale import ParquetRows, PartitionError, parquet
 from scarless.scale import predictions as module
 from scarless.scale.partitions import STORE
-from scarless.scale.predictions import Written
+from scarless.scale.predictions import WrittenPredictions
 
 N = 1500
 
@@ -81,7 +81,7 @@ def test_files_hold_what_the_model_predicts_in_memory(tmp_path, claims, rows, mo
     X = pd.DataFrame(rows[0], columns=NAMES)
     loads = STORE.loads
     found = model.predict_to(ParquetRows(claims), tmp_path / "scored", keep=["id", "town"])
-    assert isinstance(found, Written)
+    assert isinstance(found, WrittenPredictions)
     assert (found.folder, found.n_rows, found.n_new) == (tmp_path / "scored", N, 3 + 1 + 3)
     assert STORE.loads == loads  # No input column is kept.
     table = read(found)

@@ -9,10 +9,10 @@ from tests.engines.test_lockstep import same_sums
 
 from scarless.engines import fused
 from scarless.engines.base import Rows
+from scarless.numerics.batched import row_terms
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.recalibrated import RecalibratedPair
-from scarless.numerics.several import row_terms
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")

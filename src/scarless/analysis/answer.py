@@ -112,24 +112,24 @@ class Analysis:
         )
 
     @property
-    def either_way(self) -> bool:
+    def may_be_swapped(self) -> bool:
         """Whether the two models may be swapped, because nothing determines which of them is the class model."""
-        return self.subject.either_way
+        return self.subject.may_be_swapped
 
     @property
-    def silent(self) -> bool:
+    def is_uninformative(self) -> bool:
         """Whether the fit cannot estimate the number of positives without a label, because it finds none.
 
         Always False with audits, several looks or known values, which determine how many positives have no label.
         """
-        return self.subject.silent
+        return self.subject.is_uninformative
 
     def ranked(self) -> Any:
         """Return a data frame of all rows, with the most probable unlabelled positives first.
 
-        If the models may be swapped (`either_way`), rows are ranked by their probability of a label.
+        If the models may be swapped (`may_be_swapped`), rows are ranked by their probability of a label.
         """
-        if self.either_way:
+        if self.may_be_swapped:
             return rank_by_labels(self.model.naive_, self._model_and_columns[1], self.table, self.settings, self.label)
         model, features = self._model_and_columns
         known = self._column("known_propensity")
@@ -139,7 +139,7 @@ class Analysis:
         """Return the estimates as a dict of plain values.
 
         If rows have weights, positives are counted by weight. If the fit cannot estimate the number of positives
-        without a label (`silent`), the numbers of positives and the intervals are None.
+        without a label (`is_uninformative`), the numbers of positives and the intervals are None.
         """
         from scarless.report.fit.answer import NO_ESTIMATE, reservation  # noqa: PLC0415 (imports the report)
 
@@ -154,8 +154,8 @@ class Analysis:
             "positives": positives,
             "missing_positives": None if positives is None else max(positives - weight_labelled, 0.0),
             "doubt": NO_ESTIMATE
-            if self.silent
-            else reservation(self.either_way, self.leaks).removeprefix(", which is "),
+            if self.is_uninformative
+            else reservation(self.may_be_swapped, self.leaks).removeprefix(", which is "),
             "level": self.settings.level,
             "model": type(inner).__name__,
             "converged": bool(getattr(inner, "converged_", True)),
@@ -167,7 +167,7 @@ class Analysis:
         if self.settings.sample_weight:
             found |= {"weight": weight, "weight_labelled": weight_labelled}
         found |= self._informed() if self.settings.informed else {}
-        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.silent else self._first_rows())
+        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.is_uninformative else self._first_rows())
 
     def _fitted(self) -> dict[str, Any]:
         """Return the estimates of the model with their intervals."""
@@ -190,7 +190,7 @@ class Analysis:
         """
         subject, facts = self.subject, self.subject.looks
         assert facts is not None
-        missing = float(subject.inner.class_prior_) * float(subject.weight.sum()) - subject.right_labels
+        missing = float(subject.inner.class_prior_) * float(subject.weight.sum()) - subject.labelled_positives
         found: dict[str, Any] = {"missing_positives": max(missing, 0.0)}
         if self.label.audit is not None:
             checked = self.label.audit[self.label.audited]
@@ -220,7 +220,7 @@ class Analysis:
 
     def _first_rows(self) -> dict[str, Any]:
         """Return the expected number of positives among the highest-ranked rows; empty if it is not available."""
-        if self.either_way:
+        if self.may_be_swapped:
             return {}
         subject = self.subject
         given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
@@ -452,7 +452,7 @@ def analyse_table(
     classifier.levels_ = seen_categories(columns)
     kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
-    if made.either_way:  # `predict_table` needs the naive model to rank new rows.
+    if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
     before += notes

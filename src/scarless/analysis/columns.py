@@ -9,7 +9,7 @@ import numpy as np
 from scarless.analysis.settings import Settings
 from scarless.checks.attributes import with_text_names
 from scarless.checks.options import check_counts
-from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks
+from scarless.diagnostics.leaks import Leak, columns_to_leave_out, find_leaks
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.pair.groups import MAX_MEAN_COUNT_WEIGHT
@@ -158,7 +158,7 @@ def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], 
             )
     seen = [name for name in features if name not in settings.visit_columns]
     leaks = find_leaks(table[seen], s)
-    left_out, leak_notes = settle_leaks(leaks, named)
+    left_out, leak_notes = columns_to_leave_out(leaks, named)
     features = [name for name in features if name not in left_out]
     if not features:
         raise ValueError(f"No column is left for the models. {' '.join(leak_notes)}")

@@ -25,7 +25,7 @@ from scarless.analysis.values import notes_on
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
 from scarless.raw import TableClassifier
-from scarless.scale import ParquetRows, Written, file_advice
+from scarless.scale import ParquetRows, WrittenPredictions, file_advice
 from scarless.scale.samples import draw_rows
 
 
@@ -157,7 +157,7 @@ class FileAnalysis(Analysis):
     def _first_rows(self) -> dict[str, Any]:
         return {}  # The highest-ranked rows of a sample are not those of all rows.
 
-    def score(self, folder: str | Path, *, force: bool = False) -> Written:
+    def score(self, folder: str | Path, *, force: bool = False) -> WrittenPredictions:
         """Write predictions for all rows into a folder; files that exist already are not written again."""
         return predict_files(self.model, self.rows, folder, force=force)
 
@@ -285,7 +285,7 @@ def analyse_files(
     totals = (drawn.n_rows, counts.n_labelled, counts if settings.informed else None)
     origin = dict(source or {})
     made = FileAnalysis(classifier, settings, before, sample, observed, origin, rows, *totals, leaks=leaks)
-    if settings.propensity_attributes == (ALL,) and made.either_way:
+    if settings.propensity_attributes == (ALL,) and made.may_be_swapped:
         before.append(EITHER_WAY)
     before += [*_notes_on_sample(counts, observed, drawn.n_rows, settings), *notes]
     return made
@@ -306,7 +306,7 @@ def _notes_on_sample(counts: FileLabelCounts, observed: ObservedLabels, n_rows: 
     return notes
 
 
-def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> Written:
+def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> WrittenPredictions:
     """Write the predictions of a stored model for a table in Parquet files.
 
     Parameters
@@ -322,14 +322,16 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
 
     Returns
     -------
-    Written
+    WrittenPredictions
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     there = rows.with_index().plan(raw=True).names
     if settings.id and settings.id not in there:
         raise ValueError(f"There is no column {settings.id!r} (the id of the fit). Add it to the files.")
     keep = [name for name in (settings.id, *settings.labels, settings.audit) if name in there]
-    found: Written = model.predict_to(rows, folder, **_label_columns_of(settings, there), keep=keep, force=force)
+    found: WrittenPredictions = model.predict_to(
+        rows, folder, **_label_columns_of(settings, there), keep=keep, force=force
+    )
     return found
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from scarless.checks.options import shown
-from scarless.checks.tables import plain_array, refuse_odd_vector
+from scarless.checks.tables import plain_array, refuse_invalid_vector
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
@@ -70,7 +70,7 @@ def check_observed(y: Any, name: str = "y") -> Any:
     >>> check_observed(np.array([0, 1, True], dtype=object))
     array([0, 1, 1])
     """
-    refuse_odd_vector(y, name)
+    refuse_invalid_vector(y, name)
     values: Any = plain_array(y, name)
     _refuse_columns(values, name)
     missing = is_missing(values)

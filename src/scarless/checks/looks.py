@@ -16,7 +16,7 @@ from scarless.checks.labels import LabelCoding, check_labels, distinct_labels, i
 from scarless.checks.options import shown
 from scarless.checks.tables import plain_array
 from scarless.engines import Engine, Rows, has_own_engine
-from scarless.engines.base import Several
+from scarless.engines.base import LabelColumns
 from scarless.engines.blocks import Distinct
 
 Codes = NDArray[np.int8]
@@ -171,13 +171,13 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
         )
 
 
-def labels_that_count(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
+def labels_for_likelihood(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
     """Return the labels for the likelihood: in audited rows, "drop" makes labels gaps, and "undo" makes them 0.
 
     Examples
     --------
     >>> s, a = np.array([[1], [1], [0]], dtype=np.int8), np.array([-1, 1, 0], dtype=np.int8)
-    >>> [labels_that_count(s, a, how).ravel().tolist() for how in AUDIT_LABELS]
+    >>> [labels_for_likelihood(s, a, how).ravel().tolist() for how in AUDIT_LABELS]
     [[1, 1, 0], [1, -1, -1], [1, 0, 0]]
     """
     if audit_labels == "keep":
@@ -251,9 +251,9 @@ class LookColumns(NamedTuple):
     audit: str | None
 
     @property
-    def all(self) -> Several:
+    def all(self) -> LabelColumns:
         """All columns, audits last."""
-        return Several((*self.looks, *([] if self.audit is None else [self.audit])))
+        return LabelColumns((*self.looks, *([] if self.audit is None else [self.audit])))
 
 
 def look_columns(X: Any, y: Any, audit: Any) -> LookColumns | None:
@@ -326,8 +326,8 @@ def read_columns(
     return ReadColumns(engine, CheckedLooks(codes[:, :n_looks], coding, columns.looks), codes[:, n_looks])
 
 
-def with_labels_that_count(engine: Engine, audit_labels: str) -> Engine:
-    """Return rows whose codes are changed by `labels_that_count`."""
+def with_labels_for_likelihood(engine: Engine, audit_labels: str) -> Engine:
+    """Return rows whose codes are changed by `labels_for_likelihood`."""
     return engine if audit_labels == "keep" else engine.derive(_block_labels_that_count, audit_labels, keep=True)
 
 
@@ -388,7 +388,7 @@ def _coded(X: Any, rows: Rows, means: ColumnCoding) -> dict[str, Any]:
 
 def _block_labels_that_count(X: Any, rows: Rows, audit_labels: str) -> dict[str, Any]:
     codes = np.array(rows["codes"])
-    codes[:, :-1] = labels_that_count(codes[:, :-1], codes[:, -1], audit_labels)
+    codes[:, :-1] = labels_for_likelihood(codes[:, :-1], codes[:, -1], audit_labels)
     return {"codes": codes}
 
 
@@ -409,14 +409,14 @@ def _block_codes(X: Any, rows: Rows) -> Codes:
 # --- implausible labels and audits
 
 
-def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
+def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
     """Return messages about looks that are copies of each other, or that were recorded only if they found a label.
 
     Examples
     --------
     >>> import numpy as np
     >>> seen = np.array([[1, 1], [0, 0]] * 20, dtype=np.int8)
-    >>> doubts_of_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
+    >>> warnings_about_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
     'Ann and Bob are equal in all 40 rows that have both'
     """
     messages = []
@@ -449,14 +449,14 @@ def _pairs(labels: Codes) -> list[tuple[int, int]]:
     return [(k, k + 1) for k in range(n_looks - 1)]
 
 
-def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
+def warnings_about_audits(labels: Codes, audit: Codes) -> list[str]:
     """Return a message if all audits of unlabelled rows are positive, or if nearly all unlabelled rows have one.
 
     Examples
     --------
     >>> import numpy as np
     >>> s, a = np.array([[1], [0]] * 20, dtype=np.int8), np.array([-1, 0] * 20, dtype=np.int8)
-    >>> doubts_of_audits(s, a)[0].split(". ")[0]
+    >>> warnings_about_audits(s, a)[0].split(". ")[0]
     'all 20 unlabelled rows have an audit (0 positive, 20 negative)'
     """
     unlabelled = ~(labels == 1).any(axis=1)

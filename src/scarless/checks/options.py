@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from scarless.checks.tables import refuse_odd_vector
+from scarless.checks.tables import refuse_invalid_vector
 from scarless.numerics.arrays import ArrayLike, Vector
 
 _MAX_NUMBER = 1e100
@@ -114,12 +114,12 @@ def check_share(value: Any, name: str) -> float:
     return number
 
 
-def cut_of(decision: Any, class_prior: float) -> float:
+def decision_threshold(decision: Any, class_prior: float) -> float:
     """Return the probability threshold above which a row is predicted positive.
 
     Examples
     --------
-    >>> cut_of("balanced", 0.1), cut_of((1, 3), 0.1)
+    >>> decision_threshold("balanced", 0.1), decision_threshold((1, 3), 0.1)
     (0.1, 0.25)
     """
     if isinstance(decision, str) and decision in ("accuracy", "balanced"):
@@ -152,7 +152,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     >>> check_vector(0.5, "propensity", n_rows=3)
     array([0.5, 0.5, 0.5])
     """
-    refuse_odd_vector(values, name)
+    refuse_invalid_vector(values, name)
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -31,7 +31,7 @@ from scarless.checks.tables import (
     refuse_value,
 )
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
-from scarless.engines.base import MayMiss, Several, known_rows, on_device
+from scarless.engines.base import LabelColumns, NullableColumn, known_rows, on_device
 from scarless.engines.blocks import Distinct, First, Largest, how_to_read
 from scarless.engines.device import DeviceRows
 from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
@@ -128,7 +128,7 @@ def _labelled(engine: Engine, coding: LabelCoding, found: "_ValueSummary") -> La
     return LabelledRows(engine, coding, row_totals(engine))
 
 
-def check_rows(estimator: Any, X: Any, columns: Several | None = None) -> Engine:
+def check_rows(estimator: Any, X: Any, columns: LabelColumns | None = None) -> Engine:
     """Check rows for a prediction, in memory or in files; `columns` are read in addition to the attributes."""
     check_is_fitted(estimator)
     if not has_own_engine(X):
@@ -152,7 +152,7 @@ def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = Fals
     table = known_rows(X)
     if not hasattr(table, "select"):
         return values
-    bare, values = table.select([]), MayMiss(values) if gaps else values
+    bare, values = table.select([]), NullableColumn(values) if gaps else values
     return (open_rows(bare, values) if labels else open_rows(bare, None, values)).collect(_block_column, labels)
 
 

@@ -88,7 +88,7 @@ def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, re
 
 
 def _refuse_odd(X: Any) -> None:
-    refuse_unread(X, "X")
+    refuse_lazy_query(X, "X")
     refuse_masked(X, "X")
     _refuse_equal_names(X)
 
@@ -220,12 +220,12 @@ def take_rows(X: Any, rows: Any) -> Any:
 # --- input that NumPy would silently misread
 
 
-def refuse_unread(values: Any, name: str) -> None:
+def refuse_lazy_query(values: Any, name: str) -> None:
     """Raise for a query that has not been run, such as a polars LazyFrame.
 
     Examples
     --------
-    >>> refuse_unread([1, 2], "y")
+    >>> refuse_lazy_query([1, 2], "y")
     """
     if hasattr(values, "collect") and hasattr(values, "collect_schema"):
         raise TypeError(f"{name} is a {type(values).__name__}, a query that was not run yet. Pass {name}.collect().")
@@ -251,17 +251,17 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def refuse_odd_vector(values: Any, name: str) -> None:
+def refuse_invalid_vector(values: Any, name: str) -> None:
     """Raise for vectors that are masked, complex, sparse, or a query.
 
     Examples
     --------
-    >>> refuse_odd_vector(np.array([1.0 + 2.0j]), "propensity")
+    >>> refuse_invalid_vector(np.array([1.0 + 2.0j]), "propensity")
     Traceback (most recent call last):
     ...
     ValueError: Complex data not supported: propensity must hold real numbers. ...
     """
-    refuse_unread(values, name)
+    refuse_lazy_query(values, name)
     refuse_masked(values, name)
     if sparse.issparse(values):
         raise TypeError(

@@ -288,7 +288,7 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
         shares = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in summary["looks"])
         total = f"{summary['label_frequency']:.0%}"
         print(f"Share of positives labelled by each look: {shares}; by at least one look: {total}.")
-    if found.silent:
+    if found.is_uninformative:
         doubt = f"{summary['doubt'][:1].upper()}{summary['doubt'][1:]}"
         print(f"{doubt}. The probabilities of the ranked rows cannot show this number either.")
     elif summary["class_prior"] is not None:

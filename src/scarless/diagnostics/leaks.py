@@ -59,7 +59,7 @@ def find_leaks(X: Any, s: Any) -> list[Leak]:
     return [leak for leak in graded if leak is not None]
 
 
-def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], list[str]]:
+def columns_to_leave_out(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the columns to leave out, and a note on each leak. Raise an error if a column determines the label.
 
     A column that is filled only in labelled rows has no information on the other rows, so it is left out, unless the

@@ -206,13 +206,13 @@ def _opener_of_library(kind: type) -> tuple[str, str] | None:
     return next((_LIBRARY_TABLES[name] for name in names if name in _LIBRARY_TABLES), None)
 
 
-class MayMiss(str):
+class NullableColumn(str):
     """Name of a label column that may have missing values: the look did not take place, or the row was not audited."""
 
     __slots__ = ()
 
 
-class Several(tuple[str, ...]):
+class LabelColumns(tuple[str, ...]):
     """Names of several label columns, one for each look and one for the audits. They may have missing values.
 
     The rows of the engine have these columns as ``y0``, ``y1`` and so on.
@@ -221,15 +221,15 @@ class Several(tuple[str, ...]):
     __slots__ = ()
 
 
-def column_names(*given: str | Several | None) -> list[str]:
+def column_names(*given: str | LabelColumns | None) -> list[str]:
     """Return the names of label and weight columns as a flat list.
 
     Examples
     --------
-    >>> column_names(Several(["seen_1", "seen_2"]), None, "weight")
+    >>> column_names(LabelColumns(["seen_1", "seen_2"]), None, "weight")
     ['seen_1', 'seen_2', 'weight']
     """
-    return [name for each in given if each for name in (each if isinstance(each, Several) else (each,))]
+    return [name for each in given if each for name in (each if isinstance(each, LabelColumns) else (each,))]
 
 
 def attach(engine: Engine, **values: NDArray[Any]) -> Engine:

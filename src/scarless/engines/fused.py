@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector, concat, in_float64, in_numpy, like
+from scarless.numerics.batched import BatchTerms, BatchTermsFunction, row_terms
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
 from scarless.numerics.recalibrated import RecalibratedPair
-from scarless.numerics.several import BatchTerms, BatchTermsFunction, row_terms
 from scarless.numerics.uncertainty import PairSums
 
 # Largest numbers of columns for one kernel: of the square product, and of the other products that it computes. The sums

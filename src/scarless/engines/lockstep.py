@@ -1,7 +1,7 @@
 """Several fits on the same rows of a device in lockstep: their passes over the rows are combined into one.
 
 Each fit runs in its own thread. When a fit requests sums over its rows, it waits until all other fits have requested
-sums or ended. Requests of the same kind are then computed in one pass (`scarless.numerics.several`), and all others one
+sums or ended. Requests of the same kind are then computed in one pass (`scarless.numerics.batched`), and all others one
 by one.
 
 Each fit has its own damping, line search and stopping rule. Any fit that uses an engine can therefore run in lockstep:
@@ -24,8 +24,8 @@ from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceEngine
 from scarless.engines.fused import terms_for
 from scarless.numerics.arrays import namespace_of
+from scarless.numerics.batched import BatchObjective, with_ones
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.several import BatchObjective, with_ones
 
 Result = TypeVar("Result")
 

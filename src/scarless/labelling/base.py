@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from scarless.checks.attributes import count_columns, names_of, select_columns
 from scarless.checks.options import check_probability, check_propensity, check_vector, shown
-from scarless.checks.tables import refuse_masked, refuse_unread
+from scarless.checks.tables import refuse_lazy_query, refuse_masked
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 
 Assumption: TypeAlias = Literal["SCAR", "SAR", "SNAR"]
@@ -36,7 +36,7 @@ def count_rows(X: Any) -> int:
     >>> count_rows([[1, 2], [3, 4], [5, 6]])
     3
     """
-    refuse_unread(X, "X")
+    refuse_lazy_query(X, "X")
     refuse_masked(X, "X")
     shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_lists(X)
     if len(shape) != 2:

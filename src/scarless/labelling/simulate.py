@@ -22,7 +22,7 @@ from scarless.checks.options import (
     check_whole,
     shown,
 )
-from scarless.checks.tables import refuse_odd_vector
+from scarless.checks.tables import refuse_invalid_vector
 from scarless.labelling.base import LabellingMechanism
 from scarless.numerics.arrays import ArrayLike, Mask, Matrix, Vector
 
@@ -189,7 +189,7 @@ def _by_look(values: Any, name: str, n_rows: int, n_looks: int | None = None) ->
                 f"{name} must be a dense array with one row for each row of y and one column for each look; got a "
                 f"sparse matrix. Pass {name}.toarray()."
             )
-        refuse_odd_vector(values, name)
+        refuse_invalid_vector(values, name)
         array = np.asarray(values)
         if array.ndim == 2:
             return _checked_table(array, name, n_rows, n_looks)

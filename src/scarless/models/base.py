@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_counts, check_positive, check_vector, check_weight, check_whole, cut_of, shown
+from scarless.checks.options import (
+    check_counts,
+    check_positive,
+    check_vector,
+    check_weight,
+    check_whole,
+    decision_threshold,
+    shown,
+)
 from scarless.checks.rows import (
     LabelledRows,
     check_labelled_rows,
@@ -25,7 +33,7 @@ from scarless.checks.rows import (
     refuse_lost_class,
     warn_about_row_order,
 )
-from scarless.checks.tables import refuse_own_engine, refuse_unread
+from scarless.checks.tables import refuse_lazy_query, refuse_own_engine
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
@@ -104,7 +112,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self._corrects:
             warn_if_scored_by_labels(self)
-        cut = cut_of(decision, self.class_prior_)
+        cut = decision_threshold(decision, self.class_prior_)
         return as_given(X, self._coding.decode(self._class_probability(X) > cut))
 
     def _class_probability(self, X: Any) -> Vector:
@@ -185,7 +193,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     def _assumed_propensity(self, X: Any) -> Vector:
         """Return the propensity that `score` uses for each row; 1 for models that do not estimate it."""
         check_is_fitted(self)
-        refuse_unread(X, "X")
+        refuse_lazy_query(X, "X")
         return np.ones(count_rows(X))
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:

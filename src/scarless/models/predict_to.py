@@ -25,7 +25,7 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_choice, check_propensity
 from scarless.checks.tables import MAX_SUMMABLE_VALUE, in_files
-from scarless.engines.base import MayMiss, Rows
+from scarless.engines.base import NullableColumn, Rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import at_least_one, posterior, posterior_known, sigmoid
 from scarless.numerics.linear import Design
@@ -33,7 +33,13 @@ from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
 from scarless.scale.columns import PartitionError, labels
 from scarless.scale.partitions import Plan
-from scarless.scale.predictions import PredictionRequest, Written, check_target, refuse_inputs, write_predictions
+from scarless.scale.predictions import (
+    PredictionRequest,
+    WrittenPredictions,
+    check_target,
+    refuse_inputs,
+    write_predictions,
+)
 
 OUTPUTS = ("probability", "propensity", "posterior")
 BLOCK_ROWS = 8192  # rows predicted at once, so that their values stay in the cache of a core
@@ -50,7 +56,7 @@ def predict_to(
     propensity: str | float | None = None,
     dtype: str = "float64",
     force: bool = False,
-) -> Written:
+) -> WrittenPredictions:
     r"""Write predictions for a table in files into a folder, one Parquet file for each partition.
 
     The files contain the columns of `keep`, then ``probability``, :math:`\Pr(y=1|x)`; ``propensity``,
@@ -86,7 +92,7 @@ def predict_to(
 
     Returns
     -------
-    Written
+    WrittenPredictions
         The `folder`, its `files` in the order of rows, `n_rows`, and `n_new`, the number of files written by this call.
     """
     check_is_fitted(self)
@@ -151,7 +157,7 @@ class ObservedColumns:
             seen = self._one_label(source, table) if self.columns.looks else np.zeros(source.n_rows, dtype=np.int8)
             return Observation(seen[:, None])
         where, coding = f"{source.path}, {source.place}", self.coding
-        read = {name: labels(table.column(name), MayMiss(name), lambda row: where) for name in self.columns.all}
+        read = {name: labels(table.column(name), NullableColumn(name), lambda row: where) for name in self.columns.all}
         try:
             found = [check_looks(read[name][:, None], coding=coding, name=name).labels for name in self.columns.looks]
             seen = np.concatenate(found, axis=1)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.estimators import final_step, fit_weighted
 from scarless.checks.options import check_choice, check_jobs, check_propensity, shown
 from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_about_row_order
-from scarless.checks.tables import check_foreign_table, refuse_unread
+from scarless.checks.tables import check_foreign_table, refuse_lazy_query
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
 from scarless.models.base import (
@@ -26,7 +26,14 @@ from scarless.models.base import (
 from scarless.models.messages import warn_unless_converged
 from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most
 from scarless.outside.notices import warn_user
-from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
+from scarless.pair.crossed import (
+    CrossedKnown,
+    CrossOptions,
+    counted,
+    cross_fit_known,
+    model_of,
+    warn_unless_converged_in_folds,
+)
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.learners import (
     CopiesLearner,
@@ -365,7 +372,7 @@ def _fit_crossed(model: Any, everything: Training, e: Vector) -> Vector:
     model._learner = CrossedLearner(crossed)
     model.estimators_ = [model_of(each) for each in crossed.fit.models]
     model.n_iter_ = len(crossed.fit.log_likelihood)
-    warn_unless_settled(crossed.fit, type(model).__name__, max_iter=model.max_iter)
+    warn_unless_converged_in_folds(crossed.fit, type(model).__name__, max_iter=model.max_iter)
     # The class prior needs a value for every row: rows that no fold holds out get the mean out-of-fold probability.
     f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
     found = np.zeros(everything.s.size)
@@ -585,7 +592,7 @@ class PropensityWeightedClassifier(PUClassifier):
                 "predict_posterior(X, s, propensity)."
             )
         rows = known_rows(X)
-        refuse_unread(rows, "X")
+        refuse_lazy_query(rows, "X")
         e = check_propensity(named_values(rows, propensity), n_rows=count_rows(rows))
         warn_about_row_order(X, propensity=propensity)
         return as_given(X, self._posterior(rows, s, e, known=True))

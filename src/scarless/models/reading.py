@@ -20,17 +20,17 @@ from scarless.checks.looks import (
     audit_columns,
     check_audit,
     check_looks,
-    doubts_of_audits,
-    doubts_of_looks,
     has_several_looks,
     is_names,
-    labels_that_count,
+    labels_for_likelihood,
     look_columns,
     read_columns,
     refuse_contradictions,
+    warnings_about_audits,
+    warnings_about_looks,
     with_any_label,
     with_counts,
-    with_labels_that_count,
+    with_labels_for_likelihood,
 )
 from scarless.checks.options import check_choice, check_counts, check_flag, check_vector, real_number, shown
 from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_about_row_order
@@ -185,7 +185,7 @@ def _read_labels_and_audits(
     engine, checked, codes = read_columns(open_rows(X, columns.all, sample_weight), columns, pos_label=pos_label)
     read = _without_audit_labels(labelling, checked, codes)
     any_label(read.checked, pos_label)
-    engine = with_labels_that_count(engine, labelling.audit_labels)
+    engine = with_labels_for_likelihood(engine, labelling.audit_labels)
     return read, OpenedRows(with_any_label(engine, _two_values(checked.coding, pos_label)))
 
 
@@ -220,7 +220,7 @@ def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Co
     rates = each_rate(labelling.false_positive_rate)
     if not any(isinstance(each, str) or each != 0 for each in rates):
         refuse_contradictions(labels, audit)
-    labels = labels_that_count(labels, audit, how)
+    labels = labels_for_likelihood(labels, audit, how)
     if not (labels == 1).any() and (checked.labels == 1).any():
         raise ValueError(
             f"audit_labels={how!r} leaves no label, because all labelled rows were audited. Add labelled rows that "
@@ -232,7 +232,7 @@ def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Co
             "false_positive_rate='estimate' needs audits of labelled rows, or a second look, and there are none. Audit "
             "some labelled rows, add a second look, or give the rate as a number."
         )
-    doubts = (*doubts_of_looks(labels, checked.names), *doubts_of_audits(labels, audit))
+    doubts = (*warnings_about_looks(labels, checked.names), *warnings_about_audits(labels, audit))
     return ReadLooks(checked._replace(labels=labels), audit, doubts)
 
 
@@ -600,7 +600,7 @@ def fitted_rows(
             f"audit has {np.count_nonzero(codes >= 0)} audited rows, but the model was fitted with {looks.n_audited}. "
             "Pass the audits of the fit as audit=."
         )
-    labels = labels_that_count(checked, codes, labelling.audit_labels)
+    labels = labels_for_likelihood(checked, codes, labelling.audit_labels)
     counts, seen = looks.counts(labels)
     any_found, w = (labels == 1).any(axis=1).astype(np.float64), check_counts(sample_weight, n_rows=len(labels))
     rows = {"s": any_found, "labels": counts, "looks": seen, "audit": codes, "codes": labels, "w": w}

@@ -29,11 +29,11 @@ from scarless.pair.crossed import (
     model_of,
     problem_on_table,
     warn_about_collapse,
-    warn_unless_settled,
+    warn_unless_converged_in_folds,
 )
 from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
-from scarless.pair.groups import BY_MEAN, GROUPS_NEED, check_groups, warn_about_heavy_rows, weights_for_groups
+from scarless.pair.groups import BY_MEAN, GROUPS_NOT_SUPPORTED, check_groups, warn_about_heavy_rows, weights_for_groups
 from scarless.pair.logistic import Training
 from scarless.pair.optima import IterationReport, warn_if_swappable
 from scarless.pair.problem import PairProblem
@@ -282,7 +282,7 @@ class SAREMClassifier(PairClassifier):
         sample_weight = weights_for_groups(sample_weight, groups)
         more = has_more_than_labels(self, X, y, audit)
         if group is not None and not logistic:
-            raise ValueError(GROUPS_NEED)
+            raise ValueError(GROUPS_NOT_SUPPORTED)
         if more:
             refuse_device(X, "Several looks, audits, false positives and known values")
             self._refuse_with_looks()
@@ -373,7 +373,7 @@ class SAREMClassifier(PairClassifier):
         fit, recalibration, name = crossed.fit, crossed.recalibration, type(self).__name__
         self._store_folds(fit)
         warn_about_collapse(fit, name)
-        warn_unless_settled(fit, name, max_iter=self.max_iter)
+        warn_unless_converged_in_folds(fit, name, max_iter=self.max_iter)
         pair = FittedPair(
             objective=crossed.objective,
             parameters=crossed.parameters,
@@ -384,7 +384,7 @@ class SAREMClassifier(PairClassifier):
             source=crossed,
             recalibration=recalibration,
             grids=crossed.grids,
-            judged=float(fit.weight.sum()),
+            held_out_weight=float(fit.weight.sum()),
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)

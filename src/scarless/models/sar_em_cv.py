@@ -29,7 +29,7 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.constraints import check_known
 from scarless.pair.fit import PairFit
 from scarless.pair.fitted import FittedPair
-from scarless.pair.folds import FoldedRows, fold_rows, refuse_folds_in_memory
+from scarless.pair.folds import FoldedRows, fold_rows, require_number_of_folds
 from scarless.pair.groups import check_groups, is_rows_keyword, weights_for_groups
 from scarless.pair.inference import pair_inference
 from scarless.pair.optima import warn_if_swappable
@@ -259,7 +259,7 @@ class SAREMClassifierCV(PairClassifier):
         """
         grid = self._check_parameters()
         if has_own_engine(X) and not on_device(X):
-            refuse_folds_in_memory(self.cv, "cv")
+            require_number_of_folds(self.cv, "cv")
         group = None if groups is None else check_groups(groups, X)
         sample_weight = weights_for_groups(sample_weight, groups)
         split = None if is_rows_keyword(groups) else group

@@ -500,7 +500,7 @@ class SARStackingClassifier(PairClassifier):
             source=source,
             recalibration=found,
             grids=(found.grid, *own, *self._grids_if_attribute_is_missing(stack, rows)),
-            judged=float(rows.held.sum()),
+            held_out_weight=float(rows.held.sum()),
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)
@@ -558,7 +558,7 @@ class SARStackingClassifier(PairClassifier):
         )
 
     def _row(self, name: str, attributes: str, found: Recalibration, interval: Interval) -> MemberSummary:
-        value = found.log_likelihood / self.fitted_pair_.judged
+        value = found.log_likelihood / self.fitted_pair_.held_out_weight
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
     def _warn_if_known_values_disagree(self) -> None:

@@ -553,7 +553,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
     row = MemberSummary(
         type(model.estimator).__name__,
         "",
-        model.log_likelihood_ / pair.judged,
+        model.log_likelihood_ / pair.held_out_weight,
         pair.recalibration.slope,
         model.class_prior_,
         model.class_prior_interval(level=level),

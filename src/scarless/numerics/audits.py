@@ -106,7 +106,7 @@ def difference_interval(value: float, stratum: Differences, rest: float, *, z: f
     return Interval(min(end(-1.0), value), max(end(1.0), value))
 
 
-def lost_information(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Matrix]:
+def information_from_audits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Matrix]:
     r"""Return the information that audits would add, summed over a block of rows.
 
     The logits of a row of unknown class have the information :math:`D - q(1-q)\,cc'` (`scarless.numerics.looks`). If

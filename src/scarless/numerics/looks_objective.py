@@ -211,7 +211,7 @@ class LooksLikelihood:
         slopes[terms.known] = 0.0
         return slopes
 
-    def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
+    def row_probabilities(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
         """Return log-likelihood, class probability, and probability of at least one label if the row is positive."""
         terms = self.terms(X, rows, beta)
         return terms.value, terms.f, looks.detected(terms)[0]

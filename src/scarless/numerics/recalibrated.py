@@ -37,7 +37,7 @@ from scarless.numerics.objectives import Curvature, PairObjective, Sums
 _MAX_COLUMNS_MADE_DENSE = 32  # up to this number, sparse columns of a block are faster as a dense array
 _MAX_LOG_SCALE = 50.0  # upper bound of g, which avoids overflow; the penalty keeps the optimum far below this bound
 _MAX_GIVEN_LOGIT = 1e6  # finite stand-in for the infinite logit of a propensity of 1
-SLOPE, LEVEL = 0, 1  # positions of ``g`` (logarithm of the slope) and ``a`` (shift) among the parameters
+SLOPE, SHIFT = 0, 1  # positions of ``g`` (logarithm of the slope) and ``a`` (shift) among the parameters
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class RecalibratedPair:
     def inside(self, beta: Vector) -> Vector:
         """Return the parameters of the inner likelihood."""
         others = beta[2:] if self.hold is None else beta[2:] + self.hold
-        at = self._to_inner(np.concatenate([[1.0, self.centre + beta[LEVEL]], others]))
+        at = self._to_inner(np.concatenate([[1.0, self.centre + beta[SHIFT]], others]))
         if self.given:
             at[[place.start + self._n_before - 1 for place in self._places]] = 1.0
         return at
@@ -157,7 +157,7 @@ class RecalibratedPair:
     def turned(self, beta: Vector, pivot: float) -> Vector:
         """Return the parameters of the same models for another pivot."""
         new = beta.copy()
-        new[LEVEL] += float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * (pivot - self.pivot)
+        new[SHIFT] += float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * (pivot - self.pivot)
         return new
 
     def standardised(self, others: Vector) -> Vector:
@@ -227,7 +227,7 @@ class RecalibratedPair:
         if follow:
             for place in self._places:
                 out[place.start] += follow * direction[SLOPE]
-                out[place.stop - 1] += follow * direction[LEVEL]
+                out[place.stop - 1] += follow * direction[SHIFT]
         return out
 
     def _from_inner(self, derivatives: Any) -> Any:
@@ -243,7 +243,7 @@ class RecalibratedPair:
         """Return the diagonal of the expected information if class parameters change the propensities too."""
         curvature = self.inner.row_curvature(table, rows, at, Curvature.EXPECTED)
         of_class = []
-        for i in (SLOPE, LEVEL):
+        for i in (SLOPE, SHIFT):
             along = self._to_inner(np.eye(self.n_parameters)[i])
             (product,) = self.inner.product(table, {**rows, "curvature": curvature}, along)
             of_class.append((like(product, along) @ product)[None])

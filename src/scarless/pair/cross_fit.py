@@ -21,7 +21,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.looks import LookTerms, detected, look_terms
 from scarless.numerics.objectives import KnownPropensity, PairObjective
-from scarless.numerics.recalibrated import LEVEL, SLOPE, RecalibratedPair
+from scarless.numerics.recalibrated import SHIFT, SLOPE, RecalibratedPair
 from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
@@ -83,7 +83,7 @@ class LogisticPropensity:
         """The likelihood of several looks, with the slope and the shift of the class logits fixed."""
         objective = self.problem.objective
         scales = standard_scales(self.problem.engine, objective, self.problem.weight)
-        return RecalibratedPair.of(objective, 0.0, *scales, held=(SLOPE, LEVEL))
+        return RecalibratedPair.of(objective, 0.0, *scales, held=(SLOPE, SHIFT))
 
     def start(self, f: Vector) -> None:
         """Fit the propensity to the labels, with unlabelled rows weighted by their class probability.

@@ -374,7 +374,7 @@ def warn_about_collapse(fit: CrossFit, name: str) -> None:
         )
 
 
-def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
+def warn_unless_converged_in_folds(fit: CrossFit, name: str, *, max_iter: int) -> None:
     """Warn if cross-fitted EM did not converge. There is no warning if boosting used all its rounds."""
     if not fit.converged and not is_boosted(fit):
         rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan

@@ -121,7 +121,7 @@ class FittedPair:
     inference: PairInference | None = None  # for two logistic models
     recalibration: Recalibration | None = None
     grids: tuple[ClassPriorGrid, ...] = ()  # grids of class priors of recalibrated fits
-    judged: float = 0.0  # weight of the rows that some fold held out
+    held_out_weight: float = 0.0  # weight of the rows that some fold held out
     digest: int = 0  # checksum of the training rows of a cross-fit
     n_groups: int = 0  # number of groups, if `groups` were given
     shares: PairInference | None = None  # for intervals of class prior and label frequency only
@@ -312,7 +312,7 @@ def _block_log_likelihood(X: Any, rows: Rows, objective: PairObjective, beta: Ve
 
 
 def _block_class_and_label(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
-    return np.stack(objective.row_answers(in_double(X), rows, beta)[1:], axis=1)
+    return np.stack(objective.row_probabilities(in_double(X), rows, beta)[1:], axis=1)
 
 
 def _block_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:

@@ -315,7 +315,7 @@ class FoldedRows(NamedTuple):
         return float(self.engine.total(_block_tested, self.n_folds)[0])
 
 
-def refuse_folds_in_memory(cv: Any, name: str) -> None:
+def require_number_of_folds(cv: Any, name: str) -> None:
     """Raise an error unless `cv` is a number of folds, the only choice for rows that are not in memory."""
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         refuse_odd_cv(cv, name)
@@ -343,7 +343,7 @@ def fold_rows(
         refuse_odd_cv(cv, name)
         table = getattr(engine, "X", None)
         if table is None:
-            refuse_folds_in_memory(cv, name)
+            require_number_of_folds(cv, name)
         if cv is None or hasattr(cv, "split"):
             s = engine.collect(_labels)
             cv = check_cv(cv, s, classifier=True).split(table, s, *splitter_groups(groups))

@@ -34,7 +34,7 @@ from scipy import sparse
 
 from scarless.checks.labels import is_missing
 from scarless.checks.options import check_weight
-from scarless.checks.tables import refuse_odd_vector
+from scarless.checks.tables import refuse_invalid_vector
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Integers, Matrix, Vector, in_numpy
@@ -45,7 +45,7 @@ from scarless.pair.inference import PairInference, with_ones
 from scarless.pair.logistic import in_memory
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 
-GROUPS_NEED = (
+GROUPS_NOT_SUPPORTED = (
     "groups is not supported by SAREMClassifier with an estimator or propensity_estimator. Use SAREMClassifierCV, "
     "SARStackingClassifier, or SAREMClassifier without both. Or fit without groups, and call "
     "bootstrap_intervals(model, X, s, groups=groups), which resamples whole groups."
@@ -108,7 +108,7 @@ def check_groups(groups: Any, X: Any) -> Integers:
         )
     if is_rows_keyword(groups):
         return np.arange(int(np.shape(X)[0]))
-    refuse_odd_vector(groups, "groups")
+    refuse_invalid_vector(groups, "groups")
     # NumPy would convert numbers in a mixed list to text.
     values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     n_rows = int(np.shape(X)[0])
@@ -219,7 +219,7 @@ def _block_scores(X: Any, rows: Rows, objective: PairObjective, beta: Vector) ->
     X = _table(X, rows)
     here = {name: in_numpy(values) for name, values in rows.items()}
     w, by_logit = here["w"], np.asarray(objective.row_scores(X, here, beta))
-    _, f, d = objective.row_answers(X, here, beta)
+    _, f, d = objective.row_probabilities(X, here, beta)
     scores = np.zeros((w.size, beta.size))
     for j, at in enumerate(objective.logits):
         scores[:, at.place] += (w * by_logit[:, j])[:, None] * with_ones(at.design.take(X))

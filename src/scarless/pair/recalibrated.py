@@ -31,7 +31,7 @@ from scarless.numerics.linear import Design, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status, solve_positive
 from scarless.numerics.objectives import Curvature, PairObjective
 from scarless.numerics.recalibrated import (
-    LEVEL,
+    SHIFT,
     SLOPE,
     RecalibratedPair,
     centre_sums,
@@ -420,7 +420,7 @@ class _GridFits:
         ridge = np.full(n, PROPENSITY_RIDGE if hold is None else HELD_PROPENSITY_RIDGE)
         if prior_is_identified:
             ridge[2:] = problem.ridge[template.f.n_parameters :] / pair.parameter_units**2
-        ridge[SLOPE], ridge[LEVEL] = SLOPE_RIDGE, 0.0 if hold is None else HELD_SHIFT_RIDGE
+        ridge[SLOPE], ridge[SHIFT] = SLOPE_RIDGE, 0.0 if hold is None else HELD_SHIFT_RIDGE
         ridge[pair.intercepts] = 0.0
         return cls(
             rows,
@@ -445,7 +445,7 @@ class _GridFits:
             theta[2:] = self.objective.standardised(start)
         # A weak penalty keeps the shift finite if the labels say nothing about the shift.
         weight_of_class = _MIN_PSEUDO_WEIGHT if self.prior_is_identified else 0.1
-        of_class = Pull(weight_of_class, np.eye(n)[LEVEL], self.objective.centre)
+        of_class = Pull(weight_of_class, np.eye(n)[SHIFT], self.objective.centre)
         weight = max(self.pseudo_weight, _MIN_PSEUDO_WEIGHT)
         pulls = (*self.pulls, of_class, *(Pull(weight, np.eye(n)[place]) for place in self.objective.intercepts))
 
@@ -467,8 +467,8 @@ class _GridFits:
         The shift is the change of a logit that is equal to `pivot`. If the pivot were far from the logits of rows with
         an uncertain class, a change of slope would change the class prior even if the shift is fixed.
         """
-        theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,), pivot=pivot)
-        theta[LEVEL] = shift
+        theta, pair = theta.copy(), replace(self.objective, held=(SHIFT,), pivot=pivot)
+        theta[SHIFT] = shift
         constraints = [
             replace(constraint, objective=pair) for constraint in self.constraints if not _is_on_all_rows(constraint)
         ]
@@ -477,7 +477,7 @@ class _GridFits:
 
     def refit_at_shift_of(self, point: _GridPoint) -> _GridPoint:
         """Return the best fit at the shift of another point."""
-        shift = self.objective.turned(point.theta, point.pivot)[LEVEL]
+        shift = self.objective.turned(point.theta, point.pivot)[SHIFT]
         return self.fit_at_shift(shift, point.theta, None, point.pivot)
 
     def grid_points(self, optimum: _GridPoint, sign: float) -> Iterator[_GridPoint]:
@@ -488,7 +488,7 @@ class _GridFits:
             step = min(1.3 * step, _MAX_CLASS_PRIOR_STEP / max(point.prior_slope, 1e-6), _MAX_SHIFT_STEP)
             before = point
             # The start extrapolates the other parameters from the last two points.
-            shift = self.objective.turned(before.theta, before.pivot)[LEVEL] + sign * step
+            shift = self.objective.turned(before.theta, before.pivot)[SHIFT] + sign * step
             point = self.fit_at_shift(shift, before.theta + step * velocity, before.curvature, before.pivot)
             # All points beyond a swapped point count as swapped.
             point = point._replace(swapped=point.swapped or before.swapped)
@@ -524,7 +524,7 @@ class _GridFits:
         e = pair.in_table_units(theta[2:])
         return Recalibration(
             pair.centre,
-            shift=float(theta[LEVEL]),
+            shift=float(theta[SHIFT]),
             slope=float(np.exp(theta[SLOPE])),
             e=e if self.hold is None else e + self.hold,
             class_prior=point.class_prior,
@@ -544,8 +544,8 @@ class _GridFits:
         tol: float = _TOL,
     ) -> Solution:
         ridge = self.ridge.copy()
-        if LEVEL in objective.held:
-            ridge[LEVEL] = 0.0  # a fixed shift has no derivatives, so that its ridge alone would move it
+        if SHIFT in objective.held:
+            ridge[SHIFT] = 0.0  # a fixed shift has no derivatives, so that its ridge alone would move it
         problem = PenalisedProblem(self.engine, objective, ridge, additions)
         return problem.solve(
             start,
@@ -592,7 +592,7 @@ class _GridFits:
         """
         if not self.prior_is_identified:
             return 0.3 / np.sqrt(max(self.labelled * max(optimum.prior_slope, 1e-6), 1.0))
-        pair, one = replace(self.objective, pivot=optimum.pivot), np.eye(optimum.theta.size)[LEVEL]
+        pair, one = replace(self.objective, pivot=optimum.pivot), np.eye(optimum.theta.size)[SHIFT]
         theta = self.objective.turned(optimum.theta, optimum.pivot)
         problem = PenalisedProblem(self.engine, pair, self.ridge, self.pulls)
         variance = float(one @ solve_positive(problem.evaluate(theta, Curvature.EXPECTED).curvature, one))
@@ -614,7 +614,7 @@ def _grid_of(points: list[_GridPoint]) -> ClassPriorGrid:
         label_frequency=each("label_frequency"),
         log_density=each("log_density"),
         pseudo_log_density=each("pseudo_log_density"),
-        shift=theta[:, LEVEL],
+        shift=theta[:, SHIFT],
         slope=np.exp(theta[:, SLOPE]),
         swapped=each("swapped").astype(bool),
         known=known if known.any() else 0.0,
@@ -689,7 +689,7 @@ def _block_grid_sums(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, b
     With `both`, the second result contains the sums of both logits and of their squares, to compare the models.
     """
     w, table, inside = rows["w"], pair.table(X, rows, theta), pair.inside(theta)
-    value, f, found = pair.inner.row_answers(table, rows, inside)
+    value, f, found = pair.inner.row_probabilities(table, rows, inside)
     xp = namespace_of(w)
     open_class = f * (1.0 - f)
     sums = xp.stack([w @ each for each in (value, f, f * found, open_class, open_class * rows["u"], f * f)])

@@ -294,7 +294,7 @@ def _row_terms(X: Any, rows: Any, models: list[Candidate]) -> Iterator[tuple[Vec
     With one label for each row, the logits of all candidates are one matrix product.
     """
     if not all(isinstance(each.objective, LogisticPair) for each in models):
-        yield from (each.objective.row_answers(X, rows, each.parameters) for each in models)
+        yield from (each.objective.row_probabilities(X, rows, each.parameters) for each in models)
         return
     u, v = (block_products(X, each) for each in _matrices(models, X.shape[1]))
     for i in range(len(models)):

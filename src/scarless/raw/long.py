@@ -12,7 +12,7 @@ import numpy as np
 from scarless.checks.attributes import nearest_name
 from scarless.checks.labels import same_value, yes_or_no
 from scarless.checks.options import check_choice, real_number, shown
-from scarless.checks.tables import refuse_unread
+from scarless.checks.tables import refuse_lazy_query
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 from scarless.outside.extras import need
 
@@ -399,7 +399,7 @@ def _number(value: Any, name: Any) -> float:
 
 def open_frame(table: Any) -> LongFrame:
     """Return the table as a `LongFrame`; raise if it is not a data frame in memory."""
-    refuse_unread(table, "table")
+    refuse_lazy_query(table, "table")
     pandas, polars = (
         sys.modules.get("pandas"),
         sys.modules.get("polars"),

@@ -12,7 +12,7 @@ from scipy import sparse
 from scarless.checks.attributes import check_attributes
 from scarless.checks.looks import check_looks, is_names
 from scarless.checks.options import shown
-from scarless.engines.base import Several
+from scarless.engines.base import LabelColumns
 from scarless.numerics.arrays import Mask, Matrix
 from scarless.pair.constraints import labelling_of
 from scarless.raw.origins import Origin
@@ -169,7 +169,7 @@ def refuse_raw_columns(estimator: Any) -> None:
         )
 
 
-def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> str | Several:
+def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> str | LabelColumns:
     """Return the columns of labels and audits of a table in files; raise if an argument needs a table in memory."""
     if not isinstance(y, str) and not is_names(y):
         raise TypeError(
@@ -187,4 +187,4 @@ def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> st
             "first and use preparation='passthrough'."
         )
     looks = (y,) if isinstance(y, str) else tuple(y)
-    return y if isinstance(y, str) and audit is None else Several((*looks, *([] if audit is None else [audit])))
+    return y if isinstance(y, str) and audit is None else LabelColumns((*looks, *([] if audit is None else [audit])))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.engines.base import MayMiss, Several, column_names
+from scarless.engines.base import LabelColumns, NullableColumn, column_names
 from scarless.outside.extras import need
 from scarless.scale.partitions import Arrays
 
@@ -38,7 +38,7 @@ def without_row_names(there: Sequence[str], row_names: Collection[str] = ()) -> 
 def choose_names(
     there: Sequence[str],
     wanted: Sequence[str] | None,
-    label: str | Several | None,
+    label: str | LabelColumns | None,
     weight: str | None,
     called: str,
     row_names: Collection[str] = (),
@@ -122,7 +122,7 @@ def _nested_labels(kind: Any, name: str, place: str) -> PartitionError:
 
 
 def arrays_of(
-    table: Any, names: Sequence[str], label: str | Several | None, weight: str | None, dtype: str, place: Place
+    table: Any, names: Sequence[str], label: str | LabelColumns | None, weight: str | None, dtype: str, place: Place
 ) -> Arrays:
     """Return an Arrow table as arrays. X is in Fortran order, because a copy in C order takes as long as decoding."""
     transposed = np.empty((len(names), table.num_rows), dtype=dtype)
@@ -132,12 +132,12 @@ def arrays_of(
     return {"X": transposed.T, **labels_and_weights(table, label, weight, place)}
 
 
-def labels_and_weights(table: Any, label: str | Several | None, weight: str | None, place: Place) -> Arrays:
+def labels_and_weights(table: Any, label: str | LabelColumns | None, weight: str | None, place: Place) -> Arrays:
     """Return the labels and weights, if there are any."""
     arrays: Arrays = {}
-    if isinstance(label, Several):
+    if isinstance(label, LabelColumns):
         for number, name in enumerate(label):
-            arrays[f"y{number}"] = in_few_bytes(labels(table.column(name), MayMiss(name), place))
+            arrays[f"y{number}"] = in_few_bytes(labels(table.column(name), NullableColumn(name), place))
     elif label is not None:
         arrays["y"] = labels(table.column(label), label, place)
     if weight is not None:
@@ -164,7 +164,7 @@ def labels(column: Any, name: str, place: Place) -> Any:
     types = need("pyarrow", "ParquetRows", SCALE).types
     if types.is_nested(column.type):
         raise _nested_labels(column.type, name, place(None))
-    if column.null_count and not isinstance(name, MayMiss):
+    if column.null_count and not isinstance(name, NullableColumn):
         raise PartitionError(
             f"{place(_first_null(column))}: the label {name!r} has no value in {column.null_count} of {len(column)} "
             "rows. Write 0 for unlabelled rows."

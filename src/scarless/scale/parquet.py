@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.engines.base import Engine, Several, column_names, open_rows
+from scarless.engines.base import Engine, LabelColumns, column_names, open_rows
 from scarless.outside.extras import need
 from scarless.scale.columns import (
     SCALE,
@@ -45,7 +45,7 @@ class _FileRows:
     n_rows: int
     stamp: tuple[int, int]  # size and modification time of the file when the plan was made
     names: tuple[str, ...]
-    label: str | Several | None
+    label: str | LabelColumns | None
     weight: str | None
     dtype: str
 
@@ -266,7 +266,7 @@ class ParquetRows:
 
     def plan(
         self,
-        label: str | Several | None = None,
+        label: str | LabelColumns | None = None,
         weight: str | None = None,
         *,
         raw: bool = False,
@@ -298,7 +298,7 @@ class ParquetRows:
         self,
         footers: list[Footer],
         names: list[str],
-        label: str | Several | None,
+        label: str | LabelColumns | None,
         weight: str | None,
         index: frozenset[str],
         *,
@@ -333,7 +333,7 @@ def _open_parquet(X: ParquetRows, y: Any = None, sample_weight: Any = None) -> E
 def need_names(kind: str, holder: str, **given: Any) -> None:
     """Raise an error if labels or weights are not names of columns."""
     for name, value in given.items():
-        if value is not None and not isinstance(value, str | Several):
+        if value is not None and not isinstance(value, str | LabelColumns):
             raise TypeError(
                 f"{name} must name a column of the {holder} if X is {kind}, such as "
                 f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; got "
@@ -421,7 +421,7 @@ class DatasetRows:
         schema = self.dataset.schema
         return choose_names(schema.names, self._wanted, None, None, "The dataset", row_names_of(schema))
 
-    def plan(self, label: str | Several | None = None, weight: str | None = None) -> Plan:
+    def plan(self, label: str | LabelColumns | None = None, weight: str | None = None) -> Plan:
         """Return the partitions of the rows."""
         return plan_dataset(self.dataset, self._wanted, label, weight)
 
@@ -429,7 +429,7 @@ class DatasetRows:
 def plan_dataset(
     dataset: Any,
     wanted: Sequence[str] | None,
-    label: str | Several | None = None,
+    label: str | LabelColumns | None = None,
     weight: str | None = None,
     *,
     dtype: str | None = None,

@@ -31,7 +31,7 @@ LOCK_NAME = ".predict_to.lock"
 GROUP_ROWS = 2**20  # rows in a row group of the output
 
 
-class Written(NamedTuple):
+class WrittenPredictions(NamedTuple):
     """Files with predictions, returned by `predict_to`."""
 
     folder: Path
@@ -84,7 +84,9 @@ class _Job:
         }
 
 
-def write_predictions(table: Any, folder: str | Path, request: PredictionRequest, *, force: bool = False) -> Written:
+def write_predictions(
+    table: Any, folder: str | Path, request: PredictionRequest, *, force: bool = False
+) -> WrittenPredictions:
     """Write predictions for all rows of a table in files.
 
     Parameters
@@ -100,7 +102,7 @@ def write_predictions(table: Any, folder: str | Path, request: PredictionRequest
 
     Returns
     -------
-    Written
+    WrittenPredictions
     """
     plan = table.plan(request.label, raw=True)
     sources = [each.source for each in plan.partitions]
@@ -115,7 +117,9 @@ def write_predictions(table: Any, folder: str | Path, request: PredictionRequest
         if missing:
             with progress_bar("writing predictions", len(missing)) as advance, _watched(list(missing), advance):
                 _run(table, plan, list(missing.values()), job)
-    return Written(folder, [folder / path.relative_to(job.folder) for path in targets], plan.n_rows, len(missing))
+    return WrittenPredictions(
+        folder, [folder / path.relative_to(job.folder) for path in targets], plan.n_rows, len(missing)
+    )
 
 
 def _run(table: Any, plan: Plan, sources: list[Any], job: _Job) -> None:

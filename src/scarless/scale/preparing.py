@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.engines.base import Engine, Several, open_rows
+from scarless.engines.base import Engine, LabelColumns, open_rows
 from scarless.engines.blocks import Preparation, Reading
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE
@@ -67,7 +67,7 @@ class FilePreparation(BaseEstimator):
     def __init__(self, *, max_categories: int = MAX_CATEGORIES) -> None:
         self.max_categories = max_categories
 
-    def fit(self, X: ParquetRows, label: str | Several | None = None, weight: str | None = None) -> Self:
+    def fit(self, X: ParquetRows, label: str | LabelColumns | None = None, weight: str | None = None) -> Self:
         """Learn the preparation from all rows.
 
         Parameters
@@ -75,7 +75,8 @@ class FilePreparation(BaseEstimator):
         X : ParquetRows
             Rows of the raw table.
         label, weight : str, optional
-            Columns of labels and weights, which are not attributes. `label` may be `scarless.engines.base.Several`.
+            Columns of labels and weights, which are not attributes. `label` can be a
+            `scarless.engines.base.LabelColumns`.
 
         Returns
         -------
@@ -218,7 +219,7 @@ class PreparedRows:
         """Filter of the rows as text; empty if there is no filter."""
         return self.rows.condition
 
-    def plan(self, label: str | Several | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
+    def plan(self, label: str | LabelColumns | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
         """Return the partitions of the rows; `raw` has no effect, because raw columns are always read."""
         names = self.preparation.names
         plan = self.rows.plan(label, weight, raw=True, row_bytes=len(names) * self.dtype.itemsize)

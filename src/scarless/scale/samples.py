@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.engines.base import Several
+from scarless.engines.base import LabelColumns
 from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Integers
 from scarless.outside.extras import need
@@ -52,7 +52,7 @@ def draw_rows(rows: ParquetRows, label: str | Sequence[str], n: int, seed: int, 
     -------
     DrawnRows
     """
-    columns = Several([label] if isinstance(label, str) else label)
+    columns = LabelColumns([label] if isinstance(label, str) else label)
     plan = rows.plan(columns, raw=True)
     if plan.n_rows > n:
         numbers = np.sort(np.random.default_rng(seed).choice(plan.n_rows, n, replace=False, shuffle=False))
@@ -69,7 +69,7 @@ def draw_rows(rows: ParquetRows, label: str | Sequence[str], n: int, seed: int, 
 
 
 def draw_from_batch(
-    program: Program, batch: Batch, numbers: Integers, columns: Several, also: str
+    program: Program, batch: Batch, numbers: Integers, columns: LabelColumns, also: str
 ) -> tuple[Any, Any, Any]:
     """Return the rows of a batch with these numbers, counts of labels, and other rows with a value in `also`."""
     arrow = need("pyarrow", "ParquetRows", SCALE)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.engines.base import Engine, Several, column_names, open_rows
+from scarless.engines.base import Engine, LabelColumns, column_names, open_rows
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE, PartitionError, choose_names, in_few_bytes, row_names_of
 from scarless.scale.engine import PartitionedEngine
@@ -56,7 +56,7 @@ class DaskPartition:
     number: int
     n_rows: int
     names: tuple[str, ...] | None  # names of columns; None for an array
-    label: str | Several | None  # name of the label column or columns, if they are in the same frame
+    label: str | LabelColumns | None  # name of the label column or columns, if they are in the same frame
     weight: str | None
     dtype: str
     keys: str  # Dask's keys, which identify the partition
@@ -72,7 +72,7 @@ class DaskPartition:
                     "computed before. It must have the same rows every time it is computed. Call persist(), or write "
                     "the table to files."
                 )
-        looks = self.label if isinstance(self.label, Several) else ()
+        looks = self.label if isinstance(self.label, LabelColumns) else ()
         for name, column in (("y", None if looks else self.label), ("w", self.weight)):
             if column is not None:
                 found[name] = found["X"][column]
@@ -164,7 +164,7 @@ class DaskRows:
 
     def plan(self, y: Any = None, sample_weight: Any = None) -> Plan:
         """Return the partitions of the rows. One pass computes the number of rows of each."""
-        label = y if isinstance(y, str | Several) else None
+        label = y if isinstance(y, str | LabelColumns) else None
         weight = sample_weight if isinstance(sample_weight, str) else None
         names = self._names(label, weight)
         given = {"X": self._attributes(names, label, weight), "y": self._vector(y), "w": self._vector(sample_weight)}
@@ -205,7 +205,7 @@ class DaskRows:
         """Return labels or weights that are a Dask collection; None if there are none, or if they are column names."""
         if values is None or _is_vector(values):
             return values
-        if isinstance(values, str | Several) and self.has_names:
+        if isinstance(values, str | LabelColumns) and self.has_names:
             return None
         raise TypeError(
             "Labels and weights must be a Dask Series, such as X['diagnosed'], or a one-dimensional Dask array, with "
@@ -387,7 +387,7 @@ class QueryRows:
         """Names of the attributes, if no column is a label or a weight."""
         return choose_names(self.names, self._wanted, None, None, f"The {self.kind}", self.row_names)
 
-    def opened(self, label: str | Several | None, weight: str | None) -> Engine:
+    def opened(self, label: str | LabelColumns | None, weight: str | None) -> Engine:
         """Return the engine over the rows. The file is not removed before the engine is deleted."""
         attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}", self.row_names)
         needed = list(dict.fromkeys([*attributes, *column_names(label, weight)]))

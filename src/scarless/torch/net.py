@@ -11,7 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_counts, check_flag, check_vector, check_weight, check_whole, cut_of, shown
+from scarless.checks.options import (
+    check_counts,
+    check_flag,
+    check_vector,
+    check_weight,
+    check_whole,
+    decision_threshold,
+    shown,
+)
 from scarless.checks.rows import forget_fit, refuse_lost_class, warn_about_row_order
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
@@ -373,7 +381,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         """
         check_is_fitted(self)
         warn_if_scored_by_labels(self)
-        return self._coding.decode(self._class_probability(X) > cut_of(decision, self.class_prior_))
+        return self._coding.decode(self._class_probability(X) > decision_threshold(decision, self.class_prior_))
 
     def predict_propensity(self, X: Any, *, propensity_features: Any = None) -> Vector:
         r"""Return the propensity :math:`e = \Pr(s=1|y=1,z)` of each row.

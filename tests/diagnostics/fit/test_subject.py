@@ -52,7 +52,7 @@ def test_one_label_with_audits():
     subject = Subject.of(one, X, S[:, 0], audit=audit)
     np.testing.assert_allclose(subject.e, one.predict_propensity(X), rtol=1e-12)
     np.testing.assert_allclose(subject.posterior, one.predict_posterior(X, S[:, 0], audit=audit))
-    assert subject.right_labels == S[:, 0].sum()
+    assert subject.labelled_positives == S[:, 0].sum()
 
 
 def test_all_audits_of_the_fit_separate_the_models_in_a_part_of_the_rows():
@@ -61,18 +61,18 @@ def test_all_audits_of_the_fit_separate_the_models_in_a_part_of_the_rows():
     shown = slice(50, 300)
     subject = Subject.of(model, X[shown], S[shown, 0], audit=audit[shown])
     assert subject.audited.sum() < ENOUGH_AUDITS
-    assert subject.told_apart
-    assert not subject.either_way
+    assert subject.models_are_separated
+    assert not subject.may_be_swapped
     alone = SAREMClassifier(propensity_attributes="all").fit(X, S[:, 0])
-    assert Subject.of(alone, X, S[:, 0]).either_way
+    assert Subject.of(alone, X, S[:, 0]).may_be_swapped
 
 
 @pytest.mark.filterwarnings("ignore:SAREMClassifier. the classifier and the propensity model use the same")
 def test_named_propensity_attributes_separate_the_models():
     X, S, _ = make_rows()
-    assert not Subject.of(SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0]), X, S[:, 0]).either_way
+    assert not Subject.of(SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0]), X, S[:, 0]).may_be_swapped
     every = SAREMClassifier(propensity_attributes=["a", "b", "z"]).fit(X, S[:, 0])
-    assert Subject.of(every, X, S[:, 0]).either_way
+    assert Subject.of(every, X, S[:, 0]).may_be_swapped
 
 
 def test_known_leaks_are_not_searched_again(monkeypatch):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.looks import doubts_of_audits
+from scarless.checks.looks import warnings_about_audits
 from scarless.checks.options import check_share, check_vector, check_weight, real_number, shown
 from scarless.checks.rows import named_values, warn_about_row_order
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
@@ -322,7 +322,7 @@ def _warn_about_audits(found: AuditedClassPrior, data: AuditRows) -> None:
             UserWarning,
         )
     labelled = data.labelled
-    for doubt in doubts_of_audits(data.labels, data.audit):
+    for doubt in warnings_about_audits(data.labels, data.audit):
         warn_user(f"audited_class_prior: {doubt}", UserWarning)
     false = int(((data.audit == 0) & labelled).sum())
     if false and bool((data.q[labelled] == 1).all()):

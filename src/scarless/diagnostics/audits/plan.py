@@ -16,7 +16,7 @@ from scarless.engines import Engine, attach
 from scarless.models.pair import known_inference
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Array, ArrayLike, Integers, Mask, Matrix, Vector
-from scarless.numerics.audits import inclusion_scale, lost_information
+from scarless.numerics.audits import inclusion_scale, information_from_audits
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
 from scarless.numerics.uncertainty import logit_interval, quantile
@@ -428,7 +428,7 @@ class ModelWidths(NamedTuple):
     def gain(self, probability: Vector) -> Matrix:
         """Return the information that audits with these probabilities add."""
         rows = attach(self.engine, audit_probability=probability)
-        (found,) = rows.total(lost_information, self.objective, self.inference.parameters)
+        (found,) = rows.total(information_from_audits, self.objective, self.inference.parameters)
         return np.asarray(found)
 
     def now(self) -> float:

@@ -77,7 +77,7 @@ def class_effects(subject: Subject, rng: np.random.Generator) -> ModelEffects | 
         return None
     inference, why = _inference(subject.inner)
     slopes = Slopes.of_class(subject, inference)
-    others = [] if subject.silent else subject.labelling_columns
+    others = [] if subject.is_uninformative else subject.labelling_columns
     joint = None if inference is None else _joint(subject, slopes.columns, others, rng)
     return _effects(subject, slopes, why, joint, rival=bool(others))
 
@@ -258,7 +258,7 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
     false positives, several looks or groups, or too few labelled or unlabelled rows for the number of columns. If the
     models may be swapped, the hypothesis is that the labels depend on no column at all.
     """
-    others = [] if subject.either_way else others
+    others = [] if subject.may_be_swapped else others
     columns = len(tested) + len(others)
     fewest = min(float(subject.row_weight @ subject.s), float(subject.row_weight @ (1.0 - subject.s)))
     if subject.looks is not None or subject.grouped or not len(tested) or columns * ROWS_PER_COLUMN > fewest:

@@ -242,7 +242,9 @@ class Examination:
         facts, inner = self.subject.looks, self.subject.inner
         assert facts is not None
         n = len(facts.names)
-        return np.asarray(inner.detection_curve(self.subject.prepared, max(n, MORE_LOOKS) if facts.alike else n))
+        return np.asarray(
+            inner.detection_curve(self.subject.prepared, max(n, MORE_LOOKS) if facts.same_propensity else n)
+        )
 
     def repeats(self) -> LabelCounts:
         """Compare the numbers of rows with 0, 1, 2, ... labels with the expected numbers."""
@@ -348,7 +350,7 @@ def compare_audits(subject: Subject) -> AuditComparison:
 
     Without false positives, audits of labelled rows have no information and are left out.
     """
-    new = subject.audited & ((subject.s == 0) if subject.rates_are_none else True) & (subject.weight > 0)
+    new = subject.audited & ((subject.s == 0) if subject.has_no_false_positives else True) & (subject.weight > 0)
     rows = np.flatnonzero(new)
     if not rows.size:
         return AuditComparison(0, 0, 0.0, None, ())

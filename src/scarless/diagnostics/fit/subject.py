@@ -167,7 +167,7 @@ class Subject:
         """Return the subject restricted to at most `most` rows, drawn at random."""
         return self.part(self.some_rows(most, rng))
 
-    def by_labels(self) -> Self:
+    def with_naive_model(self) -> Self:
         """Return the subject with the naive model, which treats unlabelled rows as negative."""
         naive = NaiveClassifier().fit(self.prepared, self.s.astype(np.int64), sample_weight=self.weights)
         model = copy(self.model)
@@ -222,7 +222,7 @@ class Subject:
     # --- results of the fit, and whether they are informative
 
     @property
-    def rates_are_none(self) -> bool:
+    def has_no_false_positives(self) -> bool:
         """Whether the model assumes that there are no false positives."""
         return self.false_label is None
 
@@ -232,14 +232,14 @@ class Subject:
         return float(self.weight @ self.s) / float(self.weight.sum())
 
     @property
-    def right_labels(self) -> float:
+    def labelled_positives(self) -> float:
         """Weighted number of labelled rows that are positive: all of them, unless there are false positives."""
-        return float(self.weight @ (self.s if self.rates_are_none else self.s * self.posterior))
+        return float(self.weight @ (self.s if self.has_no_false_positives else self.s * self.posterior))
 
     def prior_interval(self) -> Interval:
         """Return the interval of the class prior; without false positives, at least the share of labelled rows."""
         low, high = self.inner.class_prior_interval(level=self.level)
-        known = self.labelled_share if self.rates_are_none else 0.0
+        known = self.labelled_share if self.has_no_false_positives else 0.0
         return Interval(max(low, known), max(high, known))
 
     def interval_of(self, method: str) -> tuple[Interval | None, str]:
@@ -265,7 +265,7 @@ class Subject:
         return np.asarray(self.inner.predict_posterior(self.prepared, self.labels, **given))
 
     @property
-    def told_apart(self) -> bool:
+    def models_are_separated(self) -> bool:
         """Whether several looks or audits, in the fit or in these rows, separate the class from the labelling."""
         audits = int(self.audited.sum())
         if self.looks is None:
@@ -273,25 +273,25 @@ class Subject:
         return len(self.looks.names) > 1 or max(audits, self.looks.n_audited) >= ENOUGH_AUDITS
 
     @cached_property
-    def either_way(self) -> bool:
+    def may_be_swapped(self) -> bool:
         """Whether the models may be swapped: both may use all columns, and no looks or audits separate them."""
         named = getattr(self.inner, "propensity_attributes", None)
         visits = {j for columns in self.visit_columns.values() for j in columns}
         others = set(range(self.prepared.shape[1])) - visits
         everything = isinstance(named, str) and named == "all"
-        return (everything or bool(others and others <= set(self.labelling_columns))) and not self.told_apart
+        return (everything or bool(others and others <= set(self.labelling_columns))) and not self.models_are_separated
 
     @cached_property
-    def silent(self) -> bool:
+    def is_uninformative(self) -> bool:
         """Whether the fit has no information on unlabelled positives; see `is_uninformative`.
 
         False if the user passed a label frequency, propensities or known values, if several looks or audits separate
         the models, or if all rows are labelled.
         """
-        if isinstance(self.inner, NaiveClassifier) or self.told_apart or bool(self.s.all()):
+        if isinstance(self.inner, NaiveClassifier) or self.models_are_separated or bool(self.s.all()):
             return False
         given = isinstance(getattr(self.inner, "label_frequency", None), int | float) or self.propensity is not None
-        if given or (self.looks is not None and self.looks.claims):
+        if given or (self.looks is not None and self.looks.known_values):
             return False
         interval, _ = self.interval_of("class_prior_interval")
         low, high = (None, None) if interval is None else self.prior_interval()

@@ -14,7 +14,7 @@ from scarless.checks.labels import LabelCoding
 from scarless.checks.looks import refuse_looks
 from scarless.checks.options import check_choice, check_indicator, check_propensity, check_vector, shown
 from scarless.checks.rows import check_row_order
-from scarless.checks.tables import plain_array, refuse_odd_vector, refuse_unread
+from scarless.checks.tables import plain_array, refuse_invalid_vector, refuse_lazy_query
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models.pair import refuse_wrapped
@@ -76,7 +76,7 @@ class SensitivityRows:
 
     def decisions(self, decisions: ArrayLike) -> Vector:
         """Return predicted classes as 0 and 1; the input may be coded like the classes of the estimator."""
-        refuse_odd_vector(decisions, "decisions")
+        refuse_invalid_vector(decisions, "decisions")
         values = plain_array(check_row_order(decisions, "decisions", self.index), "decisions").reshape(-1)
         if self.coding is not None and values.dtype.kind != "b" and np.isin(values, self.coding.classes).all():
             values = self.coding.encode(values)
@@ -278,7 +278,7 @@ def _rank(box: Box, i: int) -> Interval:
 
 def check_names(row_names: Any, n_rows: int) -> Array | range | None:
     """Check that there is one name for each row, and return the names; a range if rows are numbered."""
-    refuse_unread(row_names, "row_names")
+    refuse_lazy_query(row_names, "row_names")
     if row_names is None or (isinstance(row_names, range) and row_names == range(n_rows)):
         return row_names
     if isinstance(row_names, str) or not np.iterable(row_names):

@@ -19,7 +19,7 @@ from scarless.checks.estimators import opened
 from scarless.checks.looks import refuse_other_looks
 from scarless.checks.options import check_choice, check_counts, check_random_stream, check_share, check_whole
 from scarless.checks.rows import LabelledRows, check_rows_again, index_of, refuse_lost_class, row_totals
-from scarless.checks.tables import refuse_own_engine, refuse_unread
+from scarless.checks.tables import refuse_lazy_query, refuse_own_engine
 from scarless.diagnostics.sensitivity.rows import row_label
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
@@ -322,7 +322,7 @@ def _job(
             "sample_weight= to bootstrap_intervals itself."
         )
     if not has_own_engine(X):
-        refuse_unread(X, "X")
+        refuse_lazy_query(X, "X")
         n = np.shape(X)[0]
         for name, values in {"s": s, **params}.items():
             if np.ndim(values) > 0 and np.shape(values)[0] != n:

@@ -42,11 +42,11 @@ MAX_NAMES = 6  # names in a sentence
 def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...]) -> FitAnswer:
     """Return the estimated number of positives, with cautions; `identifiability` is None if it could not be computed.
 
-    If the fit cannot estimate the positives without a label (`subject.silent`), all estimates are None.
+    If the fit cannot estimate the positives without a label (`subject.is_uninformative`), all estimates are None.
     """
     n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
-    right, leaks = subject.right_labels, subject.leaks
-    known = labelled / n if subject.rates_are_none else 0.0
+    right, leaks = subject.labelled_positives, subject.leaks
+    known = labelled / n if subject.has_no_false_positives else 0.0
     naive = isinstance(subject.inner, NaiveClassifier)  # its class prior is the share of labelled rows
     prior, frequency = None if naive else number(subject.model.class_prior_), number(subject.model.label_frequency_)
     interval, why_none = subject.interval_of("class_prior_interval")
@@ -56,7 +56,7 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
     reasons = (*_cautions(subject, found, frequency, identifiability), *_label_cautions(checks))
     frequencies, _ = subject.interval_of("label_frequency_interval")
     labelled_share = IntervalEstimate(frequency, *((None, None) if frequencies is None else map(number, frequencies)))
-    if subject.silent:
+    if subject.is_uninformative:
         found, labelled_share = IntervalEstimate(None), IntervalEstimate(None)
     missing = _scaled(found, n, right)
     return FitAnswer(
@@ -68,7 +68,7 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
         missing=missing,
         label_frequency=labelled_share,
         cautions=(*cautions(subject), *reasons),
-        sentence=_sentence(subject, n, labelled, found, missing, reservation(subject.either_way, leaks)),
+        sentence=_sentence(subject, n, labelled, found, missing, reservation(subject.may_be_swapped, leaks)),
         notes=tuple(_notes(subject, why_none)),
         wrong=labelled - right,
     )
@@ -85,14 +85,14 @@ def _sentence(
 ) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} rows (counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
-    if not subject.rates_are_none:
-        start += f", about {about(max(labelled - subject.right_labels, 0.0))} of them by mistake"
+    if not subject.has_no_false_positives:
+        start += f", about {about(max(labelled - subject.labelled_positives, 0.0))} of them by mistake"
     if isinstance(subject.inner, NaiveClassifier):
         return (
             f"{start}; this model treats all other rows as negative, so it cannot estimate how many positives have no "
             "label."
         )
-    if subject.silent:
+    if subject.is_uninformative:
         return f"{start}; {NO_ESTIMATE}."
     if found.value is None:
         return f"{start}; this model does not estimate the number of positives."
@@ -112,9 +112,9 @@ def _missing_labels(missing: IntervalEstimate) -> str:
     return f"up to {most} may have no label" if most != "0" else "all of them have a label"
 
 
-def reservation(either_way: bool, leaks: Sequence[Leak]) -> str:
+def reservation(may_be_swapped: bool, leaks: Sequence[Leak]) -> str:
     """Return a clause that qualifies the estimate if the models may be swapped or a column leaks the label."""
-    if either_way:
+    if may_be_swapped:
         return ", which is not reliable"
     if not leaks:
         return ""
@@ -130,7 +130,7 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
     notes = []
     if why_none and not isinstance(subject.inner, NaiveClassifier):
         notes.append(f"No interval: {why_none}")
-    elif not why_none and not subject.silent:
+    elif not why_none and not subject.is_uninformative:
         notes.append(f"The confidence level of intervals is {share(subject.level)}.{_measured_coverage(subject)}")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
@@ -153,7 +153,7 @@ def _measured_coverage(subject: Subject) -> str:
     kind = next((kind for kind in COVERAGE if type(inner) is kind), None)
     if kind is None:
         return ""
-    if subject.either_way:
+    if subject.may_be_swapped:
         return " The intervals do not allow for swapped models."
     if getattr(inner, "propensity_attributes", None) is None:
         coverage = COVERAGE_WITHOUT_ATTRIBUTES.get(kind, "")
@@ -201,7 +201,9 @@ def _cautions(subject: Subject, found: IntervalEstimate, frequency: float | None
             "No columns are named that drive the labelling. The estimate assumes that rows with a higher probability "
             "of being positive are labelled more often. The labels cannot confirm this."
         )
-    elif _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not subject.told_apart:
+    elif (
+        _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not subject.models_are_separated
+    ):
         reasons.append(
             "The estimate assumes that all positives are equally likely to be labelled. If some kinds of positives are "
             "labelled more often, the estimate is wrong, and no check in this report detects it."
@@ -260,7 +262,7 @@ def _data_cautions(found: IntervalEstimate, identifiability: Any, subject: Subje
             "The labels contradict the functional form of the models, and the number of positives depends on this "
             "form. --model stack does not assume that the class model is linear."
         )
-    elif subject.either_way:
+    elif subject.may_be_swapped:
         reasons.append(
             "Every column may drive the class, the labelling or both, and the data cannot always separate these "
             "effects. To get a much more certain estimate, name the columns that drive the labelling."

@@ -129,14 +129,14 @@ def report_on(
         subject = make_subject()
         names = _check_names(row_names, subject.n_rows)
         report_step("explaining the highest-ranked rows")
-        ranked = make_ranked(subject.by_labels() if subject.either_way else subject, n_ranked, names)
+        ranked = make_ranked(subject.with_naive_model() if subject.may_be_swapped else subject, n_ranked, names)
         exam = Examination.of(subject, rng)
         report_step("computing the effects of the columns")
         effects = make_effects(subject, rng)
         checks = make_checks(exam, report_step)
         answer = make_answer(subject, exam.identifiability, checks)
         columns = make_columns(subject)
-    if subject.silent:
+    if subject.is_uninformative:
         ranked = replace(ranked, notes=(ALL_LABELLED, *ranked.notes))
     raised_texts = [plain(each.message) for each in raised if not issubclass(each.category, _LIBRARY_WARNINGS)]
     warned = [*run_values.get("warnings", ()), *raised_texts]

@@ -68,9 +68,9 @@ def make_checks(exam: Examination, report_step: Callable[[str], None]) -> tuple[
 
 def _undetected(subject: Subject) -> str:
     """Return a sentence on a problem that no check of the labels can detect, or "" if there is none."""
-    if subject.silent:
+    if subject.is_uninformative:
         return "This check says nothing about positives without a label."
-    if subject.either_way:
+    if subject.may_be_swapped:
         return "This check cannot detect swapped models."
     if not subject.leaks:
         return ""
@@ -92,7 +92,7 @@ def _information_checks(subject: Subject) -> list[tuple[str, str, CheckFunction]
         parts.append(("audits", "Do the audits agree with the model?", looks.audits))
     if len(facts.names) > 1:
         parts.append(("looks", "What did each look find?", looks.several_looks))
-    if facts.claims:
+    if facts.known_values:
         parts.append(("facts", "Do the rows agree with the known values?", looks.known_values))
     return parts
 
@@ -141,7 +141,7 @@ def _identifiability(key: str, title: str, exam: Examination) -> Check:
         verdict = "No: both models use the same columns, and may be swapped."
     labelled = float(exam.subject.weight @ exam.subject.s)
     sentences = _in_words(identification_sentences(report, labelled))
-    if exam.subject.silent:
+    if exam.subject.is_uninformative:
         note = "The numbers below describe the uncertainty of the share of labelled rows."
         return Check(key, title, "bad", f"No: {NO_ESTIMATE}.", (note, *sentences[1:]))
     if report.verdict == "weakly identified" and is_short(*report.class_prior_interval):
@@ -226,7 +226,7 @@ def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
         return "good", "No other candidate fits as well as the chosen model."
     # The range is doubled: the spread of point estimates is narrower than an interval.
     status = _status_of(2.0 * (found.high - found.low))
-    if subject.silent and is_short(found.low, found.high):
+    if subject.is_uninformative and is_short(found.low, found.high):
         return "open", f"{found.n} models fit about equally well; in all of them nearly every positive has a label."
     range_ = share_range(found.low, found.high)
     if isinstance(inner, SARStackingClassifier):
@@ -238,7 +238,7 @@ def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
 
 
 def _scar(key: str, title: str, exam: Examination) -> Check:
-    if exam.subject.silent:
+    if exam.subject.is_uninformative:
         return Check(key, title, "none", NOT_AVAILABLE)
     tested = exam.scar()
     if tested is None:
@@ -285,7 +285,7 @@ def _scar_statistic(found: SCARTest) -> str:
 
 
 def _profile(key: str, title: str, exam: Examination) -> Check:
-    if exam.subject.silent and is_short(*exam.subject.prior_interval()):
+    if exam.subject.is_uninformative and is_short(*exam.subject.prior_interval()):
         return Check(key, title, "bad", NOT_AVAILABLE)
     found = exam.profile()
     low, high = found.interval
@@ -381,7 +381,7 @@ def _calibrated(found: Calibration, labelled: float) -> tuple[str, str]:
 
 
 def _sensitivity(key: str, title: str, exam: Examination) -> Check:
-    if exam.subject.silent and exam.subject.looks is None:
+    if exam.subject.is_uninformative and exam.subject.looks is None:
         why = (
             "This check multiplies the odds that a positive gets a label by a factor. In this fit, every positive gets "
             "a label with probability 1, and no factor changes this."

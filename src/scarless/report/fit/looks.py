@@ -56,14 +56,14 @@ def make_given(subject: Subject) -> tuple[NamedValue, ...]:
                 "place",
             )
         )
-    for claim in facts.claims:
+    for claim in facts.known_values:
         error = f"standard error {claim.se:g}" if claim.se else "treated as exact"
         found.append(NamedValue(f"Known {_quantity(claim)}", f"{claim.value:g}, {error}"))
     found.append(NamedValue("Share of positives", _estimate(*_prior(subject))))
     for name, (value, interval) in zip(facts.names, facts.frequencies, strict=True):
-        at = "" if len(facts.names) == 1 else " at each look" if facts.alike else f" at {text(name)}"
+        at = "" if len(facts.names) == 1 else " at each look" if facts.same_propensity else f" at {text(name)}"
         found.append(NamedValue(f"Positives that get a label{at}", _estimate(value, interval)))
-        if facts.alike:
+        if facts.same_propensity:
             break
     found.append(NamedValue("Negatives that get a label", _rates(facts)))
     return tuple(found)
@@ -119,7 +119,7 @@ def audits(key: str, title: str, exam: Examination) -> Check:
     if not found.n:
         raise ValueError("All audited rows have a label, so they are positive with or without the audit.")
     z = found.surplus
-    kind = "audited rows without a label" if exam.subject.rates_are_none else "audited rows"
+    kind = "audited rows without a label" if exam.subject.has_no_false_positives else "audited rows"
     numbers = f"{count(found.found)} of {count(found.n)} {kind} are positive; the model expects {found.expected:.0f}"
     if z is None or abs(z) < OPEN_SURPLUS:
         status, verdict = "good", f"Yes: {numbers}."
@@ -135,7 +135,7 @@ def audits(key: str, title: str, exam: Examination) -> Check:
     kinds = ("text", "count", "share", "share", "share", "share")
     head = ("probability of being positive, without the audit", "rows", "expected", "found", "from", "to")
     table = NumberTable("Audited rows, by the probability of being positive", head, kinds, rows)
-    about = "without a label" if exam.subject.rates_are_none else "with and without a label"
+    about = "without a label" if exam.subject.has_no_false_positives else "with and without a label"
     bias = (
         f"The table shows audited rows {about}. The fit used these audits, so they agree with the model better than "
         "new audits would."
@@ -201,7 +201,7 @@ def _by_look(subject: Subject) -> NumberTable:
         took, found = np.isfinite(labels[:, k]), labels[:, k] == 1
         rows.append((text(facts.names[k]), float(took.sum()), float(found.sum()), value, low, high))
     head = ("look", "rows examined", "labels", "share of positives labelled", "from", "to")
-    caption = "Results of each look" + ("; all looks have the same propensity" if facts.alike else "")
+    caption = "Results of each look" + ("; all looks have the same propensity" if facts.same_propensity else "")
     return NumberTable(caption, head, ("text", "count", "count", "share", "share", "share"), tuple(rows))
 
 
@@ -235,7 +235,7 @@ def known_values(key: str, title: str, exam: Examination) -> Check:
     subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
     rows = tuple(
-        (_quantity(claim), float(claim.value), float(claim.se), _found(subject, claim)) for claim in facts.claims
+        (_quantity(claim), float(claim.value), float(claim.se), _found(subject, claim)) for claim in facts.known_values
     )
     head, kinds = ("quantity", "known value", "standard error", "estimate"), ("text", "share", "number", "share")
     contradictions = [each for each in facts.warnings if "disagree" in each or "no models" in each]
@@ -247,7 +247,7 @@ def known_values(key: str, title: str, exam: Examination) -> Check:
         "experiment with a known value of 0.40, a standard error of 0.01 and a true value of 0.35, no interval "
         "contained the true value.",
     ]
-    if any(hasattr(claim, "where") for claim in facts.claims):
+    if any(hasattr(claim, "where") for claim in facts.known_values):
         details.append(
             "If both models use the same columns, a known share of positives does not determine which of the two "
             "models is the class model. A second look, or 50 to 100 audits, would determine it."

@@ -142,9 +142,9 @@ def _class_effects(subject: Subject, rng: np.random.Generator) -> Effects:
     if found is None:
         return _strengths(subject, rng, what, title)
     verdict = _verdict(found, what)
-    if subject.silent:
+    if subject.is_uninformative:
         verdict += " In this fit, being positive is the same as having a label."
-    elif subject.either_way:
+    elif subject.may_be_swapped:
         verdict = _swappable_verdict(verdict, found)
     return Effects("class", title, verdict, _shown(found), (), _notes(found, subject))
 
@@ -180,9 +180,9 @@ def _labelling_effects(subject: Subject, found: list[ModelEffects]) -> list[Effe
     if found:
         (one,) = found
         verdict = _verdict(one, what)
-        if subject.silent:
+        if subject.is_uninformative:
             verdict = "Not available: in this fit every positive has a label, whatever its attributes."
-        elif subject.either_way:
+        elif subject.may_be_swapped:
             verdict = _swappable_verdict(verdict, one)
         return [Effects("labelling", title, verdict, _shown(one), (), _notes(one, subject))]
     if isinstance(inner, NaiveClassifier):
