@@ -179,7 +179,7 @@ SLOW = (
     "tests/models/test_sar_em.py::test_newton_reaches_the_optimum_of_slow_em[None",
     "tests/models/test_sar_em.py::test_newton_reaches_the_optimum_of_slow_em[attributes2",
     "tests/models/test_sar_em.py::test_newton_is_no_worse_than_em_on_few_rows[11-options1",
-    "tests/models/test_sar_stacking.py::test_none_is_the_word_all",
+    "tests/models/test_sar_stacking.py::test_none_and_all_are_equal",
     "tests/models/test_weights.py::test_rows_of_weight_0_have_no_influence[SAREMClassifier(estimator",
     "tests/pair/test_optima.py::test_the_optimum_taken",
     "tests/models/test_published_em.py::test_logistic_regressions",
