@@ -232,7 +232,7 @@ SLOW = (
     "tests/metrics/test_scores.py::test_intervals_cover",
     "tests/models/test_bad_input.py::test_every_fit_and_posterior_warns_about_labels_in_another_order[SARStacking",
     "tests/models/test_bad_input.py::test_every_fit_and_posterior_warns_about_labels_in_another_order[SAREMClassifierCV",
-    "tests/models/test_looks_doubts.py::test_false_positives_that_nobody",
+    "tests/models/test_looks_doubts.py::test_undeclared_false_positives_get_a_warning",
     "tests/models/test_published_em.py::test_kinds_of_tables_give_the_same_model[csr",
     "tests/models/test_weights.py::test_weights_equal_copies[SAREMClassifier(estimator",
     "tests/scale/test_looks.py::test_a_search_is_that_of_rows_in_memory[False",
