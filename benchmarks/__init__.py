@@ -1,1 +1,1 @@
-"""Benchmarks: speed and accuracy measured against the paper's own method."""
+"""Programs that measure speed, memory, accuracy and coverage."""

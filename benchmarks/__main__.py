@@ -41,7 +41,7 @@ PROGRAMS = {
 ALL = ("core", "label_frequency", "selection", "uncertainty", "scar_test", "scorers", "starts")
 USAGE = f"""usage: python -m benchmarks NAME [options]
 
-  python -m benchmarks NAME --help   describes a program: what it measures, its data, its time, its options
+  python -m benchmarks NAME --help   describes a program: what it measures, its data, how long it takes, its options
   python -m benchmarks all           runs {", ".join(ALL)}; takes several hours
   python -m benchmarks page          writes the results page, benchmarks/README.md
 
@@ -50,7 +50,7 @@ programs:
 
 
 def summary(module: str) -> str:
-    """Return the first line of a module's docstring. The module is not imported: it may need packages that are missing.
+    """Return the first line of a module's docstring, without importing the module, which may need missing packages.
 
     The docstring of a package's ``__main__`` describes the program.
     """
@@ -70,7 +70,7 @@ def run(name: str, arguments: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program that is named, or list all."""
+    """Run the program that the arguments name, or list all programs."""
     name, *rest = arguments or ["--list"]
     if name in ("--list", "-h", "--help"):
         print(listing())

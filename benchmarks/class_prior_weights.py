@@ -1,8 +1,8 @@
 """Prior weights of the class prior for fits with few labels.
 
-Data: the fifteen tables of `few_labels`, thinned to class priors from 0.05 to 0.8. Positives are labelled with mean
-frequencies from 0.05 to 0.7 by three mechanisms.
-Time: about an hour for one split on 2 cores. What was measured before is skipped.
+Data: samples of the fifteen tables of `few_labels`, with class priors from 0.05 to 0.8. Three mechanisms label the
+positives, with mean frequencies from 0.05 to 0.7.
+Time: about an hour for one split on 2 cores. Results that are already stored are not measured again.
 
 With few labels the likelihood is nearly flat in the class prior, so the estimate depends on the prior weight. A
 logistic model is fitted without named propensity attributes. Its likelihood on the grid of class priors is then
@@ -87,7 +87,7 @@ WEIGHTS: dict[str, Weight] = {
     "flat in the class prior or its logarithm": mixture(beta(-1.0, 0.0), beta(0.0, 0.0)),
     "flat in the class prior or the label frequency": mixture(beta(-1.0, 0.0), beta(1.0, 0.0)),
 }
-DIVISORS = (1.0, 2.0, 3.0)  # Log-likelihoods are divided by these numbers for intervals.
+DIVISORS = (1.0, 2.0, 3.0)  # For intervals, log-likelihoods are divided by one of these numbers.
 
 
 def score_job(job: tuple[str, str, float, float, int]) -> list[Row]:
@@ -163,7 +163,7 @@ def _shares(grid: ClassPriorGrid, log_density: np.ndarray) -> np.ndarray:
 
 
 def run(splits: list[int], jobs: int) -> None:
-    """Measure what was not measured before."""
+    """Measure the jobs that have no stored result."""
     done = {_key(row) for row in read_rows(NAME)}
     wanted = [
         (table, mechanism, prior, frequency, split)

@@ -4,7 +4,7 @@ Data: the eight datasets of the paper by Bekker, Robberechts and Davis (2019), f
 environment variable SCARLESS_DATA, with the paper's labelling protocol; and simulated tables.
 Time: about 40 minutes on 2 cores; the part `speed` takes most of it, because it runs the paper's slow algorithm.
 
-Compare ratios, which are measured within one run, rather than seconds.
+Compare ratios rather than seconds, because both sides of a ratio are measured in the same run.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def recoded(data: PaperSetting, coding: str) -> PaperSetting:
 
 
 def supervised() -> Iterator[Row]:
-    """`SAREMClassifier` against supervised logistic regression on the same X, the faster of two solvers."""
+    """Time of `SAREMClassifier`, compared with supervised logistic regression on the same X, by the faster solver."""
     for name, X, y, s, columns in supervised_tables():
         models: dict[str, tuple[Any, Any]] = {
             "ours": (SAREMClassifier(propensity_attributes=columns), s),
@@ -139,7 +139,7 @@ def supervised() -> Iterator[Row]:
             "lbfgs": (LogisticRegression(solver="lbfgs", max_iter=1000), y),
         }
         seconds = dict.fromkeys(models, np.inf)
-        # The models take turns, so that other work on the machine affects all of them alike.
+        # Each repetition fits all models, so that other work on the machine affects all of them equally.
         for _ in range(3):
             for label, (model, labels) in models.items():
                 once, _ = timed(lambda model=model, X=X, labels=labels: model.fit(X, labels))
@@ -194,7 +194,7 @@ def passes(model: SAREMClassifier, X: np.ndarray, s: np.ndarray) -> float:
 
 
 def memory() -> Iterator[Row]:
-    """Peak memory of a fit beside X, measured in a separate process."""
+    """Peak memory of a fit in addition to X, measured in a separate process."""
     data = paper_setting("covtype")
     with TemporaryDirectory() as folder:
         for dtype in ("float64", "float32"):
@@ -209,13 +209,14 @@ def memory_of_one_fit(path: str) -> None:
     """Print by how much one fit raises the peak of resident memory (Linux)."""
     stored = np.load(path)
     X, s, columns = stored["X"], stored["s"], stored["columns"]
-    SAREMClassifier(propensity_attributes=columns).fit(X[:5000], s[:5000])  # A first fit loads all modules.
+    # A first fit loads all modules, so that their memory does not count.
+    SAREMClassifier(propensity_attributes=columns).fit(X[:5000], s[:5000])
     extra, model = extra_memory(lambda: SAREMClassifier(propensity_attributes=columns).fit(X, s))
     print(json.dumps({"X_mb": X.nbytes / 1e6, "extra_mb": extra, "n_iter": model.n_iter_}))
 
 
 def memory_map() -> Iterator[Row]:
-    """Peak memory of a fit, a search and a bootstrap beside a memory map of 32 MB."""
+    """Peak memory of a fit, a search and a bootstrap, in addition to a memory map of 32 MB."""
     for what in MAPPED:
         command = [sys.executable, "-m", "benchmarks.core", "memory-beside-map", what]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -241,7 +242,8 @@ def memory_beside_map(what: str) -> None:
         label_probability = expit(2 * np.asarray(X[:, 0])) * expit(1 + np.asarray(X[:, 1]))
         s = (np.random.default_rng(1).random(n) < label_probability).astype(np.int8)
         del label_probability
-        MAPPED[what](np.asarray(X[:2000]), s[:2000])  # A first call loads all modules.
+        # A first call loads all modules, so that their memory does not count.
+        MAPPED[what](np.asarray(X[:2000]), s[:2000])
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
         before, peak, done = resident("RssAnon"), [0.0], Event()
@@ -284,7 +286,7 @@ def simulated(n: int, *, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, dic
 
 
 def known_propensity(n_seeds: int = 10) -> Iterator[Row]:
-    """Error with known propensities: convex risk, likelihood, and weighted copies of which liblinear drops some."""
+    """Error with known propensities: convex risk, likelihood, and weighted copies, some of which liblinear drops."""
     errors = {"convex": [], "likelihood": [], "dropped": []}
     for seed in range(n_seeds):
         X, s, truth = simulated(20_000, d=10, seed=seed)

@@ -25,7 +25,7 @@ SOURCES = dataset_names()
 
 
 def find_data_home() -> Path | None:
-    """Return the folder of the raw files, ../shared/data, or None if the library finds them by SCARLESS_DATA."""
+    """Return the folder ../shared/data of the raw files, or None if SCARLESS_DATA is set or there is no such folder."""
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
     return shared if not os.environ.get("SCARLESS_DATA") and shared.is_dir() else None
 

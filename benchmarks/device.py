@@ -1,6 +1,6 @@
-"""Fits to tables on a GPU, against the processor cores of the same machine.
+"""Time of fits to tables on a GPU, compared with the processor cores of the same machine.
 
-Data: simulated tables, held as torch tensors that scikit-learn's array API dispatch hands to scarless.
+Data: simulated tables, as torch tensors that scikit-learn's array API dispatch passes to scarless.
 Time: about two minutes with a GPU. Needs: pip install "scarless[torch]", and SCIPY_ARRAY_API=1 in the environment.
 
 The device is `cuda` or `cpu`; with `cpu` the same code runs on small tables, without a GPU. Each measurement is printed

@@ -4,7 +4,8 @@ Data: fifteen tables of Teisseyre, Martens, Bekker and Davis, "Learning from bia
 threshold calibration", AISTATS 2025, from ../shared/data/teisseyre2025 or the same folder in SCARLESS_DATA. The
 mechanisms are SCAR (S1) and three in which the propensity depends on the class probability (S2 to S4). 75% of the rows
 are for training, with the published labels.
-Time: several hours for all splits. What was measured before is skipped, so that a run can be stopped and started again.
+Time: several hours for all splits. Results that are already stored are not measured again, so you can stop a run and
+start it again.
 
 `run` scores methods, `table` prints the scores. Splits 0 to 19 are the published ones; splits from 100 on are for
 development.
@@ -73,7 +74,7 @@ MECHANISMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "S3": lambda f: expit(-0.5 * f - 1.5),
     "S4": lambda f: 0.5 * expit(-0.5 * logit(f)),
 }
-MIN_AUC_DIFFERENCE = 0.005  # Smaller differences of the AUC count as equal.
+MIN_AUC_DIFFERENCE = 0.005  # Smaller differences of the AUC do not count as differences.
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def pu_method(make: Callable[[int], Any]) -> Callable[[Task], Row]:
 
 
 def median_cut(task: Task) -> Row:
-    """Score the naive ranking, cut at its median; the predicted probability is 1 above the cut and 0 below."""
+    """Score the naive model with its median as threshold; the predicted probability is 1 above it and 0 below."""
     model = NaiveClassifier().fit(task.X, task.s)
     cut = np.median(model.predict_proba(task.X)[:, 1])
     f = model.predict_proba(task.X_test)[:, 1]
@@ -185,7 +186,7 @@ def score_job(job: tuple[str, str, int, str]) -> Row:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure what was not measured before."""
+    """Measure the jobs that have no stored result."""
     done = {_key(row) for row in read_rows(NAME)}
     wanted = [
         (table, mechanism, split, method)
@@ -206,7 +207,7 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def table(options: argparse.Namespace) -> None:
-    """Print scores by method, coverage by number of labels, and the oracle beside the published one."""
+    """Print scores by method, coverage by number of labels, and our supervised scores next to the published ones."""
     rows = {_key(row): row for row in read_rows(NAME) if row["split"] in options.splits}
     good = {key: row for key, row in rows.items() if row["failed"] is None}
     naive = {key[:3]: row for key, row in good.items() if key[3] == "naive"}

@@ -1,10 +1,10 @@
 """How much several looks, audits, known class priors and false positive rates improve a fit.
 
 Data: simulated tables of 5,000 rows; class and labelling depend on the same ten attributes.
-Time: about an hour. What was measured before is skipped.
+Time: about an hour. Results that are already stored are not measured again.
 
-Each line has 60 runs with fixed seeds. The class prior is compared with that of the population, f with the true
-probabilities. K is the number of looks.
+Each line has 60 runs with fixed seeds. The class prior is compared with the class prior of the population, and f with
+the true probabilities. K is the number of looks.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _answer(model: SAREMClassifier, table: SimulatedTable, prior: float) -> dict
 
 
 def _is_about_misfit(message: str) -> bool:
-    """Return whether a warning of a fit is about anything but models that use the same attributes."""
+    """Return whether a warning of a fit is about a misfit, and not about two models that use the same attributes."""
     return message.startswith("SAREMClassifier: ") and "both models use the same attributes" not in message
 
 

@@ -48,7 +48,7 @@ class InteriorPointKM2:
         self._kernel, self._apart = kernels[best], distances[best]
 
     def _distance(self, stretch: float) -> float:
-        """Solve for the distance from the signed mixture to the nearest distribution on all points."""
+        """Return the distance from the signed mixture to the nearest distribution on all points."""
         from cvxopt import matrix, solvers, spmatrix
 
         self.n_solves += 1

@@ -24,8 +24,8 @@ from scarless.experiments.methods import METHODS
 from scarless.experiments.store import RECORDS
 
 ROOT = Path(__file__).parents[1]
-MAX_SECONDS_TO_KILL = 6.0  # A run that is killed by the clock is killed within this time.
-MAX_BYTES_TO_KILL = 6000  # A run that is killed while it writes is killed within about the records of one cell.
+MAX_SECONDS_TO_KILL = 6.0  # Some runs are killed after a random time of at most so many seconds.
+MAX_BYTES_TO_KILL = 6000  # Other runs are killed after they wrote so many bytes at most, about the records of one cell.
 ORPHAN_SECONDS = 30.0  # Time for workers to notice that their parent was killed.
 
 

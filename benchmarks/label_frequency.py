@@ -84,7 +84,7 @@ def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
         for method in missing:
             table = scores[:, None] if hasattr(methods[method], "estimator") else X
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Some estimates lie at the edge of the possible range.
+                warnings.simplefilter("ignore")  # Estimates at the edge of the possible range cause warnings.
                 seconds, found = timed(lambda e=methods[method], table=table, s=s: e.fit(table, s))
             yield {
                 "part": "accuracy",
@@ -111,7 +111,7 @@ def kernel_mean(names: tuple[str, ...] = ("mushroom",)) -> Iterator[Row]:
         for precision in (0.04, 0.01):
             slow = InteriorPointKM2(scaled[s == 0], scaled[s == 1], precision)
             slow_seconds, slow_share = timed(slow.share)
-            # Timed before and after the opponent, because other work may slow the machine down at one of these times.
+            # Our time is measured before and after the opponent's, because other work may slow the machine down once.
             seconds = min(seconds, share_and_seconds()[0])
             yield {
                 "part": "kernel_mean",
@@ -139,7 +139,8 @@ def size_of_one_fit() -> None:
     X = rng.normal(size=(4000, 100))
     X[:, :10] += 1.2 * y[:, None]
     s = y & (rng.random(4000) < 0.5)
-    KernelMean(random_state=0).fit(X[:200], s[:200])  # A first fit loads all modules.
+    # A first fit loads all modules, so that their memory does not count.
+    KernelMean(random_state=0).fit(X[:200], s[:200])
     extra, (seconds, _) = extra_memory(lambda: timed(lambda: KernelMean(max_rows=4000, random_state=0).fit(X, s)))
     print(seconds, extra)
 

@@ -1,10 +1,10 @@
-"""Estimates of published occupancy examples, beside those that were printed.
+"""Our estimates of published occupancy examples, compared with the printed estimates.
 
 Data: the examples of `occupancy_examples`.
 Time: a few seconds.
 
-For each example: how many estimates and standard errors agree, the AIC (the printed one in brackets), and the seconds
-of the fit. A test checks the same.
+For each example, the program prints how many estimates and standard errors agree, the AIC (the printed AIC in
+brackets), and the seconds of the fit. A test checks the same estimates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scarless import Labelling, SAREMClassifier
 
 def fit_example(example: Example) -> SAREMClassifier:
     """Fit an example without penalties, as the programs that printed it do."""
-    # The visit attributes of looks that did not take place are not used, so that any number may stand there.
+    # The visit attributes of looks that did not take place are not used, so any number can replace a missing value.
     table = example.X.fillna(0.0).assign(nothing=0.0)
     rate: Any = 0.0
     if example.false_positive_looks:
@@ -43,7 +43,7 @@ def fit_example(example: Example) -> SAREMClassifier:
         ),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # Some of these models do not fit their data well.
+        warnings.simplefilter("ignore", UserWarning)  # Some of these models fit badly, which causes warnings.
         return model.fit(table, example.S)
 
 

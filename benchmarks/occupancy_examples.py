@@ -8,9 +8,10 @@ label (p is e here). Each function of this module returns an `Example`: the data
 ``unmarked`` (``occu``, ``occuFP``) or PRESENCE printed for it.
 
 Printed numbers are not exact: R stops its optimisation early and computes slopes with a coarse step, and PRESENCE
-computes curvatures in the same way. The last digits therefore often differ from those of the maximum. A `Number` knows
-how many decimals the exact maximum confirms. With R's own rules (`r_optim`) all digits that ``unmarked`` printed are
-reproduced. Visits that did not take place are NaN, in S and in the columns of a visit attribute.
+computes second derivatives with a coarse step. The last digits therefore often differ from those of the exact maximum.
+A `Number` stores how many decimals agree with the exact maximum. With R's own rules (`r_optim`), all digits that
+``unmarked`` printed are reproduced. In S and in the columns of a visit attribute, visits that did not take place are
+NaN.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ import scarless
 Record = dict[str, Any]
 
 RESULTS = Path(__file__).parent / "results"
-SIGNIFICANT_DIGITS = 4  # of numbers that programs record
-# Fields of a measured row that identify the row, and so become its case.
+SIGNIFICANT_DIGITS = 4  # with which programs record numbers
+# Fields that identify a measured row; together they are the case of its record.
 CASE_FIELDS = ("dataset", "method", "coding", "c", "seed", "rows", "dtype", "what", "spread", "columns", "workers")
 
 
@@ -91,7 +91,7 @@ def dumps(value: Any) -> str:
 
 
 def _plain(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return values as numbers and words: nested names are joined, other lists than shapes are left out."""
+    """Return values as numbers and text. Nested names are joined; lists other than shapes are left out."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

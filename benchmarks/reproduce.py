@@ -25,7 +25,7 @@ from scarless.papers import METHODS
 from scarless.papers.bekker2019 import specification
 
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
-REPETITIONS = 25  # of the whole experiment
+REPETITIONS = 25  # number of repetitions in the whole experiment
 
 
 def tree_memory() -> float:

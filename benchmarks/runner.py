@@ -1,4 +1,4 @@
-"""What the benchmark programs share: the command line, timing, memory, and files of measured rows."""
+"""Functions that all benchmark programs use: the command line, timing, memory, and files of measured rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Part = Callable[..., Iterator[Row]]
 RUNS = Path(os.environ.get("SCARLESS_BENCHMARK_RUNS") or Path(__file__).parent / "runs")
 # Two rows that agree in these fields are the same measurement.
 KEYS = ("part", "dataset", "method", "c", "seed", "coding", "rows", "dtype")
-TABLE = "table"  # the word that prints measured rows instead of measuring
+TABLE = "table"  # this word on the command line prints measured rows instead of measuring
 
 
 def command_parser(name: str, description: str | None, **options: Any) -> argparse.ArgumentParser:
@@ -72,7 +72,7 @@ def run_parts(
         nargs="*",
         metavar="PART",
         help=f"parts to run (default: {'all' if by_default is None else ', '.join(by_default)}); PART:CASE runs one "
-        f"dataset or case of a part; the word {TABLE!r} prints what was measured so far",
+        f"dataset or case of a part; the word {TABLE!r} prints the results that were measured so far",
     )
     add_record_option(parser)
     options = parser.parse_args(arguments)
@@ -197,7 +197,7 @@ def record_table(benchmark: str, table: str, heads: Sequence[str], lines: Iterab
 
 
 def number(text: str) -> Any:
-    """Return printed text as a number with its digits, or as text if it is none."""
+    """Return printed text as a number with its digits, or unchanged if it is not a number."""
     plain = text.replace(",", "").removeprefix("+").removesuffix("%").strip("*")
     try:
         return int(plain)

@@ -6,7 +6,7 @@ Time: a few hours for all 1,440 labellings. Labellings that were measured before
 
 Rows, added attributes and labels are drawn anew for each labelling: labels completely at random for the size of the
 tests, by the paper's mechanism on two or four of the added attributes for their power, and by a logistic mechanism for
-the intervals of single effects. The tests see attributes and labels. All tests of one labelling share the same
+the intervals of single effects. The tests use attributes and labels only. All tests of one labelling share the same
 out-of-fold scores.
 """
 
@@ -84,20 +84,21 @@ class Plan(NamedTuple):
 
 
 PLANS = {
-    "size": Plan("labels completely at random: how often the tests reject", constant, 100),
+    "size": Plan("labels completely at random: how often the tests reject SCAR", constant, 100),
     "power, k=4": Plan("labels that depend on four attributes by the paper's mechanism", paper, 25),
     "power, k=2": Plan("labels that depend on two attributes by the paper's mechanism", partial(paper, k=2), 25),
     "logistic": Plan("labels that depend on two attributes by a logistic mechanism", logistic, 25),
-    "size, 16,000 rows": Plan("as size, with more rows", constant, 20, ("adult", "covtype"), 16_000),
+    "size, 16,000 rows": Plan("the same as size, with more rows", constant, 20, ("adult", "covtype"), 16_000),
 }
 
 
 def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng: np.random.Generator) -> float:
     """Return the p-value of the test of ECAI 2024.
 
-    Its positives are the labelled rows and the unlabelled rows with the highest scores, as many as the true class prior
-    gives, which the test knows here as in its paper. The statistic is the sum over columns of the Kolmogorov-Smirnov
-    distances between labelled rows and positives; under the null hypothesis, labels are drawn among the positives.
+    Its positives are the labelled rows and the unlabelled rows with the highest scores. Their number follows from the
+    true class prior, which the test is given, as in its paper. The statistic is the sum over columns of the
+    Kolmogorov-Smirnov distances between labelled rows and positives. Under the null hypothesis, labels are drawn among
+    the positives.
     """
     unlabelled = np.flatnonzero(s == 0)
     n_missing = max(10, round(s.size * prior - s.sum()))
@@ -117,7 +118,7 @@ def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng
 
 
 def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
-    """Return the p-values of all tests of one labelling; the slow tests with a logistic `f` for every fifth only."""
+    """Return the p-values of all tests of one labelling. Slow tests, with a logistic `f`, run for every fifth only."""
     rng = np.random.default_rng(seed)
     k, Z, s, w = roles.Z.shape[1], standardised(roles.Z, roles.w), roles.s, roles.w
     D = class_columns(roles, estimator=None, cv=5, rng=rng)

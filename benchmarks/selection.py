@@ -66,7 +66,7 @@ def one_run(task: Task) -> Row:
     fitted = models(task)
     for key, model in fitted.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # The stored label frequency shows what the fit warns about.
+            warnings.simplefilter("ignore")  # The fit warns about high label frequencies, which are stored anyway.
             seconds, _ = timed(lambda model=model: model.fit(X, s))
         row[key] = {**test_errors(model, task), "seconds": seconds}
     chosen = fitted["search"]

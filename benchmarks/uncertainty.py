@@ -1,7 +1,7 @@
 """Coverage of 95% confidence intervals when the models are correct and identified.
 
 Data: simulated tables of 5,000 rows.
-Time: about 40 minutes on one core. What was measured before is skipped.
+Time: about 40 minutes on one core. Results that are already stored are not measured again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scarless.diagnostics.uncertainty.profile import profile_class_prior
 N_ROWS = 5000
 REPETITIONS = {"coverage": 1000, "covariance": 300, "profile": 500, "bootstrap": 150}
 N_RESAMPLES = 200
-NORMAL_QUANTILE = 1.959964  # of 0.975
+NORMAL_QUANTILE = 1.959964  # the 0.975 quantile of the standard normal distribution
 
 
 @dataclass(frozen=True)

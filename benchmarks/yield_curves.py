@@ -35,7 +35,7 @@ def tables() -> list[str]:
 
 
 def run() -> None:
-    """Measure what was not measured before."""
+    """Measure the runs that have no stored result."""
     done = {(row["dataset"], row["mechanism"], row["method"]) for row in read_rows(NAME)}
     for mechanism in MECHANISMS:
         for table in tables():

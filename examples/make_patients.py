@@ -1,7 +1,7 @@
 """Write ``patients.csv``: simulated patients, some of them diagnosed, for `make demo` and the documentation.
 
 Illness depends on age, body mass index, smoking and blood sugar. Ill patients are diagnosed more often if they see a
-doctor often and are insured. The file does not have the true class, which the tool has to estimate.
+doctor often and are insured. The file does not contain the true class, which `scarless fit` has to estimate.
 """
 
 import sys

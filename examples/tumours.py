@@ -5,8 +5,8 @@ propensity of a malignant tumour depends on two simulated attributes, "insured" 
 to 0.9 (both). Both attributes are correlated with the cell measurements, so labelled and unlabelled malignant tumours
 differ. Everything is repeated for ten train-test splits and labellings.
 
-Run ``python examples/tumours.py``; it prints a table and writes ``demo.png``. With a file name, as in
-``python examples/tumours.py docs/demo.png``, it writes the figure to this file.
+``python examples/tumours.py`` prints a table and writes the figure ``demo.png``. An argument names another file for the
+figure: ``python examples/tumours.py docs/demo.png``.
 """
 
 import sys
@@ -130,7 +130,7 @@ def main(path="demo.png"):
         cells = [f"{m:.3f} ± {h:.3f}" for m, h in zip(mean, half, strict=True)]
         print(f"{method:34}{cells[0]:>22}{cells[1]:>18}{cells[2]:>20}")
     draw(results, propensities, path)
-    print("\nSCAR gets the share right because it was given the true label frequency; it gets single tumours wrong.")
+    print("\nSCAR estimates the share well because it was given the true label frequency; its probabilities are wrong.")
     print(f"\nFigure: {path}")
 
 

@@ -1,13 +1,14 @@
-"""Property tests draw the same examples on every run, so a red run is about the change and not about the draw.
+"""Settings, slow tests and fixtures of all tests.
 
-``make test-random`` draws anew; what it finds becomes an explicit example.
+Property tests draw the same examples in every run, so that a failure is caused by a change of the code and not by the
+draw. ``make test-random`` draws new examples; add each failure as an explicit example.
 """
 
 import gc
 import json
 import os
 
-# SciPy reads it once, when it is imported: only then do scikit-learn's checks of array API dispatch run.
+# scikit-learn's checks of array API dispatch run only with this variable, which SciPy reads when it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 from dataclasses import asdict, replace
@@ -31,14 +32,15 @@ from scarless.pair import starts
 TESTS = Path(__file__).parent
 SCORER_OF_REPORTS = examination.scorer_of
 
-# The same examples every time: more of them would show no more the next time. `random` has hypothesis's hundred.
+# 40 examples are enough in the profile `fixed`, because they are the same in every run. The profile `random` has 100,
+# the default of hypothesis.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("random", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_configure():
-    """Let a table in three pieces take the place of one in memory, where ``make test-shards`` asks for that."""
+    """Under ``make test-shards``, split every table into three partitions instead of keeping it in memory."""
     if os.environ.get("SCARLESS_TEST_ENGINE") == "shards":
         for kind in (np.ndarray, sparse.sparray, sparse.spmatrix):
             open_rows.register(kind, in_pieces)
@@ -46,18 +48,18 @@ def pytest_configure():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Under `make test-shards`, skip what hands over folds of its own: these are numbers of rows in memory."""
+    """Under `make test-shards`, skip tests that pass their own folds, which are supported for rows in memory only."""
     report = yield
     if os.environ.get("SCARLESS_TEST_ENGINE") == "shards" and call.excinfo is not None:
         said = str(call.excinfo.value)
         if "cv must be a number of folds if the rows of X are not in memory" in said:
-            report.outcome, report.longrepr = "skipped", (str(item.path), 0, "Skipped: folds of its own")
+            report.outcome, report.longrepr = "skipped", (str(item.path), 0, "Skipped: the test passes its own folds")
     return report
 
 
-# What takes longest, and is left to `make test-slow`: `make test` is for every change, and must stay short.
-# Of scikit-learn's checks `make test` has one set of options for each cheap class; of what is dear to run as a whole,
-# the commonest case, with its parts tested where they lie.
+# Slow tests, which only `make test-slow` runs, because `make test` is run for every change and must stay fast. Entries
+# are beginnings of test ids. `make test` runs scikit-learn's checks with one set of options for each fast class. If a
+# whole workflow is slow, `make test` runs its most common case; other tests cover the parts of the workflow.
 SLOW = (
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[looks with gaps-quick",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[false positives-quick",
@@ -96,61 +98,61 @@ SLOW = (
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
     "tests/pair/test_form.py::test_a_wrong_attribute_is_reported_nearly_always",
-    "tests/pair/test_groups.py::test_a_fit_warns_about_survey_weights_and_groups_of_rows_count_rows[SARStackingClassifier",
-    "tests/models/test_looks_claims.py::test_a_look_that_is_partly_a_copy[all",
-    "tests/models/test_device.py::test_folds_may_be_those_of_a_splitter_or_a_list[strict-list",
-    "tests/models/test_device.py::test_folds_may_be_those_of_a_splitter_or_a_list[strict-splitter",
-    "tests/models/test_device.py::test_folds_may_be_those_of_a_splitter_or_a_list[strict-repeated",
-    "tests/models/test_device.py::test_searches_choose_what_they_choose_from_numpys_arrays[strict-penalties",
-    "tests/models/test_device.py::test_searches_choose_what_they_choose_from_numpys_arrays[strict-both",
+    "tests/pair/test_groups.py::test_a_fit_warns_about_survey_weights_and_groups_rows_ignores_their_scale[SARStackingClassifier",
+    "tests/models/test_looks_claims.py::test_a_look_that_is_partly_a_copy_gets_a_warning[all",
+    "tests/models/test_device.py::test_folds_can_come_from_a_splitter_or_a_list[strict-list",
+    "tests/models/test_device.py::test_folds_can_come_from_a_splitter_or_a_list[strict-splitter",
+    "tests/models/test_device.py::test_folds_can_come_from_a_splitter_or_a_list[strict-repeated",
+    "tests/models/test_device.py::test_searches_select_the_same_candidates_as_with_numpy_arrays[strict-penalties",
+    "tests/models/test_device.py::test_searches_select_the_same_candidates_as_with_numpy_arrays[strict-both",
     "tests/cli/test_rows.py::test_rows_of_one_patient_are_a_group",
-    "tests/cli/test_rows.py::test_a_sheet_may_be_named",
-    "tests/cli/test_rows.py::test_attributes_of_visits_alone_are_what_the_labelling_depends_on[logistic",
-    "tests/cli/test_cells.py::test_labels_in_other_letters_are_labels_and_several_values_may_be",
-    "tests/cli/test_cells.py::test_infinite_and_huge_cells_are_named_in_fit_and_predict[1e300",
+    "tests/cli/test_rows.py::test_a_sheet_can_be_selected_by_name",
+    "tests/cli/test_rows.py::test_visit_attributes_can_be_the_only_propensity_attributes[logistic",
+    "tests/cli/test_cells.py::test_label_values_ignore_case_and_can_be_several",
+    "tests/cli/test_cells.py::test_fit_and_predict_report_infinite_and_huge_cells[1e300",
     "tests/cli/test_information.py::test_findings_entered_as_labels",
-    "tests/cli/test_information.py::test_a_seed_of_nought",
+    "tests/cli/test_information.py::test_a_seed_of_0",
     "tests/report/fit/test_ranked.py::test_names_of_rows",
-    "tests/report/fit/test_answer.py::test_the_page_says_how_often_such_intervals_covered",
-    "tests/report/fit/test_effects.py::test_columns_are_tested_together_before_each_alone[1",
-    "tests/report/fit/test_effects.py::test_columns_are_tested_together_before_each_alone[2",
-    "tests/report/fit/test_effects.py::test_a_labelling_that_both_models_may_explain_is_found[1",
-    "tests/report/fit/test_effects.py::test_a_labelling_that_both_models_may_explain_is_found[2",
+    "tests/report/fit/test_answer.py::test_the_notes_report_the_measured_coverage",
+    "tests/report/fit/test_effects.py::test_columns_are_tested_jointly_first[1",
+    "tests/report/fit/test_effects.py::test_columns_are_tested_jointly_first[2",
+    "tests/report/fit/test_effects.py::test_an_effect_on_the_labelling_is_found_if_the_class_model_has_the_column_too[1",
+    "tests/report/fit/test_effects.py::test_an_effect_on_the_labelling_is_found_if_the_class_model_has_the_column_too[2",
     "tests/report/fit/test_build.py::test_json_has_the_same_keys_for_every_model_and_all_numbers[swappable",
-    "tests/diagnostics/audits/test_yields.py::test_intervals_of_right_models_cover",
-    "tests/diagnostics/audits/test_plan.py::test_rows_are_drawn_as_often",
-    "tests/diagnostics/audits/test_goodness.py::test_processes_change_nothing",
-    "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets2",
-    "tests/analysis/test_analyse.py::test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels[stack",
+    "tests/diagnostics/audits/test_yields.py::test_intervals_of_correct_models_cover_the_truth",
+    "tests/diagnostics/audits/test_plan.py::test_rows_are_drawn_with_their_probabilities",
+    "tests/diagnostics/audits/test_goodness.py::test_n_jobs_does_not_change_the_result",
+    "tests/analysis/test_analyse.py::test_with_many_rows_penalties_are_chosen_with_a_sample[sets2",
+    "tests/analysis/test_analyse.py::test_rows_are_ranked_by_labels_if_the_models_may_be_swapped[stack",
     "tests/analysis/test_information.py::test_a_table_is_prepared_once_for_fit_ranking_summary_report_and_files[looks",
-    "tests/checks/test_estimators.py::test_calibration_to_labels_is_told_of_and_undoes_the_correction[table-options2",
-    "tests/scale/test_checkpoints.py::test_flipped_bytes_change_nothing_but_a_line",
-    "tests/scale/test_looks.py::test_facts_and_false_positives_of_one_look[ParquetRows",
-    "tests/scale/test_looks.py::test_facts_and_false_positives_of_one_look[LazyFrame",
-    "tests/cli/test_information.py::test_two_hundred_files",
-    "tests/pair/test_groups.py::test_intervals_by_groups_agree_with_a_bootstrap",
+    "tests/checks/test_estimators.py::test_calibration_to_labels_warns_and_undoes_the_correction[table-options2",
+    "tests/scale/test_checkpoints.py::test_a_damaged_checkpoint_warns_and_is_computed_again",
+    "tests/scale/test_looks.py::test_known_values_and_false_positives_of_one_look[ParquetRows",
+    "tests/scale/test_looks.py::test_known_values_and_false_positives_of_one_look[LazyFrame",
+    "tests/cli/test_information.py::test_two_hundred_audits",
+    "tests/pair/test_groups.py::test_intervals_with_groups_agree_with_a_bootstrap",
     "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[newton",
     "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[forest",
-    "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_are_told_of[1",
-    "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_are_told_of[2",
-    "tests/report/fit/test_effects.py::test_a_labelling_of_one_column_is_tested_beyond_the_class[1",
-    "tests/report/fit/test_effects.py::test_a_labelling_of_one_column_is_tested_beyond_the_class[2",
-    "tests/report/fit/test_effects.py::test_survey_weights_make_no_test_of_the_report_surer[1",
-    "tests/report/fit/test_page.py::test_pages_nest_and_need_nothing_from_elsewhere[StratifiedSCARClassifier",
-    "tests/cli/test_tables.py::test_where_the_fit_says_nothing_no_number_is_shown[logistic",
+    "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_get_a_warning[1",
+    "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_get_a_warning[2",
+    "tests/report/fit/test_effects.py::test_an_effect_on_the_class_is_not_mistaken_for_an_effect_on_the_labelling[1",
+    "tests/report/fit/test_effects.py::test_an_effect_on_the_class_is_not_mistaken_for_an_effect_on_the_labelling[2",
+    "tests/report/fit/test_effects.py::test_survey_weights_do_not_change_p_values[1",
+    "tests/report/fit/test_page.py::test_pages_are_valid_and_self_contained[StratifiedSCARClassifier",
+    "tests/cli/test_tables.py::test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it[logistic",
     "tests/pair/test_form.py::test_stack_and_cross_fit_report_a_wrong_attribute[<lambda>1",
-    "tests/models/test_looks_claims.py::test_dropped_labels_of_several_looks_are_not_doubted[1",
+    "tests/models/test_looks_claims.py::test_dropped_labels_of_several_looks_get_no_warning[1",
     "tests/scale/test_dask",
     "tests/scale/test_s3",
     "tests/experiments/test_run.py::test_killed",
-    "tests/experiments/test_run.py::test_a_worker_that_dies",
+    "tests/experiments/test_run.py::test_a_killed_worker",
     "tests/experiments/test_run.py::test_two_workers",
     "tests/experiments/test_own.py::test_every_estimator_of_ours",
     "tests/experiments/test_own.py::test_two_workers",
     "tests/metrics/test_score.py::test_intervals_cover_with_few_labels",
     "tests/metrics/test_scorers.py::test_in_several_processes",
-    "tests/saved/test_files.py::test_what_comes_back_says_the_same_to_the_bit",
-    "tests/models/test_sar_em.py::test_newton_ends_in_the_optimum_of_em",
+    "tests/saved/test_files.py::test_loaded_models_predict_identically_to_the_bit",
+    "tests/models/test_sar_em.py::test_newton_finds_the_optimum_of_em",
     "tests/test_column_selectors.py::test_all_spellings_mean_the_same_columns",
     "tests/test_column_selectors.py::test_a_raw_name_means_all_its_columns",
     "tests/test_column_selectors.py::test_the_columns_that_are_selected_matter",
@@ -161,32 +163,32 @@ SLOW = (
     "tests/pair/test_optima.py::test_five_starts",
     "tests/models/test_sar_em_cv_looks.py",
     "tests/models/test_looks_crossed.py",
-    "tests/cli/test_information.py::test_three_visits",
-    "tests/cli/test_information.py::test_what_a_study",
-    "tests/cli/test_information.py::test_rates_of_looks",
-    "tests/cli/test_information.py::test_a_folder_of_files_says",
-    "tests/cli/test_information.py::test_one_way_to_name",
-    "tests/cli/test_information.py::test_propensities_keep",
-    "tests/cli/test_compare.py::test_a_method_that_fails",
+    "tests/cli/test_information.py::test_a_fit_to_three_looks",
+    "tests/cli/test_information.py::test_a_known_label_frequency",
+    "tests/cli/test_information.py::test_false_positive_rates",
+    "tests/cli/test_information.py::test_a_folder_of_files_gives",
+    "tests/cli/test_information.py::test_label_and_looks_replace",
+    "tests/cli/test_information.py::test_propensities_respect",
+    "tests/cli/test_compare.py::test_the_page_lists_a_method_that_fails",
     "tests/experiments/test_run.py::test_any_record_that_is_missing",
     "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[published",
     "tests/experiments/test_run.py::test_one_method_alone_has_the_same_records[sar-em-refit",
-    "tests/experiments/test_own.py::test_no_estimator_looks_at_the_truth[StratifiedSCARClassifier",
-    "tests/scale/test_looks.py::test_any_table_gives_what_one_in_memory_gives[Dataset",
-    "tests/scale/test_looks.py::test_any_table_gives_what_one_in_memory_gives[DuckDB",
+    "tests/experiments/test_own.py::test_no_estimator_uses_the_truth[StratifiedSCARClassifier",
+    "tests/scale/test_looks.py::test_every_source_gives_the_fit_in_memory[Dataset",
+    "tests/scale/test_looks.py::test_every_source_gives_the_fit_in_memory[DuckDB",
     "tests/scale/test_models.py::test_a_fit_is_the_fit_in_memory[search]",
     "tests/scale/test_models.py::test_a_fit_is_the_fit_in_memory[estimated frequency by",
-    "tests/models/test_sar_em.py::test_newton_reaches_what_em_crawls_to[None",
-    "tests/models/test_sar_em.py::test_newton_reaches_what_em_crawls_to[attributes2",
+    "tests/models/test_sar_em.py::test_newton_reaches_the_optimum_of_slow_em[None",
+    "tests/models/test_sar_em.py::test_newton_reaches_the_optimum_of_slow_em[attributes2",
     "tests/models/test_sar_em.py::test_newton_is_no_worse_than_em_on_few_rows[11-options1",
-    "tests/models/test_sar_stacking.py::test_none_is_the_word_all",
-    "tests/models/test_weights.py::test_rows_of_weight_zero_are_not_there[SAREMClassifier(estimator",
-    "tests/pair/test_optima.py::test_the_optimum_taken",
+    "tests/models/test_sar_stacking.py::test_none_and_all_are_equal",
+    "tests/models/test_weights.py::test_rows_of_weight_0_have_no_influence[SAREMClassifier(estimator",
+    "tests/pair/test_optima.py::test_the_chosen_optimum_is_not_swapped",
     "tests/models/test_published_em.py::test_logistic_regressions",
     "tests/pair/test_recalibrated.py::test_slope_and_shift_are_recovered[2.0",
     "tests/pair/test_recalibrated.py::test_slope_and_shift_are_recovered[1.0",
-    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[wald",
-    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[like",
+    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_if_the_model_is_right[wald",
+    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_if_the_model_is_right[like",
     "tests/metrics/test_intervals.py::test_coverage_in_a_moderate_setting[squared",
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[accuracy",
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[precision",
@@ -197,8 +199,8 @@ SLOW = (
     "tests/report/fit/test_build.py::test_every_kind_of_model_has_a_report_of_plain_data[StratifiedSCARClassifier",
     "tests/report/fit/test_build.py::test_json_has_the_same_keys_for_every_model_and_all_numbers[StratifiedSCARClassifier",
     "tests/raw/test_table_classifier.py::test_other_classifiers_of_the_package[inner1",
-    "tests/analysis/test_files.py::test_the_report_says",
-    "tests/analysis/test_files.py::test_labels_may_be_words",
+    "tests/analysis/test_files.py::test_the_report_states_that_it_is_based_on_a_sample",
+    "tests/analysis/test_files.py::test_labels_may_be_text",
     "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested[{'known",
     "tests/diagnostics/audits/test_goodness.py::test_every_kind_of_fit_to_several_looks_can_be_tested"
     "[{'labelling': Labelling(shared",
@@ -206,21 +208,21 @@ SLOW = (
     "tests/engines/test_shards.py::test_a_bootstrap_draws_the_same_rows_in_any_pieces[False",
     "tests/pair/test_namespace.py::test_several_starts",
     "tests/scale/test_predict_to.py::test_after_a_kill",
-    "tests/scale/test_sources.py::test_a_bootstrap_reads_them_once[dask",
-    "tests/checks/test_estimators.py::test_what_is_right_is_not_told_of[pipeline",
-    "tests/checks/test_estimators.py::test_calibration_to_labels_is_told_of_and_undoes_the_correction[model-options2",
-    "tests/checks/test_estimators.py::test_calibration_to_labels_is_told_of_and_undoes_the_correction[pipeline-options2",
+    "tests/scale/test_sources.py::test_a_bootstrap_reads_the_table_once[dask",
+    "tests/checks/test_estimators.py::test_correct_uses_do_not_warn[pipeline",
+    "tests/checks/test_estimators.py::test_calibration_to_labels_warns_and_undoes_the_correction[model-options2",
+    "tests/checks/test_estimators.py::test_calibration_to_labels_warns_and_undoes_the_correction[pipeline-options2",
     "tests/models/test_sar_em_looks.py::test_the_order_of_rows_and_looks_changes_nothing[0.01",
-    "tests/models/test_sar_em_looks.py::test_facts_without_error_are_kept_to[True",
-    "tests/models/test_stratified_scar.py::test_text_makes_strata_where_an_estimator_reads_it[str",
-    "tests/models/test_stratified_scar.py::test_text_makes_strata_where_an_estimator_reads_it[object",
-    "tests/pair/test_learners.py::test_pipelines_get_their_weights[likelihood-DecisionTree",
-    "tests/pair/test_learners.py::test_pipelines_get_their_weights[likelihood-GaussianNB",
+    "tests/models/test_sar_em_looks.py::test_exact_known_values_hold_exactly[True",
+    "tests/models/test_stratified_scar.py::test_text_defines_strata_if_the_estimator_reads_it[str",
+    "tests/models/test_stratified_scar.py::test_text_defines_strata_if_the_estimator_reads_it[object",
+    "tests/pair/test_learners.py::test_pipelines_receive_sample_weights[likelihood-DecisionTree",
+    "tests/pair/test_learners.py::test_pipelines_receive_sample_weights[likelihood-GaussianNB",
     "tests/pair/test_optima.py::test_each_optimum_is_an_optimum_of_the_penalised_likelihood_and_the_best_comes_first[case0",
     "tests/cli/test_experiments.py::test_stopping_while_the_page_is_written[command1",
     "tests/diagnostics/scar/test_scar_tests.py::TestInvariance::test_sparse_and_single_precision_tables[wald",
     "tests/diagnostics/scar/test_scar_tests.py::TestInvariance::test_sparse_and_single_precision_tables[like",
-    "tests/diagnostics/uncertainty/test_bootstrap.py::test_the_spread_is_that",
+    "tests/diagnostics/uncertainty/test_bootstrap.py::test_the_spread_of_resamples_agrees",
     "tests/engines/test_shards.py::test_a_fit_to_shards_is_the_fit_in_memory[search, all",
     "tests/experiments/test_run.py::test_the_order_of_methods",
     "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[BestBinEstimator(random_state",
@@ -228,11 +230,11 @@ SLOW = (
     "tests/label_frequency/test_weights.py::test_a_row_of_weight_0_is_not_there[KernelMean(variant",
     "tests/metrics/test_score.py::test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error[True",
     "tests/metrics/test_scores.py::test_intervals_cover",
-    "tests/models/test_bad_input.py::test_every_fit_and_posterior_tells_of_labels_in_another_order[SARStacking",
-    "tests/models/test_bad_input.py::test_every_fit_and_posterior_tells_of_labels_in_another_order[SAREMClassifierCV",
-    "tests/models/test_looks_doubts.py::test_false_positives_that_nobody",
+    "tests/models/test_bad_input.py::test_every_fit_and_posterior_warns_about_labels_in_another_order[SARStacking",
+    "tests/models/test_bad_input.py::test_every_fit_and_posterior_warns_about_labels_in_another_order[SAREMClassifierCV",
+    "tests/models/test_looks_doubts.py::test_undeclared_false_positives_get_a_warning",
     "tests/models/test_published_em.py::test_kinds_of_tables_give_the_same_model[csr",
-    "tests/models/test_weights.py::test_weights_are_copies[SAREMClassifier(estimator",
+    "tests/models/test_weights.py::test_weights_equal_copies[SAREMClassifier(estimator",
     "tests/scale/test_looks.py::test_a_search_is_that_of_rows_in_memory[False",
     "tests/scale/test_looks.py::test_raw_tables_in_files[True",
     "docs/believe.md",
@@ -241,45 +243,46 @@ SLOW = (
     "src/scarless/diagnostics/scar/tests.py::",
     "src/scarless/diagnostics/scar/attribute_tests.py::",
     "tests/cli/test_tables.py::test_another_model",
-    "tests/cli/test_tables.py::test_files_of_other_kinds[patients.csv.gz",
-    "tests/cli/test_tables.py::test_files_of_other_kinds[patients.feather",
-    "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets0",
-    "tests/analysis/test_analyse.py::test_of_many_rows_penalties_are_chosen_with_some[sets1",
-    "tests/analysis/test_files.py::test_an_index_of_pandas",
-    "tests/analysis/test_files.py::test_penalties_are_chosen",
-    "tests/analysis/test_information.py::test_penalties_are_chosen",
+    "tests/cli/test_tables.py::test_all_file_formats_can_be_read[patients.csv.gz",
+    "tests/cli/test_tables.py::test_all_file_formats_can_be_read[patients.feather",
+    "tests/analysis/test_analyse.py::test_with_many_rows_penalties_are_chosen_with_a_sample[sets0",
+    "tests/analysis/test_analyse.py::test_with_many_rows_penalties_are_chosen_with_a_sample[sets1",
+    "tests/analysis/test_files.py::test_a_pandas_index_is_read_as_a_column",
+    "tests/analysis/test_files.py::test_penalties_are_chosen_with_all_audited_rows",
+    "tests/analysis/test_information.py::test_penalties_of_a_search_are_chosen_with_all_audited_rows",
     "tests/datasets/test_datasets.py::test_the_whole_archive",
     "tests/diagnostics/uncertainty/test_bootstrap.py::test_any_classifier_of_the_package[tree",
     "tests/engines/test_shards.py::test_other_kinds_of_pieces[search",
     "tests/models/test_sar_stacking.py::test_members_that_can_read",
-    "tests/saved/test_files.py::test_a_pipeline_from_the_raw_table_comes_back[model1",
-    "tests/scale/test_looks.py::test_labels_and_audits_do_not_travel",
+    "tests/saved/test_files.py::test_a_pipeline_of_a_raw_table_can_be_loaded[model1",
+    "tests/scale/test_looks.py::test_labels_and_audits_are_not_sent_to_workers",
     "tests/models/test_looks_guards.py::test_bootstraps",
     "tests/scale/test_models.py::test_a_label_frequency_of_few_rows",
-    "tests/scale/test_models.py::test_the_classifier_says_how_many",
+    "tests/scale/test_models.py::test_the_classifier_stores_the_size_of_the_sample",
     "tests/scale/test_sources.py::test_label_frequencies_are_estimated",
-    "tests/scale/test_ray.py::test_a_walker",
+    "tests/scale/test_ray.py::test_an_actor_forgets_entries",
+    "tests/scale/test_ray.py::test_memory_is_reused_despite_the_environment_variable",
     "tests/test_fuzz.py::test_unusual_calls_end_clearly[1",
     "tests/test_fuzz.py::test_unusual_calls_end_clearly[2",
     "tests/test_fuzz.py::test_unusual_calls_end_clearly[75",
-    "tests/pair/test_optima.py::test_swappable_models_stay_the_way_round_that_the_papers_start_leads_to[1.0-10.0",
-    "tests/pair/test_optima.py::test_swappable_models_stay_the_way_round_that_the_papers_start_leads_to[30.0",
+    "tests/pair/test_optima.py::test_swappable_models_keep_the_roles_of_the_papers_start[1.0-10.0",
+    "tests/pair/test_optima.py::test_swappable_models_keep_the_roles_of_the_papers_start[30.0",
     "tests/pair/test_optima.py::test_swapping_the_penalties_of_swappable_models_finds_the_same_best_optimum[3",
-    "tests/models/test_device.py::test_searches_choose_what_they_choose_from_numpys_arrays[strict-swappable",
+    "tests/models/test_device.py::test_searches_select_the_same_candidates_as_with_numpy_arrays[strict-swappable",
     "tests/models/test_device.py::test_resamples_of_a_search",
-    "tests/models/test_few_labels.py::test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not[2",
-    "tests/models/test_few_labels.py::test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not[3",
+    "tests/models/test_few_labels.py::test_a_search_over_all_columns_ranks_like_the_naive_model_or_warns[2",
+    "tests/models/test_few_labels.py::test_a_search_over_all_columns_ranks_like_the_naive_model_or_warns[3",
     "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[boosted",
-    "tests/report/fit/test_effects.py::test_single_intervals_that_leave_out_1_are_no_finding_where_nothing_matters[8",
+    "tests/report/fit/test_effects.py::test_single_significant_columns_of_noise_may_be_due_to_chance[8",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[audits-quick",
-    "tests/papers/bekker2019/test_methods.py::test_only_the_one_that_says_so_looks_at_the_truth[published-sar-em-all",
+    "tests/papers/bekker2019/test_methods.py::test_only_published_known_e_uses_the_truth[published-sar-em-all",
     "tests/papers/bekker2019/test_methods.py::test_published_methods_drop_negative_weights[sar_em-all",
     "tests/diagnostics/audits/test_yields.py::test_draws_of_recalibrated_models_have_the_class_priors_of_their_interval[stack",
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[log loss",
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[average",
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[Brier",
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_bootstraps[average",
-    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_where_the_model_is_right[kolm",
+    "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_if_the_model_is_right[kolm",
 )
 
 
@@ -290,21 +293,21 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Let the garbage collector pass over modules and tests, which stay: it would look at all of them again."""
+    """Exclude modules and tests from garbage collection, which would otherwise examine all of them again and again."""
     gc.freeze()
 
 
 def pytest_sessionfinish():
-    """Give it all back: what is left at the end is told of by libraries that count their objects."""
+    """Include them again, because some libraries report objects that are left at the end."""
     gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
 def one_thread(request):
-    """Keep OpenMP and BLAS of several test processes from fighting over few cores.
+    """Limit OpenMP and BLAS to one thread, because several test processes share few cores.
 
-    Under ``make test`` they have one thread from the start; looking up the libraries before each test would take longer
-    than most tests.
+    ``make test`` sets this limit by environment variables. The limit is then not set here, because this would take
+    longer than most tests.
     """
     started_with_one = all(os.environ.get(name) == "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"))
     if started_with_one or not {"models", "pair"} & set(request.path.parts):
@@ -326,9 +329,9 @@ def simulated():
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_reports():
-    """Let the SCAR test of a report use the columns of the class as they are.
+    """Use logistic models instead of random forests in the SCAR test of a report.
 
-    The forests that it learns from by default take most of a report's time; `full_reports` has them.
+    The forests would take most of the time of a report; the fixture `full_reports` restores them.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(examination, "scorer_of", lambda sample: "logistic")
@@ -346,13 +349,13 @@ def few_trial_fits(request):
 
 @pytest.fixture
 def full_reports(monkeypatch):
-    """Make reports as users get them, with forests in the SCAR test."""
+    """Use random forests in the SCAR test of a report, which is the default for users."""
     monkeypatch.setattr(examination, "scorer_of", SCORER_OF_REPORTS)
 
 
 @pytest.fixture
 def empty_folder(tmp_path, monkeypatch):
-    """Work in an empty folder."""
+    """Change to an empty folder, and return it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -362,7 +365,7 @@ def two_optima():
     return make_two_optima
 
 
-# Made-up results of an experiment, of any outcome that a test wants.
+# Invented results of an experiment, with which tests can produce any outcome.
 EXPERIMENT = Spec(
     name="made-up",
     title="An experiment that nobody ran",
@@ -390,9 +393,9 @@ PROPENSITY_ERROR = {"naive": 0.33, "known-c": 0.04, "known-e": 0.0, "sar-em": 0.
 
 
 class Made:
-    """Records of a specification: each method has its error, with a little noise, unless a test says otherwise.
+    """Invented records of an experiment, with four runs for each combination of dataset, setting and method by default.
 
-    Four runs per row, unless a test says otherwise.
+    By default, the error of a method is its error in `ERROR`, with a little noise.
     """
 
     usual_error = ERROR
@@ -448,11 +451,11 @@ class Made:
 
 @pytest.fixture(scope="session")
 def make():
-    """Return the class that makes results of an experiment."""
+    """Return the class that invents results of an experiment."""
     return Made
 
 
 @pytest.fixture(scope="session")
 def full():
-    """Return results of the whole specification, all of one mind."""
+    """Return results with the full number of runs, in which the same methods are best in all runs."""
     return Made(n_splits=5, n_labellings=5)

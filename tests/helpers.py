@@ -1,4 +1,4 @@
-"""What tests of several rooms share: simulated tables, and fits whose warnings are ignored or read."""
+"""Functions that tests of several packages use: simulated tables, and fits whose warnings are ignored or returned."""
 
 import warnings
 from functools import cache
@@ -40,7 +40,7 @@ def simulate_pair(n, seed=0, class_intercept=0.0, propensity_intercept=0.0):
 
 
 class SimulatedLooks:
-    """Rows with two looks, some of which did not take place, and audits of some rows; ``rate`` of false positives."""
+    """Rows with two looks, some of which are missing, and audits of some rows. ``rate`` is the false positive rate."""
 
     def __init__(self, n=400, seed=0, rate=0.0):
         rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def gaussian_mixture(n, c, distance, seed=0):
 
 
 def make_two_optima(seed, n=400):
-    """Return a table with classes that binary attributes separate, and propensity attributes that follow them."""
+    """Return a table and labels; binary attributes determine the class, and a propensity attribute depends on them."""
     rng = np.random.default_rng(seed)
     B, E = rng.choice([-1.0, 1.0], size=(n, 5)), rng.choice([-1.0, 1.0], size=(n, 2))
     y = (B[:, 0] > 0) | ((B[:, 1] > 0) & (B[:, 2] > 0))
@@ -90,14 +90,14 @@ def cells_of(table):
 
 
 def fit_quietly(model, X, s, **given):
-    """Fit, whatever the fit warns of."""
+    """Fit a model and ignore its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, s, **given)
 
 
 def fit_and_listen(model, X, s, **given):
-    """Fit, and return the model with the text of every warning."""
+    """Fit a model; return it with the text of every warning."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, s, **given)
@@ -105,7 +105,7 @@ def fit_and_listen(model, X, s, **given):
 
 
 def fit_to_scores(estimator, scores, s, **options):
-    """Fit an estimator of the label frequency to scores that are given, of the class ``estimator``."""
+    """Fit an estimator of the label frequency, of the class ``estimator``, to given scores."""
     return estimator("precomputed", **options).fit(np.asarray(scores, dtype=float)[:, None], s)
 
 
@@ -116,10 +116,10 @@ def parameters_of(model):
 
 
 def slowly(*values):
-    """Return parameters of a test that are left to `make test-slow`."""
+    """Return parameters of a test with which only `make test-slow` runs it."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 def quick_first(*values):
-    """Return parameters of a test: `make test` has the first, `make test-slow` the others."""
+    """Return parameters of a test: `make test` uses the first, `make test-slow` the others."""
     return [values[0], *slowly(*values[1:])]

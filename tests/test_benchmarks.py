@@ -23,7 +23,7 @@ def help_of(name, capsys):
 
 
 @pytest.mark.parametrize("name", sorted(set(entry.PROGRAMS) - {"page"}))
-def test_every_program_has_a_help_with_data_and_time(name, capsys):
+def test_the_help_of_every_program_describes_data_and_time(name, capsys):
     text = help_of(name, capsys)
     assert text.startswith(f"usage: python -m benchmarks {name} ")
     assert entry.summary(entry.PROGRAMS[name]) in text
@@ -59,7 +59,7 @@ def test_every_module_with_a_main_function_is_a_program():
             assert module in known, f"{module} is not in PROGRAMS of benchmarks/__main__.py"
 
 
-def test_the_page_is_what_the_records_give():
+def test_the_page_agrees_with_the_records():
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run python -m benchmarks page"
 
 

@@ -1,4 +1,4 @@
-"""The table of supported combinations agrees with a trial of each cell."""
+"""The page of supported combinations agrees with a trial of each combination."""
 
 import importlib.util
 import re
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("dask.dataframe", reason="dask is an extra")
-pytest.importorskip("scipy", minversion="1.14", reason="scikit-learn dispatches with SciPy from 1.14 on")
+pytest.importorskip("dask.dataframe", reason="dask is an optional dependency")
+pytest.importorskip("scipy", minversion="1.14", reason="array API dispatch of scikit-learn needs SciPy 1.14")
 SCRIPT = Path(__file__).parents[1] / "tools" / "capabilities.py"
 NAMES = [
     "one label",
@@ -32,7 +32,7 @@ def tool():
 
 @pytest.fixture(scope="module")
 def page_cells(tool):
-    """Return the reason that the page gives for each cell, or None for a supported one."""
+    """Return the reason that the page gives for each cell, or None if the combination is supported."""
     lines = tool.PAGE.read_text(encoding="utf-8").splitlines()
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     reasons = dict(re.findall(r"^(\d+)\. (.*)$", "\n".join(lines), flags=re.MULTILINE))

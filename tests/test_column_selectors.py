@@ -1,4 +1,4 @@
-"""Columns are named in one way everywhere: each public place takes each spelling, and refuses in the same words."""
+"""All public functions accept columns in the same forms, and refuse invalid columns with the same messages."""
 
 import importlib
 import inspect
@@ -30,7 +30,7 @@ from scarless.diagnostics import LabellingAttributesDisplay, labelling_attribute
 from scarless.labelling import GeometricMeanSAR, LogisticSAR, StepSAR, StratifiedSAR
 
 NAMES = ["home_town", "home_farm", "smoker", "insured", "age", "visits"]
-K = 4  # the first columns, of two values each, are those that are selected
+K = 4  # Tests select from the first K columns, which are binary.
 
 
 def make_table(n_rows=160):
@@ -51,7 +51,7 @@ def both(model, table, probability=True):
 
 
 def logistic(table, selector):
-    """One coefficient for each column: how many there are, any may know who has the table."""
+    """Try each number of coefficients, because the number of selected columns is not known here."""
     for k in range(1, K + 1):
         try:
             return LogisticSAR(selector, 2.0 ** np.arange(k)).propensity(table)
@@ -81,8 +81,8 @@ def drawn(table, **options):
     return display.result.effect
 
 
-class Middling:
-    """A label frequency without the work: what it is does depend on the columns."""
+class StandInFrequency:
+    """A fast stand-in for an estimator of the label frequency; its result depends on the columns."""
 
     def fit(self, table, s):
         self.label_frequency_ = 1 / (2 + np.asarray(table)[0].sum() % 1)
@@ -117,7 +117,7 @@ PLACES = {
         SARStackingClassifier(propensity_attributes=[5], attribute_sets={"one": a}, **STACK), t
     ),
     "StratifiedSCARClassifier.propensity_attributes": lambda t, a: both(
-        StratifiedSCARClassifier(a, label_frequency=Middling(), min_rows=20), t
+        StratifiedSCARClassifier(a, label_frequency=StandInFrequency(), min_rows=20), t
     ),
     "GeometricMeanSAR.attributes": lambda t, a: GeometricMeanSAR(a).propensity(t),
     "LogisticSAR.attributes": logistic,
@@ -143,19 +143,19 @@ ORDERED = (
     "LogisticSAR",
     "StratifiedSAR",
     "StratifiedSCAR",
-)  # have something that goes with each column
+)  # have a value for each column, so the order of columns matters
 PLACE = pytest.mark.parametrize(("place", "use"), PLACES.items(), ids=PLACES)
 
 
 def quietly(use, table, selector):
-    """Use a selector where only the columns matter, not what so few rows make of them."""
+    """Call `use` and ignore its warnings, which the small number of rows causes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return use(table, selector)
 
 
 def spellings(columns, kind):
-    """Return every way to say which columns are meant; in the table's order, where there is any."""
+    """Return all forms in which the same columns can be named."""
     n, names = len(NAMES), [NAMES[j] for j in columns]
     mask = np.isin(np.arange(n), columns)
     ways = {
@@ -197,7 +197,7 @@ def test_all_spellings_mean_the_same_columns(place, use, data):
     most = 1 if place.startswith("StepSAR") else K - 1
     columns = sorted(data.draw(st.sets(st.integers(0, K - 1), min_size=1, max_size=most)))
     ways = spellings(columns, kind)
-    few = 1 if "Stacking" in place else 4  # a stack takes half a second
+    few = 1 if "Stacking" in place else 4  # because a stack takes half a second
     chosen = data.draw(st.permutations(list(ways)))[: None if "SAR." in place else few]
     expected = quietly(use, FRAMES[kind], columns)
     for way in chosen:
@@ -208,7 +208,7 @@ def test_all_spellings_mean_the_same_columns(place, use, data):
 
 @PLACE
 def test_the_columns_that_are_selected_matter(place, use):
-    """Else the test above could not fail."""
+    """Otherwise the test above could not fail."""
     assert not np.array_equal(quietly(use, X, [1]), quietly(use, X, [3]))
 
 
@@ -232,7 +232,7 @@ REFUSED = {
     "like none": ("zzz", "{} names 'zzz', which is not a column of X. Its columns are 'home_town', 'home_farm', 'smo"),
     "out of range": ([6], "{} names column 6, but X has 6 columns (0 to 5)."),
     "before the first": ([-7], "{} names column -7, but X has 6 columns (0 to 5)."),
-    "twice": (["home", -6], "{} selects a column more than once: 'home_town'."),
+    "twice": (["home", -6], "{} selects a column more than once: 'home_town'. Select each column once."),
     "empty": ([], "{} selects no column; name at least one attribute"),
     "empty slice": (slice(3, 3), "{} selects no column; name at least one attribute"),
     "empty mask": ([False] * 6, "{} selects no column; name at least one attribute"),
@@ -241,7 +241,10 @@ REFUSED = {
         [1.5],
         "{} must be names or column numbers, a slice, a mask, a callable or a polars selector; got",
     ),
-    "slice": (slice(0.5), "{}: the ends of a slice must be names or column numbers; got 0.5."),
+    "slice": (
+        slice(0.5),
+        "{}: a slice must begin and end with a name or a column number, and its step must be a whole number; got 0.5.",
+    ),
     "polars": (
         cs.last(),
         "{} has a polars selector, which needs a polars DataFrame, but X is a DataFrame",
@@ -252,10 +255,10 @@ REFUSED = {
 
 @PLACE
 @pytest.mark.parametrize(("selector", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused_is_refused_in_the_same_words(place, use, selector, message):
+def test_invalid_columns_are_refused_with_the_same_message(place, use, selector, message):
     parameter = place.rpartition(".")[2]
     if place.startswith("StepSAR") and isinstance(selector, list) and len(selector) == 2:
-        return  # two columns are too many anyway
+        return  # StepSAR refuses two columns with another message
     with pytest.raises(ValueError, match=re.escape(message.format(parameter))):
         use(X, selector)
 
@@ -277,7 +280,7 @@ def test_a_raw_name_that_may_mean_several_attributes_is_refused_everywhere(place
         use(table, "home")
 
 
-# Where there is a new place, these tests fail until it is above
+# The next tests fail if a public function with such a parameter is missing from PLACES.
 
 SENTENCE = (
     "names, positions, slice, mask, callable or polars selector. The name of an encoded attribute selects all of its "
@@ -291,7 +294,7 @@ PARAMETERS = {
     "attribute",
     "strata",
 }
-# What the first call attributes is found, not given; a long table is no table of attributes yet.
+# The `attributes` of results are found, not passed by the user; `from_long` needs names of a long table.
 RESULTS = {"BootstrapIntervals", "LabellingAttributes", "SCARTest", "from_long"}
 ROOMS = ["models", "labelling", "label_frequency", "metrics", "diagnostics", "datasets", "experiments"]
 
@@ -315,7 +318,7 @@ def parameters_of(thing):
     return inspect.signature(thing).parameters if callable(thing) and not is_error else {}
 
 
-def test_every_public_place_is_here():
+def test_every_public_function_with_columns_is_tested():
     assert {f"{path}.{parameter}" for path, _, parameter in public_places()} == set(PLACES)
 
 
@@ -326,7 +329,7 @@ def test_every_public_place_is_here():
         for place in sorted(public_places(), key=lambda at: (at[0], at[2]))
     ],
 )
-def test_help_says_the_same_everywhere(path, thing, parameter):
+def test_docstrings_describe_columns_in_the_same_words(path, thing, parameter):
     text = " ".join(inspect.getdoc(thing).split())
     if "from_data" in path:
         assert "As for `labelling_attributes`" in text or "See `labelling_attributes`" in text

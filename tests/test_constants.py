@@ -1,4 +1,4 @@
-"""The page of constants is what the comments of the source say, and each comment says why the value is what it is."""
+"""The page of constants agrees with the comments in the source, and each comment gives the reason for the value."""
 
 import importlib.util
 import re
@@ -17,15 +17,15 @@ def constants():
     return module
 
 
-def test_the_page_is_what_the_source_says(constants):
+def test_the_page_agrees_with_the_source(constants):
     assert constants.PAGE.read_text(encoding="utf-8") == constants.page(), "run python tools/constants.py"
 
 
-def test_every_listed_constant_says_where_its_value_comes_from(constants):
+def test_the_comment_of_every_listed_constant_gives_a_reason(constants):
     found = constants.all_constants()
     assert len(found) > 20
-    silent = [each.names for each in found if not re.search(r"Evidence: \w|By judgement", each.text)]
-    assert silent == []
+    without_reason = [each.names for each in found if not re.search(r"Evidence: \w|By judgement", each.text)]
+    assert without_reason == []
     assert [each.names for each in found if not re.search(r"[.)]$", each.text) or "|" in each.text] == []
 
 

@@ -1,4 +1,4 @@
-"""The documentation is complete: every public name, every page, every example. This needs no Sphinx."""
+"""The documentation contains every public name, every page and every example. These tests do not need Sphinx."""
 
 import importlib
 import re
@@ -33,7 +33,7 @@ LISTED = listed_names((DOCS / "api.rst").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_has_its_place_in_the_reference(room):
+def test_every_public_name_is_in_the_reference(room):
     module = importlib.import_module(f"scarless{room}")
     known = {id(object_of(name)) for name in LISTED}
     names = [name for name in module.__all__ if name != "__version__"]
@@ -46,11 +46,11 @@ def test_the_reference_lists_public_names_only(name):
     assert own in importlib.import_module(module).__all__
 
 
-def test_nothing_is_listed_twice():
+def test_no_object_is_listed_twice():
     assert len({id(object_of(name)) for name in LISTED}) == len(LISTED)
 
 
-def test_what_is_missing_from_a_page_would_be_noticed():
+def test_listed_names_reads_the_entries_of_autosummaries():
     page = ".. currentmodule:: a.b\n\n.. autosummary::\n   :toctree: generated/\n\n   One\n   two\n\nWords\n\n   no\n"
     assert listed_names(page) == ["a.b.One", "a.b.two"]
 
@@ -73,7 +73,7 @@ def test_every_page_is_in_the_table_of_contents():
     assert sorted(found) == sorted(pages - {"index"} | {"auto_gallery/index"})
 
 
-def test_every_example_that_a_page_leads_to_is_there():
+def test_every_example_that_a_page_links_to_exists():
     text = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
     named = set(re.findall(r"auto_gallery/(?:images/sphx_glr_)?(plot_\w+?)(?:_\d{3})?[>.`]", text))
     assert len(named) > 2

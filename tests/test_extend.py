@@ -1,4 +1,4 @@
-"""The examples of docs/extend.md, extracted from the page and run as a stranger would run them."""
+"""The examples of docs/extend.md work exactly as they are printed there."""
 
 import re
 import sys
@@ -14,11 +14,11 @@ from scarless.experiments import read_spec, run_experiment
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.DOTALL | re.MULTILINE))
-MOST_LINES = 40
+MAX_LINES = 40
 
 
 def blocks(start: str, language: str = "python") -> list[str]:
-    """Return the code of the section whose title starts so."""
+    """Return the code blocks of the section whose title begins with `start`."""
     (text,) = [text for title, text in SECTIONS.items() if title.startswith(start)]
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
@@ -40,10 +40,10 @@ def data():
 @pytest.mark.parametrize("title", SECTIONS)
 def test_an_example_is_short(title):
     (code,) = blocks(title)
-    assert 5 < len([line for line in code.splitlines() if line.strip()]) <= MOST_LINES
+    assert 5 < len([line for line in code.splitlines() if line.strip()]) <= MAX_LINES
 
 
-def test_an_engine_of_a_strangers_gives_the_fit_in_memory(data, tmp_path):
+def test_the_engine_of_the_page_gives_the_fit_in_memory(data, tmp_path):
     X, s = data
     paths = [tmp_path / f"{i}.npy" for i in range(3)]
     for path, rows in zip(paths, (slice(0, 100), slice(100, 350), slice(350, 600)), strict=True):
@@ -58,7 +58,7 @@ def test_an_engine_of_a_strangers_gives_the_fit_in_memory(data, tmp_path):
 
 
 @pytest.mark.parametrize(("step", "first"), [(1, 0), (3, 0), (7, 5), (2, 130), (101, 100)])
-def test_every_few_rows_are_those_of_the_whole_table(tmp_path, step, first):
+def test_the_engine_of_the_page_selects_every_kth_row(tmp_path, step, first):
     X = np.arange(600.0).reshape(300, 2)
     paths = [tmp_path / f"{i}.npy" for i in range(2)]
     np.save(paths[0], X[:131])
@@ -70,7 +70,7 @@ def test_every_few_rows_are_those_of_the_whole_table(tmp_path, step, first):
     np.testing.assert_array_equal(engine.collect(lambda X, rows: rows.number), np.arange(300)[first::step])
 
 
-def test_a_mechanism_of_a_strangers_labels():
+def test_the_mechanism_of_the_page_simulates_labels():
     found = run("A labelling mechanism")
     e, s = found["e"], found["s"]
     assert e.max() == 0.9
@@ -79,7 +79,7 @@ def test_a_mechanism_of_a_strangers_labels():
     assert found["HalvingSAR"]([0]).propensity([[0.0], [1.0], [3.0]]).tolist() == [0.9, 0.45, 0.1125]
 
 
-def test_a_method_and_a_mechanism_of_a_strangers_are_compared(tmp_path):
+def test_the_method_and_the_mechanism_of_the_page_run_in_compare(tmp_path):
     (tmp_path / "my_method.py").write_text(blocks("A method")[0], encoding="utf-8")
     (tmp_path / "my_mechanism.py").write_text(blocks("A labelling")[0], encoding="utf-8")
     (spec,) = blocks("A method", "toml")
@@ -92,7 +92,7 @@ def test_a_method_and_a_mechanism_of_a_strangers_are_compared(tmp_path):
     assert {"mse_f", "mse_e", "auc_f"} <= mine.keys()
 
 
-def test_a_diagnostic_of_a_strangers_draws(data):
+def test_the_diagnostic_of_the_page_draws_its_figure(data):
     pytest.importorskip("matplotlib").use("Agg")
     X, s = data
     groups = np.where(X[:, 1] > 0, "high", "low")
@@ -107,7 +107,7 @@ def test_a_diagnostic_of_a_strangers_draws(data):
     sys.modules["matplotlib.pyplot"].close(display.figure_)
 
 
-def test_a_display_that_cannot_draw_says_so():
+def test_a_display_without_draw_raises_an_error():
     pytest.importorskip("matplotlib").use("Agg")
     from scarless.diagnostics import Display
 

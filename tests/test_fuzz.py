@@ -1,4 +1,4 @@
-"""Some calls of ``make fuzz``, and the judge of their outcomes."""
+"""Some calls of ``make fuzz``, and the verdicts on their outcomes."""
 
 import contextlib
 import importlib
@@ -56,16 +56,16 @@ def test_errors_written_for_the_user_are_clear():
         lambda: {}["a"],
         lambda: 1 / 0,
         lambda: None.a,
-        lambda: np.ones(2) + np.ones(3),  # a ValueError, but nobody wrote it for this call
+        lambda: np.ones(2) + np.ones(3),  # NumPy's ValueError, which does not name the user's argument
         lambda: np.linalg.inv(np.zeros((2, 2))),
     ],
 )
-def test_errors_that_only_happened_are_unclear(function):
+def test_errors_that_were_not_written_for_users_are_unclear(function):
     assert verdict(function)[0] == "unclear"
 
 
-def test_an_error_while_a_message_is_put_together_is_unclear():
-    # The frame is the library's and its line is a `raise`; the error is another one.
+def test_an_error_while_a_message_is_formatted_is_unclear():
+    # The line of the error is a `raise` of the library, but formatting its message raised another error.
     file = str(judge.PACKAGE / "x.py")
     code = compile("def f(v):\n    raise ValueError(f'a number was expected, but came {v:g}')", file, "exec")
     scope = {}
@@ -74,7 +74,7 @@ def test_an_error_while_a_message_is_put_together_is_unclear():
     assert verdict(lambda: scope["f"]("a"))[0] == "unclear"
 
 
-def test_errors_of_a_model_that_the_user_brought_are_for_the_user():
+def test_errors_of_the_users_own_estimator_are_clear():
     def fails():
         LogisticRegression().fit([[1.0], [2.0]], [1, 1])
 
@@ -88,7 +88,7 @@ def test_errors_of_a_model_that_the_user_brought_are_for_the_user():
     assert result(["NaiveClassifier(estimator: logistic)"]) == "clear"
 
 
-def test_other_libraries_are_not_ours_in_a_checkout_called_scarless():
+def test_files_of_other_libraries_are_not_ours_even_in_a_folder_called_scarless():
     checkout = judge.PACKAGE.parents[1]
     assert judge.is_ours(str(judge.PACKAGE / "models" / "scar.py"))
     assert not judge.is_ours(str(checkout / ".venv" / "lib" / "site-packages" / "sklearn" / "base.py"))
@@ -104,7 +104,7 @@ def test_nan_and_values_outside_their_range_are_unclear():
     assert verdict(lambda: np.array(["a"])) == ("fine", "")
 
 
-def test_arithmetic_that_went_wrong_is_unclear_even_when_a_clear_error_follows():
+def test_invalid_arithmetic_is_unclear_even_if_a_clear_error_follows():
     def both():
         np.log(np.zeros(1))
         check_propensity([0.0])
@@ -114,6 +114,6 @@ def test_arithmetic_that_went_wrong_is_unclear_even_when_a_clear_error_follows()
     assert verdict(lambda: warnings.warn("a word to the user", UserWarning, stacklevel=1))[0] == "fine"
 
 
-def test_a_call_without_end_is_unclear(monkeypatch):
+def test_a_call_that_does_not_return_is_unclear(monkeypatch):
     monkeypatch.setattr(judge, "MAX_SECONDS", 0.05)
     assert verdict(lambda: time.sleep(30)) == ("unclear", "no end in 0.05 s")

@@ -1,4 +1,4 @@
-"""The import direction of the house, read from the source: data flows one way."""
+"""Rules of the source code: which packages may import from which, no import cycles, no access to private names."""
 
 import ast
 import re
@@ -11,15 +11,15 @@ from sklearn.base import BaseEstimator
 import scarless
 
 ROOT = Path(scarless.__file__).parent
-# A package may import from those on lower floors, and from itself; rooms on one floor do not see each other.
-FLOORS = [
+# A package may import from packages in earlier layers and from itself, but not from other packages in its own layer.
+LAYERS = [
     {"numerics"},
     {"engines"},
     {"outside"},
     {"scale"},
     {"checks"},
     {"datasets", "labelling"},
-    {"label_frequency"},  # below the models: SCARClassifier takes its estimators by name
+    {"label_frequency"},  # before the models, because SCARClassifier finds its estimators by name
     {"pair"},
     {"models", "metrics", "torch"},
     {"raw"},
@@ -31,17 +31,17 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+LAYER_OF = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 OPTIONAL = {
     "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs",
     "skrub", "skops", "pyarrow", "openpyxl", "dask", "distributed", "ray", "duckdb", "onnx", "skl2onnx", "onnxruntime",
     "torch", "skorch",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
-INSIDE = [path for path in FILES if path != ROOT / "__init__.py"]
+PACKAGE_FILES = [path for path in FILES if path != ROOT / "__init__.py"]
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
@@ -61,29 +61,29 @@ def imports_of(tree: ast.AST) -> list[str]:
     return names
 
 
-def wrong_edges(room: str, imported: list[str]) -> list[str]:
-    rooms = [name.split(".")[1] for name in imported if name.startswith("scarless.")]
-    return [other for other in rooms if other != room and FLOOR_OF[other] >= FLOOR_OF[room]]
+def wrong_imports(package: str, imported: list[str]) -> list[str]:
+    packages = [name.split(".")[1] for name in imported if name.startswith("scarless.")]
+    return [other for other in packages if other != package and LAYER_OF[other] >= LAYER_OF[package]]
 
 
-def test_imports_go_down_only():
-    assert {room_of(path) for path in INSIDE} <= FLOOR_OF.keys(), "a room has no floor in DESIGN section 4"
-    found = {str(path): wrong_edges(room_of(path), imports_of(tree_of(path))) for path in INSIDE}
+def test_packages_import_from_earlier_layers_only():
+    assert {package_of(path) for path in PACKAGE_FILES} <= LAYER_OF.keys(), "a package is missing from LAYERS"
+    found = {str(path): wrong_imports(package_of(path), imports_of(tree_of(path))) for path in PACKAGE_FILES}
     assert {path: edges for path, edges in found.items() if edges} == {}
 
 
-def private_edges(room: str, imported: list[str]) -> list[str]:
-    """Return what is imported from behind another room's door: modules and names that begin with an underscore."""
+def private_imports(package: str, imported: list[str]) -> list[str]:
+    """Return the modules and names with a leading underscore that are imported from another package."""
     inside = [name.split(".")[1:] for name in imported if name.startswith("scarless.")]
-    return [".".join(parts) for parts in inside if parts[0] != room and any(part.startswith("_") for part in parts)]
+    return [".".join(parts) for parts in inside if parts[0] != package and any(part.startswith("_") for part in parts)]
 
 
-def test_no_room_imports_what_is_private_to_another():
-    found = {str(path): private_edges(room_of(path), imports_of(tree_of(path))) for path in INSIDE}
+def test_no_package_imports_private_names_of_another():
+    found = {str(path): private_imports(package_of(path), imports_of(tree_of(path))) for path in PACKAGE_FILES}
     assert {path: edges for path, edges in found.items() if edges} == {}
 
 
-# --- circles
+# --- import cycles
 
 MODULES = {
     ".".join(("scarless", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
@@ -92,13 +92,13 @@ MODULES = {
 
 
 def modules_among(imported: list[str], known: set[str]) -> set[str]:
-    """Return the modules that imports name, or take something from."""
+    """Return the known modules that are imported, or from which a name is imported."""
     named = {name if name in known else name.rpartition(".")[0] for name in imported}
     return named & known
 
 
-def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Return the sets of modules that import each other, directly or through others."""
+def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Return the sets of modules that import each other, directly or through other modules."""
     reached: dict[str, set[str]] = {}
     for module in edges:
         seen, ahead = set[str](), [module]
@@ -111,31 +111,31 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
     return sorted({tuple(sorted(group)): sorted(group) for group in together.values() if len(group) > 1}.values())
 
 
-def test_no_modules_import_each_other():
-    """Also not inside functions, nor for types: such modules are one, or their common part is a third."""
+def test_there_are_no_import_cycles():
+    """Imports inside functions and for type annotations count too."""
     edges = {
         module: modules_among(imports_of(tree_of(path)), set(MODULES)) - {module} for module, path in MODULES.items()
     }
     assert sum(map(len, edges.values())) > 1000
-    assert circles(edges) == []
+    assert cycles(edges) == []
 
 
-def test_the_test_of_circles_sees_them():
+def test_cycles_are_found():
     late = ast.parse("def f():\n    from scarless.a import x\n    import scarless.b.c")
     assert modules_among(imports_of(late), {"scarless.a", "scarless.b.c"}) == {"scarless.a", "scarless.b.c"}
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == [["a", "b", "c"]]
-    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}}) == [["a", "b", "c"]]
+    assert cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
-# --- attributes
+# --- private attributes
 
-FINE = {"_replace", "_fields", "_asdict", "_make"}  # of named tuples
-SCIKIT_LEARNS = {"_bin_mapper", "_score_func"}  # which classes of ours have too, where they stand in for its own
-LOOKED_UP = {"getattr", "hasattr", "setattr", "delattr"}
+NAMED_TUPLE_NAMES = {"_replace", "_fields", "_asdict", "_make"}  # methods and attributes of named tuples
+SCIKIT_LEARN_NAMES = {"_bin_mapper", "_score_func"}  # our replacements of its classes have them too
+ATTRIBUTE_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr"}
 
 
 def private_definitions(tree: ast.AST) -> set[str]:
-    """Return the names with an underscore that classes of a module define: methods, fields, attributes of `self`."""
+    """Return the private names that classes of a module define: methods, fields, attributes of `self`."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -148,24 +148,25 @@ def private_definitions(tree: ast.AST) -> set[str]:
 
 
 def private_reads(tree: ast.AST) -> set[str]:
-    """Return the names with an underscore that a module reads, or sets, of anything but `self`, also by `getattr`."""
+    """Return the private names that a module reads or sets on objects other than `self`, also by `getattr`."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not _is_own(node.value):
             names.add(node.attr)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LOOKED_UP:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ATTRIBUTE_FUNCTIONS:
             named = [each for each in node.args[1:2] if isinstance(each, ast.Constant) and not _is_own(node.args[0])]
             names |= {str(each.value) for each in named}
     return only_private(names)
 
 
 def only_private(names: set[str]) -> set[str]:
-    """Return the names with one underscore in front, without those that are anybody's."""
-    return {name for name in names if name.startswith("_") and not name.startswith("__")} - FINE - SCIKIT_LEARNS
+    """Return the names with one leading underscore, without those of named tuples and scikit-learn."""
+    private = {name for name in names if name.startswith("_") and not name.startswith("__")}
+    return private - NAMED_TUPLE_NAMES - SCIKIT_LEARN_NAMES
 
 
 def _is_own(value: ast.AST) -> bool:
-    """Whether something is `self`, `cls` or `super()`."""
+    """Return whether an expression is `self`, `cls` or `super()`."""
     if isinstance(value, ast.Call):
         value = value.func
     return isinstance(value, ast.Name) and value.id in {"self", "cls", "super"}
@@ -175,21 +176,21 @@ def _is_stored(node: ast.AST, kind: type[ast.Name | ast.Attribute]) -> bool:
     return isinstance(node, kind) and isinstance(node.ctx, ast.Store)
 
 
-def test_no_room_reads_what_is_private_to_a_class_of_another():
-    """A name counts where a class of another room defines it, and none of the reader's own room."""
+def test_no_package_uses_private_attributes_of_another():
+    """A name counts if a class of another package defines it, and no class of the package that reads it."""
     defined: dict[str, set[str]] = {}
-    for path in INSIDE:
-        defined.setdefault(room_of(path), set()).update(private_definitions(tree_of(path)))
-    everywhere = set().union(*defined.values())
+    for path in PACKAGE_FILES:
+        defined.setdefault(package_of(path), set()).update(private_definitions(tree_of(path)))
+    defined_anywhere = set().union(*defined.values())
     found = {
         (path.relative_to(ROOT).as_posix(), name)
-        for path in INSIDE
-        for name in private_reads(tree_of(path)) & everywhere - defined[room_of(path)]
+        for path in PACKAGE_FILES
+        for name in private_reads(tree_of(path)) & defined_anywhere - defined[package_of(path)]
     }
     assert found == set()
 
 
-def test_the_test_of_attributes_sees_what_is_private():
+def test_private_attributes_are_found():
     tree = ast.parse(
         "class A:\n    _a: int\n    _b = 1\n    def _c(self, x):\n        self._d = x._e\n        super()._f\n"
         "        getattr(x, '_g')\n        setattr(self, '_h', 1)\n        x._i = x._replace(_j=1).__dict__\n"
@@ -205,20 +206,20 @@ def test_optional_packages_are_imported_inside_functions_only():
 
 
 def top_level_packages(tree: ast.Module) -> list[str]:
-    """Return the packages that are imported with a module itself."""
+    """Return the packages that are imported at the top level of a module."""
     outside = ast.Module([node for node in tree.body if not _is_definition(node)], [])
     return [name.split(".")[0] for name in imports_of(outside)]
 
 
-@pytest.mark.parametrize("room", ["experiments", "report"])
-def test_what_serves_any_experiment_knows_of_no_paper(room):
-    files = [path for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".toml", ".jinja", ".css", ".md"}]
+@pytest.mark.parametrize("package", ["experiments", "report"])
+def test_packages_for_any_experiment_do_not_mention_a_paper(package):
+    files = [path for path in (ROOT / package).rglob("*") if path.suffix in {".py", ".toml", ".jinja", ".css", ".md"}]
     assert len(files) > 7
     found = {path.name: re.findall(r"(?i)paper|publish|bekker", path.read_text(encoding="utf-8")) for path in files}
     assert {name: words for name, words in found.items() if words} == {}
 
 
-def test_kinds_of_arrays_have_their_names_from_one_place():
+def test_array_types_are_named_in_one_module():
     alias = re.compile(r"^ *(\w+) *(?::[^=\n]*)?= *NDArray\[np\.(?:float64|intp|bool_)\]", re.MULTILINE)
     found = {path.relative_to(ROOT).as_posix(): alias.findall(path.read_text(encoding="utf-8")) for path in FILES}
     assert {name: aliases for name, aliases in found.items() if aliases} == {
@@ -230,13 +231,13 @@ def _is_definition(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.ClassDef)
 
 
-def test_the_test_itself_sees_a_wrong_edge():
-    assert wrong_edges("numerics", ["scarless.models.sar_em"]) == ["models"]
-    assert wrong_edges("metrics", ["scarless.models"]) == ["models"]
-    assert wrong_edges("models", ["scarless.numerics.newton", "numpy"]) == []
+def test_wrong_imports_are_found():
+    assert wrong_imports("numerics", ["scarless.models.sar_em"]) == ["models"]
+    assert wrong_imports("metrics", ["scarless.models"]) == ["models"]
+    assert wrong_imports("models", ["scarless.numerics.newton", "numpy"]) == []
     assert top_level_packages(ast.parse("import dask.array\ndef f():\n    import ray")) == ["dask"]
-    assert private_edges("models", ["scarless.models._pair.x", "scarless.pair.logistic.engine_of"]) == []
-    assert private_edges("diagnostics", ["scarless.models._pair.x", "scarless.pair.logistic._x"]) == [
+    assert private_imports("models", ["scarless.models._pair.x", "scarless.pair.logistic.engine_of"]) == []
+    assert private_imports("diagnostics", ["scarless.models._pair.x", "scarless.pair.logistic._x"]) == [
         "models._pair.x",
         "pair.logistic._x",
     ]
@@ -255,17 +256,17 @@ def test_numerics_have_no_output_no_randomness_and_no_scikit_learn():
         ]
 
 
-def test_no_estimator_has_more_than_two_classes_of_ours_above_it():
+def test_no_estimator_has_more_than_two_base_classes_of_scarless():
     import scarless
     import scarless.label_frequency
     import scarless.models
 
     found = {
         each
-        for room in (scarless, scarless.models, scarless.label_frequency)
-        for name in room.__all__
+        for package in (scarless, scarless.models, scarless.label_frequency)
+        for name in package.__all__
         if name != "SARNetClassifier"
-        and isinstance(each := getattr(room, name), type)
+        and isinstance(each := getattr(package, name), type)
         and issubclass(each, BaseEstimator)
     }
     above = {

@@ -1,6 +1,6 @@
-"""The published occupancy examples: a fit that owes nothing to the library finds what was printed.
+"""Published occupancy examples: an independent fit, without the library, reproduces the printed estimates.
 
-This checks the data (typed from their sources) and how many of the printed decimals can be believed.
+This checks the data, which were typed from their sources, and how many of the printed decimals are right.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BY_R = tuple(name for name, load in examples.EXAMPLES.items() if load().printed_
 
 
 def columns(example: Any) -> dict[Term, np.ndarray]:
-    """What each coefficient is multiplied with, per row and look (that of f in every look the same)."""
+    """Return the values by which each coefficient is multiplied, per row and look; values of f repeat in all looks."""
     n, n_looks = example.S.shape
 
     def site(name: str) -> np.ndarray:
@@ -63,7 +63,7 @@ class Model:
         return np.tensordot(theta[mine], self.columns[mine], axes=1)
 
     def log_joint(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Per row log(f A) and log((1 - f) B)."""
+        """Return log(f A) and log((1 - f) B) of each row."""
         f, e, h = (self.logits(theta, model) for model in "feh")
         log_a = np.where(self.s == 1, log_expit(e), log_expit(-e))
         wrong, right = np.where(self.can_err, log_expit(h), -np.inf), np.where(self.can_err, log_expit(-h), 0.0)
@@ -75,7 +75,7 @@ class Model:
         return float(np.logaddexp(*self.log_joint(theta)).sum())
 
     def score(self, theta: np.ndarray) -> np.ndarray:
-        """Expected score of the completed data (Fisher's identity)."""
+        """Return the score, as the expected score of the complete data (Fisher's identity)."""
         positive, negative = self.log_joint(theta)
         q = expit(positive - negative)[:, None]
         f, e, h = (expit(self.logits(theta, model)) for model in "feh")
@@ -88,7 +88,7 @@ class Model:
         return np.array([(residual[t[0]] * c).sum() for t, c in zip(self.terms, self.columns, strict=True)])
 
     def information(self, theta: np.ndarray) -> np.ndarray:
-        """Observed, by central differences of the score."""
+        """Return the observed information, by central differences of the score."""
         steps = 1e-5 * np.eye(theta.size)
         rows = np.array([(self.score(theta - row) - self.score(theta + row)) / 2e-5 for row in steps])
         return (rows + rows.T) / 2.0
@@ -102,7 +102,7 @@ class Fit(NamedTuple):
 
 @cache
 def fitted(name: str) -> Fit:
-    """Quasi-Newton from e > h, then Newton to the last digit."""
+    """Fit by a quasi-Newton method from a start with e > h, and then by Newton's method to full precision."""
     model = Model(examples.EXAMPLES[name]())
     start = np.where(model.of["h"], -2.0, 0.0)
     theta = minimize(lambda t: -model.log_likelihood(t), start, jac=lambda t: -model.score(t), method="BFGS").x
@@ -112,7 +112,7 @@ def fitted(name: str) -> Fit:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_exact_maximum_agrees_with_every_number_printed(name):
+def test_the_exact_maximum_agrees_with_every_printed_number(name):
     example, (model, theta, se) = examples.EXAMPLES[name](), fitted(name)
     printed = {(line.model, line.term, line.look): line for line in example.estimates}
     assert set(printed) == set(model.terms)
@@ -129,7 +129,7 @@ def test_the_exact_maximum_agrees_with_every_number_printed(name):
 
 
 @pytest.mark.parametrize("name", BY_R)
-def test_with_the_rules_of_r_every_printed_digit_comes_out(name):
+def test_with_the_rules_of_r_every_printed_digit_is_reproduced(name):
     example = examples.EXAMPLES[name]()
     model = Model(example)
 
@@ -147,7 +147,7 @@ def test_with_the_rules_of_r_every_printed_digit_comes_out(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_printed_is_no_better_than_the_exact_maximum(name):
+def test_printed_estimates_are_no_better_than_the_exact_maximum(name):
     model, theta, _ = fitted(name)
     printed = {(line.model, line.term, line.look): line.value.value for line in examples.EXAMPLES[name]().estimates}
     rounded = np.array([printed[term] for term in model.terms])
@@ -157,7 +157,7 @@ def test_what_was_printed_is_no_better_than_the_exact_maximum(name):
 
 
 def test_the_fit_statistic_of_the_salamanders():
-    """MacKenzie and Bailey: histories that occurred one by one, all others by their expected number."""
+    """Compute MacKenzie and Bailey's chi-square statistic from observed and expected numbers of all histories."""
     example, (_, theta, _) = examples.salamander(), fitted("salamander")
     n, n_looks = example.S.shape
     psi, p = expit(theta)
@@ -173,7 +173,7 @@ def test_the_fit_statistic_of_the_salamanders():
     assert example.fit_statistic.agrees(statistic)
 
 
-def test_sizes_are_those_that_the_programs_printed():
+def test_sizes_agree_with_the_printed_sizes():
     weta, frogs = examples.weta_constant().S, examples.frogs().S
     assert weta.shape == (72, 5)
     assert np.isnan(weta).sum() == 98
@@ -182,15 +182,15 @@ def test_sizes_are_those_that_the_programs_printed():
     assert frogs.shape == (130, 3)
 
 
-def test_a_look_that_was_not_made_has_no_attribute():
+def test_a_missing_look_has_no_visit_attribute():
     for name in NAMES:
         example = examples.EXAMPLES[name]()
         for per_look in (example.visit_attributes or {}).values():
             np.testing.assert_array_equal(np.isnan(example.X[per_look].to_numpy(float)), np.isnan(example.S))
 
 
-def test_the_stream_is_that_of_r():
-    """``set.seed(1); runif(3)``, and the errors per visit that the book counts in its simulated data."""
+def test_random_numbers_agree_with_r():
+    """Compare ``set.seed(1); runif(3)``, and the errors per visit that the book counts in its simulated data."""
     stream = r_random.RStream(1)
     assert [round(stream.uniform(), 7) for _ in range(3)] == [0.2655087, 0.3721239, 0.5728534]
     y, S = r_random.RStream(1).coins(200, 0.6), examples.false_positives().S
@@ -198,14 +198,14 @@ def test_the_stream_is_that_of_r():
     assert (1 - S[y == 1]).sum(axis=0).tolist() == [39, 32, 33, 39, 44, 34, 42]
 
 
-def test_a_sure_thing_costs_no_random_number():
+def test_a_probability_of_0_or_1_draws_no_random_number():
     stream = r_random.RStream(7)
     assert stream.coins(3, 0.0).tolist() == [0, 0, 0]
     assert stream.coins(2, 1.0).tolist() == [1, 1]
     assert stream.uniform() == r_random.RStream(7).uniform()
 
 
-def test_confirmed_decimals_and_printed_ones():
+def test_confirmed_and_printed_decimals():
     number = printed_numbers.Number.parse("0.4826/3")
     assert number == printed_numbers.Number(0.4826, 4, 3)
     assert number.agrees(0.4822)
@@ -215,8 +215,8 @@ def test_confirmed_decimals_and_printed_ones():
     assert printed_numbers.Number.parse("-2.69") == printed_numbers.Number(-2.69, 2, 2)
 
 
-def test_the_climb_of_r_stops_where_r_stops_in_a_bent_valley():
-    """The example of ``optim``: Rosenbrock's function from (-1.2, 1) without slopes, as R 4.4.3 does it."""
+def test_minimise_stops_where_r_stops_on_rosenbrocks_function():
+    """The example of ``optim``: Rosenbrock's function from (-1.2, 1) without given slopes; values from R 4.4.3."""
 
     def cost(x: np.ndarray) -> float:
         return float(100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2)
@@ -226,8 +226,8 @@ def test_the_climb_of_r_stops_where_r_stops_in_a_bent_valley():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_our_classifier_finds_what_was_printed(name):
-    """Estimates, standard errors and AIC to every decimal that the exact maximum confirms."""
+def test_our_classifier_reproduces_the_printed_estimates(name):
+    """Estimates, standard errors and AIC agree in every decimal that is right at the exact maximum."""
     published = pytest.importorskip("benchmarks.occupancy")
     example = examples.EXAMPLES[name]()
     model = published.fit_example(example)

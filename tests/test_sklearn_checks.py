@@ -1,4 +1,4 @@
-"""Every estimator passes scikit-learn's whole battery, with no expected failures."""
+"""Every estimator passes all of scikit-learn's estimator checks, with no expected failures."""
 
 from unittest import SkipTest
 
@@ -41,8 +41,8 @@ ESTIMATORS = [
 ]
 
 
-# The warnings are ours and meant: the checks fit strings without pos_label, give no propensity and label all positives.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings are correct: some checks use text labels without pos_label, pass no propensity, or label all positives.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity is not given:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")
@@ -52,15 +52,15 @@ ESTIMATORS = [
 @parametrize_with_checks(ESTIMATORS)
 def test_estimator_passes_scikit_learns_checks(estimator, check):
     if "sparse_matrix" in str(check) and isinstance(estimator, SAREMClassifierCV | SARStackingClassifier):
-        pytest.skip("their fits are SAREMClassifier's, which takes matrices of all kinds; the same check has arrays")
+        pytest.skip("slow; SAREMClassifier, whose fits it uses, passes this check, and the check of arrays runs")
     if "sample_weight_equivalence" in str(check):
         if isinstance(estimator, SAREMClassifier) and estimator.estimator is not None:
-            pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_cross_fit has another")
+            pytest.skip("the check has one unlabelled row, but each of two folds needs one; see test_cross_fit")
         if "HistGradientBoosting" in repr(estimator):
-            pytest.skip("histogram boosting itself counts rows and not weights in its leaves")
+            pytest.skip("histogram boosting counts rows, not weights, in its leaves")
     try:
         check(estimator)
     except SkipTest as reason:
         if "SCIPY_ARRAY_API" in str(reason):
-            pytest.fail("tests/conftest.py sets SCIPY_ARRAY_API, so that no check of arrays is skipped")
+            pytest.fail("tests/conftest.py must set SCIPY_ARRAY_API, so that no check of array API dispatch is skipped")
         raise

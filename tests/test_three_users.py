@@ -1,4 +1,4 @@
-"""``tools/three_users.py``: one of the users runs here, all three in ``make test-dist``."""
+"""The work of one user of ``tools/three_users.py``; ``make test-dist`` runs all three users."""
 
 import importlib.util
 from pathlib import Path
@@ -17,7 +17,7 @@ def users(tmp_path, monkeypatch):
     return module
 
 
-def test_the_scientist_gets_posteriors_a_report_and_a_file_out_of_a_pipeline(users):
+def test_the_scientist_gets_posteriors_a_report_and_a_model_file_from_a_pipeline(users):
     users.scientist(users.EXAMPLES)
 
 
@@ -27,6 +27,6 @@ def test_a_condition_that_does_not_hold_ends_the_script(users):
         users.expect(False, "the sky is down")
 
 
-def test_rooms_that_are_not_there_are_said():
+def test_a_module_that_does_not_exist_raises_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'scarless' has no attribute 'reports'"):
         __import__("scarless").reports  # noqa: B018

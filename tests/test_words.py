@@ -1,4 +1,4 @@
-"""One word for one thing, read from the public signatures."""
+"""Each concept has one word: in public signatures, docstrings, documentation and names of constants."""
 
 import ast
 import dataclasses
@@ -29,7 +29,7 @@ def public_names():
 
 
 def public_calls():
-    """Return whatever a user may call and Python knows the signature of."""
+    """Return the signatures of all public classes, functions and methods of scarless."""
     calls = {}
     for name, value in public_names().items():
         methods = [key for key in dir(value) if not key.startswith("_")] if inspect.isclass(value) else []
@@ -50,12 +50,12 @@ CALLS = public_calls()
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_signature_reads_well_in_help(call):
-    """NumPy's ArrayLike, written out, takes 300 characters: a signature of six such arguments filled a screen."""
+    """ArrayLike is shown by its name: written out it has 300 characters, and a signature would fill a screen."""
     shown = str(CALLS[call])
     assert len(shown) <= 60 + 50 * len(CALLS[call].parameters), shown
     assert len(shown) <= 720, shown
-    assert not re.search(r"\b_[a-z]", shown), f"something private: {shown}"
-    assert " at 0x" not in shown, f"a place in memory: {shown}"
+    assert not re.search(r"\b_[a-z]", shown), f"the signature shows a private name: {shown}"
+    assert " at 0x" not in shown, f"the signature shows a memory address: {shown}"
 
 
 def test_an_array_is_called_an_array():
@@ -67,25 +67,25 @@ def test_an_array_is_called_an_array():
 
 @pytest.mark.parametrize("call", CALLS)
 def test_one_word_for_an_estimator_of_the_users(call):
-    """It is `estimator`, `propensity_estimator` where there are two, `estimators` where there is a list."""
+    """The word is `estimator`, or `propensity_estimator` if there are two, or `estimators` for a list."""
     others = {"classifier", "clf", "base_estimator", "model", "learner", "propensity_model", "classifiers", "models"}
-    if call == "analyse":  # whose `model` is the name of a kind, as on the command line
+    if call == "analyse":  # its `model` is the name of a kind of model, as on the command line
         others = others - {"model"}
     assert not others & set(CALLS[call].parameters)
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_one_word_for_folds(call):
-    """It is `cv`, as in scikit-learn."""
+    """The word is `cv`, as in scikit-learn."""
     assert not {"n_folds", "cross_fit", "folds"} & set(CALLS[call].parameters)
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if re.search(r"\.(predict|draw)_posterior", call)])
-def test_a_posterior_asks_for_labels_in_its_signature(call):
+def test_a_posterior_requires_labels(call):
     assert CALLS[call].parameters["s"].default is inspect.Parameter.empty
 
 
-# --- class_prior_interval is one thing
+# --- class_prior_interval has one signature and one meaning
 
 
 def public_classes():
@@ -127,14 +127,15 @@ def fitted(request):
     return FITS[request.param]().fit(*make_rows())
 
 
-def test_every_class_with_an_interval_is_among_these():
-    assert set(ESTIMATORS) - {"PublishedEMClassifier"} == set(FITS)  # the paper's EM has none, and says so
+def test_every_estimator_with_an_interval_is_tested():
+    # The paper's EM has no intervals: its methods raise an error.
+    assert set(ESTIMATORS) - {"PublishedEMClassifier"} == set(FITS)
     assert len(WITH_INTERVAL) > len(ESTIMATORS)
 
 
 @pytest.mark.parametrize("name", WITH_INTERVAL)
 def test_an_interval_of_the_class_prior_has_one_form(name):
-    """A method of what is fitted, with a level by keyword; of a result, what that method says at the result's level."""
+    """Estimators have a method with a keyword `level`; results have an `Interval` and the level at which it holds."""
     value = public_classes()[name]
     if issubclass(value, BaseEstimator):
         for method in (value.class_prior_interval, value.label_frequency_interval):
@@ -161,11 +162,11 @@ def test_an_interval_of_the_class_prior_has_one_meaning(fitted):
                 interval(level=level)
 
 
-# --- selection_ is of one type, tol has one meaning
+# --- selection_ has one type, tol has one meaning
 
 
 @pytest.mark.parametrize("name", ["SAREMClassifier", "SAREMClassifierCV", "SCARClassifier"])
-def test_what_was_chosen_is_told_in_one_way(name):
+def test_selection_has_the_same_type_in_all_estimators(name):
     model = FITS[name]().fit(*make_rows())
     chosen = model.selection_
     candidates = model.cv_results_["params"] if hasattr(model, "cv_results_") else model.optima_
@@ -186,20 +187,20 @@ WITH_TOL = [
 
 @pytest.mark.parametrize("name", WITH_TOL)
 def test_tol_is_a_gain_in_log_likelihood_per_row(name):
-    """And the docstring says of what: of one step, or of several iterations together."""
+    """The docstring of every estimator with `tol` says so, and gives the default."""
     documented = " ".join(inspect.getdoc(public_classes()[name]).split())
-    told = re.search(r" tol : float.*? (?:max_iter|slope_tol) :", documented)[0]
-    assert re.search(r"\bgains? less than this\b", told)
-    assert "log-likelihood per row" in told
-    assert re.search(r"1e-\d+", told), "the default"
+    description = re.search(r" tol : float.*? (?:max_iter|slope_tol) :", documented)[0]
+    assert re.search(r"\bgains? less than this\b", description)
+    assert "log-likelihood per row" in description
+    assert re.search(r"1e-\d+", description), "the default"
 
 
-# --- the words of docs/glossary.md, and those that must not come back
+# --- words of docs/glossary.md, and words that must not be used again
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = sorted((ROOT / "src" / "scarless").rglob("*.py"))
-GONE = {
+REMOVED_WORDS = {
     r"\bwhoever\b": "name the person or the program",
     r"\bwho cannot\b": "name the person",
     r"imaginary audit|imagined audit": "pseudo-observation",
@@ -219,7 +220,8 @@ GONE = {
     r"the other one's": "name the thing",
     r"asked for by the issue|which stood here": "a results page is no diary",
 }
-OLD_NAMES = ("saved/earlier.py", "saved/trusted.py")  # which read files of earlier versions
+# These modules contain old names, because they read files of earlier versions.
+OLD_NAMES = ("saved/earlier.py", "saved/trusted.py")
 CONCEPTS = {
     *("attribute", "audit", "block", "class prior", "cross-fit", "engine", "false positive", "grid of class priors"),
     *("known value", "label", "label frequency", "labelling mechanism", "look", "naive model", "optimum", "pass"),
@@ -233,7 +235,7 @@ VAGUE = {
     *("PURE", "ELSEWHERE", "FREE", "UNKNOWN", "WEAK", "NOTEWORTHY", "SHOWN", "CHOSEN", "OUTSIDE", "HEAVY"),
     *("NOISE", "REJECTED", "SUSPECT", "SMALLEST", "LARGEST", "STRANGER", "TOP", "ANY", "MORE", "ALONE"),
 }
-SHARED = {  # parameters, with the sentence that describes them in most places
+SHARED = {  # the beginning of the description of parameters that many functions have
     "X": "Attributes of the rows",
     "s": "Observed labels: 1 for labelled rows, 0 for unlabelled rows",
     "sample_weight": "Weight of each row; 1 by default",
@@ -245,8 +247,8 @@ SHARED = {  # parameters, with the sentence that describes them in most places
 }
 
 
-@pytest.mark.parametrize("pattern", GONE)
-def test_a_word_that_is_gone_does_not_come_back(pattern):
+@pytest.mark.parametrize("pattern", REMOVED_WORDS)
+def test_a_removed_word_is_not_used_again(pattern):
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in [*PAGES, *MODULES]
@@ -254,7 +256,7 @@ def test_a_word_that_is_gone_does_not_come_back(pattern):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(pattern, line, re.IGNORECASE)
     ]
-    assert not found, f"write {GONE[pattern]!r} instead"
+    assert not found, f"write {REMOVED_WORDS[pattern]!r} instead"
 
 
 def test_the_glossary_defines_every_concept_of_the_library():
@@ -282,7 +284,7 @@ def constants():
 
 
 def test_a_constants_name_says_what_it_measures():
-    """An adjective or an adverb alone does not: MIN_LABELLED_PER_FOLD does."""
+    """An adjective or adverb alone does not say it; MIN_LABELLED_PER_FOLD does."""
     assert [(path, name) for path, name in constants() if name.strip("_") in VAGUE] == []
 
 
@@ -297,7 +299,7 @@ def described(value):
 
 @pytest.mark.parametrize("parameter", SHARED)
 def test_a_shared_parameter_is_described_in_one_way(parameter):
-    """Six in ten descriptions begin with the shared words, or refer to another function; the others differ in kind."""
+    """At least 60% of the descriptions begin with the shared words, or refer to another function."""
     texts = []
     for value in public_names().values():
         names = [key for key in vars(value) if not key.startswith(("_", "set_"))] if inspect.isclass(value) else []

@@ -1,6 +1,6 @@
 """Write docs/capabilities.md: which kinds of data each function supports.
 
-``python tools/capabilities.py`` tries every cell of the table and writes the page; a test tries them again. REASONS has
+``python tools/capabilities.py`` tries every combination and writes the page; a test tries them again. REASONS contains
 the reason for each combination that is not supported.
 """
 
@@ -43,25 +43,25 @@ from scarless.scale import ParquetRows
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "capabilities.md"
 EFFORT = ["effort_1", "effort_2"]
-HEAD = """# What goes with what
+HEAD = """# Supported combinations
 
-The columns are kinds of data or knowledge; the rows are estimators and functions. Each cell was tried
+The columns of the table are kinds of data; the rows are estimators and functions. Each combination was tried
 (`python tools/capabilities.py`), and a test tries it again.
 """
-# Reasons why cells do not work, by the key of `COLUMNS`, or by the name of the data and this key.
+# Reasons why combinations are not supported, by the key of `COLUMNS`, or by the name of the data and this key.
 REASONS: dict[Any, str] = {
-    "rows on a device": "Not implemented yet: the likelihood of looks, audits and known values needs numpy.",
-    "sensitivity": "The bounds vary the odds of one propensity for each row. Several looks have several "
-    "propensities. With false positives, bounds or offsets the bounds do not hold.",
-    "goodness of fit": "With one label for each row there is nothing to test: some propensity fits any labels.",
+    "rows on a device": "Not implemented yet: the likelihood of looks, audits and known values needs NumPy arrays.",
+    "sensitivity": "`Sensitivity` varies the odds of one propensity for each row. Several looks have several "
+    "propensities. With false positives, bounds or offsets its results would not be valid.",
+    "goodness of fit": "With one label for each row there is nothing to test: for any labels, some propensity fits.",
     "ONNX": "Not implemented yet: the exported graph supports one label for each row.",
-    "`TableClassifier`": "An offset must stay unchanged, but the preparation changes columns.",
-    "command line": "The command line prepares columns, but an offset must stay unchanged.",
+    "`TableClassifier`": "The preparation would change the column of an offset, which must stay unchanged.",
+    "command line": "The command line has no option for an offset: its preparation would change the column.",
 }
 
 
 class Observed(NamedTuple):
-    """A kind of data, which is a column of the page: attributes, labels, audits and options of the estimator."""
+    """One kind of data, which is a column of the page: attributes, labels, audits and options of the estimator."""
 
     name: str
     X: pd.DataFrame
@@ -148,7 +148,7 @@ def _stack(row: Observed) -> Any:
 
 
 def _checked(model: Any, row: Observed) -> Any:
-    """Call the methods of a model that is not a pair of logistic models, also after saving and loading it."""
+    """Call the methods of a fitted model, and check that a saved and loaded copy predicts the same."""
     low, high = model.class_prior_interval()
     assert low <= model.class_prior_ <= high
     assert model.predict_proba_interval(row.X).shape == (len(row.X), 2)
@@ -287,11 +287,11 @@ COLUMNS: dict[str, Callable[[Observed], Any]] = {
     "`TableClassifier`": _table,
     "command line": _command_line,
 }
-SLOW_COLUMNS = {"command line", "bootstrap", "cross-fitted boosting", "rows of Dask"}  # take seconds for each cell
+SLOW_COLUMNS = {"command line", "bootstrap", "cross-fitted boosting", "rows of Dask"}  # take seconds for each trial
 
 
 def refusal(row: Observed, column: str) -> str | None:
-    """Try a cell; return the text of the error, or None if it works."""
+    """Try one combination; return the text of the error, or None if it works."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -302,13 +302,13 @@ def refusal(row: Observed, column: str) -> str | None:
 
 
 def page() -> str:
-    """Try every cell and return the page."""
+    """Try every combination and return the page."""
     tried = {(row.name, column): refusal(row, column) for row in rows() for column in COLUMNS}
     return written({cell: None if error is None else reason_of(*cell) for cell, error in tried.items()})
 
 
 def written(cells: dict[tuple[str, str], str | None]) -> str:
-    """Return the page; `cells` has the reason why a cell does not work, or None if it works."""
+    """Return the page. `cells` contains the reason why a combination is not supported; None if it is supported."""
     names = list(dict.fromkeys(name for name, _ in cells))
     every = [cells[name, column] for column in COLUMNS for name in names]
     reasons = list(dict.fromkeys(reason for reason in every if reason))
@@ -322,7 +322,7 @@ def written(cells: dict[tuple[str, str], str | None]) -> str:
 
 
 def reason_of(name: str, column: str) -> str:
-    """Return why a cell does not work."""
+    """Return why a combination is not supported."""
     return REASONS.get((name, column)) or REASONS[column]
 
 

@@ -14,16 +14,16 @@ PAGE = ROOT / "docs" / "constants.md"
 MARK = "#:"
 HEAD = """# Constants
 
-Numbers in the source that change results and are not parameters. Each has its origin: evidence (a publication, a
-published implementation or one of our benchmarks) or judgement. The [reference](api.rst) lists parameters and their
-defaults.
+This page lists numbers in the source that change results and are not parameters. For each, it gives the evidence (a
+publication, a published implementation or one of our benchmarks), or says that we chose the number by judgement. The
+[reference](api.rst) lists parameters and their defaults.
 
 `python tools/constants.py` writes this page from the comments of the source; a test checks that it is current.
 """
 
 
 class Constant(NamedTuple):
-    """A line of the page: one constant, or several that are assigned together."""
+    """One line of the page: a constant, or several constants that are assigned together."""
 
     module: str
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class Constant(NamedTuple):
 
 
 def constants_of(source: str, module: str) -> list[Constant]:
-    """Return the constants of a module that the page lists."""
+    """Return those constants of a module that have a comment with the mark."""
     lines, found = source.splitlines(), []
     for node in ast.parse(source).body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
@@ -70,7 +70,7 @@ def page() -> str:
 
 
 def _value(node: ast.expr) -> str:
-    """Return a value as in the source; a tuple without brackets."""
+    """Return the source of a value; for a tuple, without its brackets."""
     return ", ".join(map(ast.unparse, node.elts)) if isinstance(node, ast.Tuple) else ast.unparse(node)
 
 

@@ -1,6 +1,7 @@
-"""Write a model file that the tests keep: ``python tools/save_model_file.py tests/saved/files``.
+"""Write a model file for the tests of old files: ``python tools/save_model_file.py tests/saved/files``.
 
-Run it once for each schema number, with that version of scarless. An existing file is never overwritten.
+Run it once for each schema number, with a version of scarless that writes this number. An existing file is never
+overwritten.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""Run the work of three kinds of users from start to end, in the current folder and environment.
+"""Do the complete work of three kinds of users, in the current folder and environment.
 
 The hospital analyst has a CSV file and wants a report. The fraud scientist has a pipeline and wants to rank rows. The
-researcher has a method and a table and wants a comparison. ``make test-dist`` runs them in a fresh environment and an
-empty folder, in which only the package is installed; the tests run them in the current environment.
+researcher has a method and a table and wants a comparison. ``make test-dist`` runs all three in an empty folder, in a
+new environment in which only the package is installed. The tests run one of them in the current environment.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def scientist(examples: Path) -> None:
 
 
 def researcher(examples: Path) -> None:
-    """Compare a user's own method on a user's own table."""
+    """Compare the user's own method with others, on the user's own table."""
     for path in (examples / "compare").iterdir():
         if path.is_file():
             shutil.copy(path, path.name)

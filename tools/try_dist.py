@@ -1,9 +1,9 @@
 """Build wheel and sdist, and test both as users would install them: ``make test-dist``.
 
-The wheel is built from the sdist, installed in a new environment, and used from an empty folder: an import, a fit, the
+The wheel is built from the sdist, installed in a new environment, and tested in an empty folder: an import, a fit, the
 command line, and the work of three users (``tools/three_users.py``). The sdist is unpacked in another folder. It must
-contain every file of the repository, all its tests must be collected, and some tests that read files beside the package
-must pass.
+contain every file of the repository except the folder .ci. Pytest must be able to collect all its tests, and some tests
+that read files outside the package must pass.
 """
 
 import argparse
@@ -55,7 +55,7 @@ C = 1.0
 km_max_rows = 100
 [quick]
 """
-# Tests that read files beside the package: the specification, the benchmarks, the documentation.
+# Tests that read files outside the package, such as benchmarks and documentation.
 TESTS_TO_RUN = (
     *("README.md", "docs", "tests/test_house.py", "tests/cli/test_experiments.py", "tests/datasets/test_loaders.py"),
     *("tests/experiments/test_spec.py", "tests/papers", "tests/label_frequency/test_tice_numerics.py"),
@@ -83,7 +83,7 @@ def environment(folder: Path) -> str:
 
 
 def run(*command: str | Path, within: Path) -> None:
-    """Run a command without the repository in its path; exit if it fails."""
+    """Run a command without PYTHONPATH, so that it cannot import from the repository; exit if it fails."""
     print("$", *(str(part).strip().splitlines()[0] for part in command[:6]), flush=True)
     environment_variables = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MAKEFLAGS")

@@ -2,11 +2,11 @@
 What does a label mean? No bias, SCAR and SAR
 =============================================
 
-A labelled row is positive, *and* someone recorded it. The bias comes from who is checked. Simulated data: the same 600
-people in three figures. Only the labelling differs.
+A labelled row is positive, *and* someone recorded it. Labels are biased if some people are checked more often than
+others. Simulated data: the same 600 people in three figures. Only the labelling differs.
 
 **Lesson.** The classes are the same in all three figures. A classifier that treats unlabelled people as healthy learns
-who was checked.
+in part who was checked.
 """
 
 # %%
@@ -50,4 +50,4 @@ figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center"
 # %%
 # Left and middle: the boundary is vertical, like the boundary of the classes. Under SCAR the naive probabilities are
 # too low, but their *ranking* is right. Right: the boundary is tilted. Ill people who see no doctor are now on the
-# healthy side, and no other threshold corrects that.
+# healthy side, and no other threshold corrects this.

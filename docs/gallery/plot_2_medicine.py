@@ -2,12 +2,13 @@
 Medicine: large tumours are diagnosed more often
 ================================================
 
-A large tumour is felt and diagnosed; a small one often is not. Measurements and diagnoses are real: the breast cancer
-table of scikit-learn, with 569 tumours. Which diagnoses are *on record* is simulated, and depends on the size.
+A large tumour is felt and diagnosed; a small tumour often is not. Measurements and diagnoses are real: the breast
+cancer table of scikit-learn, with 569 tumours. We simulate which diagnoses are *on record*; this depends on the size of
+the tumour.
 
 **Lesson.** A model that treats "no diagnosis" as "benign" estimates half the true number of malignant tumours. If you
-name the attribute that drives the diagnoses, the estimate is about right. The ranking of the patients improves
-slightly: these classes are so well separated that even the naive ranking is good.
+name the attribute that drives the diagnoses, the estimate is about right. The ranking of the patients improves only
+slightly, because the classes are so well separated that even the naive ranking is good.
 """
 
 # %%

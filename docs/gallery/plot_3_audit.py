@@ -7,7 +7,7 @@ about the other invoices. Simulated data: 8,000 invoices. Fraud is more likely f
 and small amounts.
 
 **Lesson.** The naive model imitates the auditors: it selects large invoices of the branch that is audited anyway. A
-model of both steps selects frauds.
+model of both the fraud and the audits selects frauds.
 """
 
 # %%

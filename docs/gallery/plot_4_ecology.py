@@ -5,8 +5,8 @@ Ecology: a bird that was not seen may be there
 A site is visited once. A bird that is seen is present; a bird that is not seen may be present and hidden. Simulated
 data: 3,000 sites. Occupancy depends on altitude and forest, detection on wind and on the effort of the observer.
 
-**Lesson.** The map of sightings is the product of a map of birds and a map of observers. Here observers stay longer in
-the valleys, so the naive curve places the bird there.
+**Lesson.** The map of sightings shows where the birds are, and also where the observers are. Here observers stay longer
+in the valleys, so the naive model concludes that the bird lives there.
 """
 
 # %%

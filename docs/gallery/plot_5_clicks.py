@@ -29,7 +29,8 @@ examined = 0.95 * place**-0.9
 clicked = simulate_labels(relevant, examined, random_state=0)
 
 # %%
-# There is one column for each position except the first, so the model can fit any curve of attention.
+# There is one column for each position except the first, so the model can estimate any dependence of attention on
+# position.
 shown = pd.get_dummies(place, prefix="place", dtype=float).iloc[:, 1:]
 table = pd.concat([pd.DataFrame({"match": match, "popularity": popularity}), shown], axis=1)
 features = ["match", "popularity"]
@@ -37,7 +38,8 @@ model = SAREMClassifier(propensity_attributes="place", classification_attributes
 naive = NaiveClassifier().fit(table[features], clicked)
 
 # %%
-# Popularity hardly affects the relevance (true coefficient 0.2). It determined the position, and so the clicks.
+# Popularity hardly affects the relevance (true coefficient 0.2). It determined the position of the items, and therefore
+# the clicks.
 for name, coefficients in {"naive": naive.coef_[0], "with places": model.coef_[0]}.items():
     print(f"{name:12} match {coefficients[0]:.2f} (true 1.50), popularity {coefficients[1]:.2f} (true 0.20)")
 
@@ -59,5 +61,5 @@ right.set(xlabel="true relevance", ylabel="estimated", xlim=(0, 1), ylim=(0, 1))
 right.legend(frameon=False)
 
 # %%
-# The estimated attention is slightly too low at the first position, and the relevance slightly too high: the labels
-# determine the product best.
+# The estimated attention at the first position is slightly too low, and the estimated relevance slightly too high. The
+# labels determine their product better than the two factors.

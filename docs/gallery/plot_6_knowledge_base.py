@@ -2,11 +2,11 @@
 Knowledge bases: facts that nobody recorded
 ===========================================
 
-A knowledge base lists the prizes of a person, if someone recorded them. Some languages have many editors, others few.
+A knowledge base lists the prizes of a person if someone recorded them. Some languages have many editors, others few.
 Simulated data: 6,000 people in five languages. The completeness of each language is unknown.
 
-**Lesson.** Within one language, labels are a random share of the prizes; between languages, this share differs. One
-label frequency for each language is then enough, and shows how complete the records of each language are.
+**Lesson.** Within one language, labels are a random share of the prizes; between languages, this share differs. It is
+then enough to estimate one label frequency for each language. It shows how complete the records of the language are.
 """
 
 # %%
@@ -52,8 +52,8 @@ right.legend(frameon=False)
 
 # %%
 # The naive model mistakes missing editors for missing prizes. In language E, with few labels, the estimated label
-# frequency is too low, and the share of prizes too high. The method needs people who certainly have a prize. If the
-# classes overlap everywhere, all such estimates of the label frequency are too low.
+# frequency is too low, and the share of prizes too high. The method needs some people who certainly have a prize. If
+# the classes overlap everywhere, the estimated label frequencies are too low.
 #
-# With half these coefficients (1.2, 1.5 and 2.5), the classes overlap more. The estimate is then 49% with a prize
-# instead of the true 38%.
+# With about half these coefficients (1.2, 1.5 and 2.5), the classes overlap more. The model then estimates that 49%
+# have a prize; the true share is 38%.

@@ -3,7 +3,7 @@ Text: labels from one desk
 ==========================
 
 Editors mark articles about climate. The science desk marks nearly all of its articles, the other desks hardly any.
-Simulated data: a corpus of 3,000 short artificial articles, because real ones need a download.
+Simulated data: 3,000 short artificial articles, because real articles need a download.
 
 **Lesson.** A naive classifier learns the words of the science desk. If the desk is the propensity attribute and the
 words are the classification attributes, the model learns the words of the topic.
@@ -80,6 +80,6 @@ for name, scores in {
     print(f"{name:11} {about[waiting][np.argsort(-scores[waiting])[:200]].mean():.0%}")
 
 # %%
-# If the topic is clear, the desk does less harm. With more words of the topic (2.5 per article instead of 1.6, and 0.15
-# instead of 0.3 in other articles), 98% of the 200 highest-ranked unmarked articles of the *other* desks are about
-# climate, in both rankings.
+# If the topic is clearer, the bias of the labels does less harm. With more words of the topic (2.5 per article instead
+# of 1.6, and 0.15 instead of 0.3 in other articles), 98% of the 200 highest-ranked unmarked articles of the *other*
+# desks are about climate, in both rankings.

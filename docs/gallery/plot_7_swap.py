@@ -2,12 +2,12 @@
 Failure: the two models are swapped
 ===================================
 
-Labels show a product: "is positive" times "is labelled if positive". The order of the factors does not matter.
-Simulated data, with two logistic models on different attributes.
+The probability of a label is a product: the probability of being positive times the probability of being labelled if
+positive. The order of the factors does not matter. Simulated data, from two logistic models with different attributes.
 
-**Lesson.** If both models may use all attributes, the labels do not show which of them is the class, and the fit may
-return them swapped. The likelihood is the same. **Remedy:** name the propensity attributes, and remove those that do
-not affect the class from the classification attributes.
+**Lesson.** If both models may use all attributes, the labels do not show which of the two is the class model, and the
+fit may return the models swapped. The likelihood is the same. **Remedy:** name the propensity attributes. Remove
+propensity attributes that do not affect the class from the classification attributes.
 """
 
 # %%
@@ -27,7 +27,7 @@ mechanism = LogisticSAR(["visits", "distance"], [1.5, -1.0], -0.8)
 s = simulate_labels(ill, mechanism.propensity(table), random_state=0)
 
 # %%
-# The first fit has all attributes in both models. Its report shows the problem.
+# In the first fit, both models use all attributes. The identifiability report shows the problem.
 nameless = SAREMClassifier(propensity_attributes="all").fit(table, s)
 print(identifiability_report(nameless))
 
@@ -53,7 +53,7 @@ panels[0].invert_yaxis()
 panels[0].legend(frameon=False, loc="lower right")
 
 # %%
-# Both fits explain the labels about equally well. Only one finds the ill.
+# Both fits explain the labels about equally well, but only one of them finds the ill patients.
 for name, model in {"all attributes in both": nameless, "named": named}.items():
     auc = roc_auc_score(ill, model.predict_proba(table)[:, 1])
     print(f"{name:24} log-likelihood per row {model.score(table, s):.4f}   ROC-AUC for the ill {auc:.2f}")

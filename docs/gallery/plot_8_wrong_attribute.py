@@ -2,11 +2,11 @@
 Failure: the wrong propensity attribute
 =======================================
 
-Labels depend on visits and on income. What happens if one of them is missing, or another attribute is named instead?
-Simulated data, five repetitions of 5,000 rows.
+Labels depend on visits and on income. What happens if you do not name one of these attributes, or name another
+attribute instead? Simulated data, five repetitions of 5,000 rows.
 
-**Lesson.** One attribute too many costs little. If one is missing, the classifier attributes its effect to the columns
-that it sees. **Remedy:** compare fits with and without the doubtful attribute, test the attributes that you
+**Lesson.** One attribute too many does little harm. If one is missing, the classifier attributes its effect to the
+columns that it uses. **Remedy:** compare fits with and without the doubtful attribute, test the attributes that you
 left out, and audit some rows if the result matters.
 """
 
@@ -38,7 +38,7 @@ def draw(seed):
 
 
 # %%
-# The classifier sees only sugar and weight.
+# The classifier uses only sugar and weight.
 errors, priors, likelihoods = ({name: [] for name in choices} for _ in range(3))
 truth = []
 for seed in range(5):
@@ -64,8 +64,8 @@ panels[1].axvline(np.mean(truth), color="k", ls="--", lw=1)
 panels[0].invert_yaxis()
 
 # %%
-# The right panel needs no true classes: the likelihood is lower with the wrong attributes. This reveals the error as
-# long as the right column is in the table. If it is not, the labels do not show it.
+# The likelihood in the right panel can be computed without the true classes. It is lower with the wrong attributes.
+# This reveals the error if the right column is in the table. If it is not, the labels do not reveal the error.
 print(f"truly ill: {np.mean(truth):.2f}")
 for name in choices:
     print(f"{name:18} error {np.mean(errors[name]):.3f}   estimated ill {np.mean(priors[name]):.2f}")

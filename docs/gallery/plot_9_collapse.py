@@ -6,8 +6,9 @@ A flexible classifier can memorise the labels: it classifies labelled rows as po
 propensity then approaches 1, and no positives are left to find. Simulated data: positives lie inside a circle, so no
 line separates the classes.
 
-**Lesson.** Never evaluate a flexible classifier on labels that it was fitted to. **Remedy:** cross-fitting, as in
-`SAREMClassifier` with ``cv=5``: each row is predicted by models that were not fitted to its label.
+**Lesson.** Never estimate the propensity from predictions for rows that a flexible classifier was fitted to.
+**Remedy:** cross-fitting, as in `SAREMClassifier` with ``cv=5``: each row is predicted by models that were not fitted
+to its label.
 """
 
 # %%
@@ -26,7 +27,7 @@ e = LogisticSAR([2], [1.2]).propensity(X)
 s = simulate_labels(y, e, random_state=0)
 
 # %%
-# The same boosting is fitted twice: by plain EM, and cross-fitted.
+# The same boosting classifier is fitted in two ways: by plain EM, and cross-fitted.
 boosting = HistGradientBoostingClassifier(random_state=0)
 seen = {"propensity_attributes": [2], "classification_attributes": [0, 1]}
 fits = {

@@ -3,11 +3,11 @@ Ecology: a species seen on two of four visits
 =============================================
 
 There are four visits to each of 400 ponds. A frog is present or not, and a visit may miss it. The data are simulated,
-so the truth is known. Field data come with one line per visit, with the hour of the night, and without the visits that
-rain prevented.
+so the truth is known. As in many field studies, the table has one line for each visit, with the hour of the night.
+Visits that rain prevented have no line.
 
-**Lesson.** A second visit shows what one visit cannot: how often a visit misses a frog that is present. This makes
-absence measurable. The end of the example shows what several visits cannot reveal.
+**Lesson.** Several visits show how often a visit misses a frog that is present. With this information, the share of
+ponds without a frog can be estimated. The end of the example shows what several visits cannot reveal.
 """
 
 # %%
@@ -48,7 +48,8 @@ model.fit(field.X, field.S)
 print(model.summary())
 
 # %%
-# The share of ponds with a frog: observed, estimated and true; and how many visits are needed to find it.
+# The output shows the share of ponds with a frog: observed, estimated and true. The left figure shows what share of the
+# present frogs is found after one to four visits. The right figure checks the posterior of ponds without a sighting.
 counted = np.nanmax(seen, axis=1).mean()
 low, high = model.class_prior_interval()
 print(f"seen {counted:.2f}, estimated {model.class_prior_:.2f} ({low:.2f} to {high:.2f}), true {there.mean():.2f}")
@@ -70,8 +71,8 @@ plt.show()
 
 # %%
 # **What visits cannot reveal.** Ponds may differ in how well frogs are heard, in ways that no column shows: deep reeds,
-# a noisy mill. Frogs that are heard twice are then mostly loud ones, quiet frogs are counted as absent, and the
-# estimate is too low.
+# a noisy mill. Most frogs that are heard twice are then loud. Many quiet frogs are never heard, the model counts them
+# as absent, and the estimate is too low.
 loud = rng.normal(size=(n, 1))
 again = simulate_looks(
     there, 1 / (1 + np.exp(-np.log(heard / (1 - heard)) - 1.5 * loud)), observed=0.85, random_state=1

@@ -5,8 +5,9 @@ Three annotators: what each of them misses, and what each invents
 Three people read 3,000 messages and mark abuse. Nobody reads every message, each annotator misses some abuse, and one
 of them marks too much. The data are simulated, so the truth is known.
 
-**Lesson.** A majority vote treats all annotators as equal, and a missing mark as a no. A model with several looks
-estimates how each annotator works, without a gold standard. A few checked messages make it more precise.
+**Lesson.** A majority vote treats all annotators as equally reliable. A model with several looks estimates how often
+each annotator misses abuse or marks harmless messages, without knowing the truth for any message. A few checked
+messages make the estimates more precise.
 """
 
 # %%
@@ -29,8 +30,8 @@ marks = pd.DataFrame(marks, columns=names)
 print(marks.head(4).to_string(index=False))
 
 # %%
-# Each annotator has separate coefficients and a separate false positive rate. A missing mark is a missing look, not a
-# no.
+# Each annotator has separate coefficients and a separate false positive rate. If an annotator did not read a message,
+# the mark is missing, which does not mean no.
 model = SAREMClassifier(
     propensity_attributes=["irony"], random_state=0, labelling=Labelling(shared=False, false_positive_rate="estimate")
 ).fit(messages, marks)
@@ -46,7 +47,7 @@ found = pd.DataFrame(
 print(found.round(3).to_string())
 
 # %%
-# Which annotator recognises irony? The three propensities, estimated and true.
+# Which annotator recognises irony? The figure shows the three propensities, estimated and true.
 figure, axes = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 grid = pd.DataFrame({"insults": 0.0, "length": 0.0, "irony": np.linspace(-2, 2, 50)})
 for k, (name, colour) in enumerate(zip(names, ["#1f6fb4", "#e08a3c", "#3c9d5b"], strict=True)):

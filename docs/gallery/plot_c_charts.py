@@ -7,7 +7,7 @@ charts are needed to estimate the share of ill patients to within five percentag
 truth is known.
 
 **Lesson.** Read 50 randomly drawn charts, fit a model, and let it predict how precise the estimate will be with more
-charts. Always draw at random: the last figure shows the bias if ill patients are audited more often.
+charts. Always draw charts at random: the last figure shows the bias if ill patients are audited more often.
 """
 
 # %%
@@ -39,13 +39,13 @@ model = SAREMClassifier(propensity_attributes="all").fit(patients, record)
 print(f"on record {record.mean():.2f}, estimated {describe(model)}, ill {ill.mean():.2f}")
 
 # %%
-# A pilot study has 50 randomly drawn charts.
+# The pilot study reads 50 randomly drawn charts.
 pilot = simulate_audit(ill, 50, random_state=0)
 model.fit(patients, record, audit=pilot)
 print(f"with 50 charts: {describe(model)}")
 
 # %%
-# How precise will the estimate be with more charts? The plan lists which charts to read, and how wide the interval will
+# How precise will the estimate be with more charts? The plan says which charts to read, and how wide the interval will
 # be.
 plan = plan_audit(model, patients, record, n_rows=200, pilot=pilot, random_state=0)
 print(plan)
@@ -53,7 +53,8 @@ plan.plot()
 plt.show()
 
 # %%
-# The charts are read. The fit uses all of them. The difference estimator does not assume that the model is right.
+# After the charts of the plan have been read, the fit uses all 250 charts. `audited_class_prior` gives a second
+# estimate, which does not assume that the model is right.
 audit = pilot.copy()
 audit[plan.rows] = ill[plan.rows]
 model.fit(patients, record, audit=audit)
@@ -61,8 +62,9 @@ print(f"with 250 charts: {describe(model)}; ill {ill.mean():.2f}")
 print(audited_class_prior(model, patients, record, audit))
 
 # %%
-# **What not to do.** We simulate three kinds of 200 audits, ten times each. The first are drawn at random. In the
-# second, ill patients have twice the odds of being audited. In the third, only positive results are recorded.
+# **What not to do.** We simulate 200 audits in three ways, ten times each. In the first way, patients are drawn at
+# random. In the second, ill patients have twice the odds of being audited. In the third, only positive results are
+# recorded.
 ways = {
     "at random": {},
     "twice the odds\nfor ill patients": {"odds_for_positives": 2.0},

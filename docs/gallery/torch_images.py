@@ -2,8 +2,8 @@
 Images with biased labels, by networks
 ======================================
 
-Even digits are positive, and bright images are labelled more often than dark ones; dark positives are hardly ever
-labelled. The images are real, from scikit-learn; the labels are simulated.
+The task is to recognise even digits, the positives. Bright positives are labelled often, and dark positives hardly
+ever. The images are real, from scikit-learn; the labels are simulated.
 
 .. image:: /_static/digits.png
    :alt: Even digits from dark to bright, most of the bright ones with a label; odd digits, none with a label.
@@ -11,12 +11,13 @@ labelled. The images are real, from scikit-learn; the labels are simulated.
 
 The images are sorted from dark to bright. Labelled images have a frame.
 
-**Lesson.** Name what the labelling depends on, here the brightness, and use any network. Two networks are trained
-together by the likelihood of the labels. The class prior is then estimated from held-out rows.
+**Lesson.** Name what the labelling depends on, here the brightness, and use any network. Two networks, one for the
+class and one for the propensity, are trained together: they maximise the likelihood of the labels. The class prior is
+then estimated from held-out rows.
 
 This page needs ``pip install "scarless[torch]"``. The documentation build does not have PyTorch, so the code is shown
-but not run. Each part took less than a minute on one core, and its output is printed below it; ``make test-torch`` runs
-the code. See :doc:`/networks` for parameters, texts and comparisons.
+but not run. The output of each part is printed below its code. Each part took less than a minute on one core. ``make
+test-torch`` runs the code. See :doc:`/networks` for parameters, texts and comparisons.
 """
 
 # %%
@@ -82,9 +83,10 @@ print(f"mean squared error of the propensity {np.mean(off**2):.4f}")
 # Your own module
 # ---------------
 # The first argument is a class, a function that creates a network, or an instance, which is copied with its weights. It
-# can be a pretrained network whose last layer returns one logit. `propensity_module` has the same forms; keep it small,
-# because two networks that can express the same functions can be swapped. ``recalibrate="held-out"`` trains one network
-# instead of five. This is faster, and with so few labels less certain about the class prior.
+# can be a pretrained network whose last layer returns one logit. `propensity_module` accepts the same kinds of values.
+# Use a small network for the propensity, because two networks that can express the same functions can be swapped.
+# ``recalibrate="held-out"`` trains one network instead of five. This is faster, but with so few labels the class prior
+# is less certain.
 
 
 class Residual(nn.Module):
@@ -114,8 +116,8 @@ print(f"own module: class prior {own.class_prior_:.2f}")
 #
 # Mixed precision
 # ---------------
-# With ``NetTraining(dtype="bfloat16")`` the layers run in half precision; weights, loss and recalibration do not. A GPU
-# is used if there is one, unless ``device="cpu"``.
+# With ``NetTraining(dtype="bfloat16")`` the layers run in half precision; weights, loss and recalibration stay in full
+# precision. A GPU is used if there is one, unless ``device="cpu"``.
 few["training"] = NetTraining(lr=0.01, max_epochs=150, patience=15, dtype="bfloat16")
 half = SARNetClassifier(convolutions, propensity_features=brightness, **few)
 half.fit(X[train], s[train])

@@ -5,7 +5,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 
 class ScaledNeighbours(KNeighborsClassifier):
-    """The share of labelled neighbours divided by its maximum; right under SCAR if some rows are certainly positive."""
+    """Nearest neighbours whose share of labels is divided by its maximum.
+
+    The result is correct under SCAR if some rows are certainly positive.
+    """
 
     def fit(self, X, s):
         """Fit to the labels `s`; the true classes are not available."""

@@ -1,4 +1,4 @@
-"""Patients, some of them diagnosed: a table as people have it."""
+"""Raw tables of patients, some of them diagnosed."""
 
 import numpy as np
 import pandas as pd
@@ -32,9 +32,10 @@ def patients():
 
 
 def make_hospital(n=3000, seed=0, n_audits=200):
-    """Return a hospital's table, with three visits, how long each took, and who was checked; and who is ill.
+    """Return a table of patients, and their true classes.
 
-    The visits are not all made; the single label column is blank where nobody noticed.
+    The table has the labels and durations of three visits, of which some did not take place. It also has a single label
+    column, which is empty for unlabelled rows, and a column of audits.
     """
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(

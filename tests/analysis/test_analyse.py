@@ -1,4 +1,4 @@
-"""From a table to an answer: the same as by hand, kept and repeated, and nothing silent."""
+"""`analyse`: estimates, ranked rows, files, notes and leaks."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def found(patients):
     )  # fmt: skip
 
 
-def test_it_is_the_classifier_fitted_by_hand(patients, found):
+def test_analyse_equals_a_classifier_fitted_by_hand(patients, found):
     features = patients.drop(columns=[*ASIDE, "diagnosed"])
     s = patients["diagnosed"].notna().astype(int)
     inner = SAREMClassifier(propensity_attributes=["visits", "insurance"], n_starts=5, random_state=0)
@@ -44,7 +44,7 @@ def test_it_is_the_classifier_fitted_by_hand(patients, found):
     np.testing.assert_array_equal(found.model.predict_posterior(features, s), by_hand.predict_posterior(features, s))
 
 
-def test_ranked_rows_are_all_rows_with_the_best_candidates_first(patients, found):
+def test_ranked_has_all_rows_with_the_best_candidates_first(patients, found):
     ranked = found.ranked()
     assert sorted(ranked["patient"]) == sorted(patients["patient"])
     unlabelled = ranked["labelled"] == 0
@@ -62,7 +62,7 @@ def test_ranked_rows_are_all_rows_with_the_best_candidates_first(patients, found
     assert ranked["posterior"][0] == pytest.approx(again[0])
 
 
-def test_the_summary_adds_up(patients, found):
+def test_numbers_of_the_summary_are_consistent(patients, found):
     facts = found.summary()
     assert json.loads(json.dumps(facts)) == facts
     assert (facts["rows"], facts["labelled"]) == (1200, int(patients["diagnosed"].notna().sum()))
@@ -78,7 +78,7 @@ def test_the_summary_adds_up(patients, found):
     assert facts["first_rows"]["sentence"].startswith("Of the 50 rows that rank highest, expect ")
 
 
-def test_all_is_written_or_nothing(patients, found, tmp_path, monkeypatch):
+def test_save_writes_all_files_or_nothing(patients, found, tmp_path, monkeypatch):
     folder = found.save(tmp_path / "run")
     assert sorted(path.name for path in folder.iterdir()) == [
         "model.skops", "ranked.csv", "report.html", "run.toml", "summary.json"
@@ -101,7 +101,7 @@ def test_all_is_written_or_nothing(patients, found, tmp_path, monkeypatch):
         found.save(tmp_path / "mine", force=True)
 
 
-def test_a_stored_model_ranks_the_same_and_its_run_repeats_it(patients, found, tmp_path):
+def test_a_stored_model_gives_the_same_ranking_and_run_toml_the_same_settings(patients, found, tmp_path):
     folder = found.save(tmp_path / "run")
     ranked, notes = predict_table(scarless.load(folder / "model.skops"), patients)
     pd.testing.assert_frame_equal(ranked, found.ranked())
@@ -111,7 +111,7 @@ def test_a_stored_model_ranks_the_same_and_its_run_repeats_it(patients, found, t
     assert Settings.from_dict(settings) == found.settings
 
 
-def test_new_rows_without_labels_columns_or_known_levels(patients, found):
+def test_new_rows_without_labels_or_columns_and_with_new_categories(patients, found):
     new = patients.head(20).drop(columns=["diagnosed", "age"]).assign(insurance="gold", more=1)
     ranked, notes = predict_table(found.model, new)
     assert "posterior" not in ranked
@@ -165,10 +165,10 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
 
 
 @pytest.mark.parametrize("sets", [{"all": "all"}, {"without": "all but the propensity attributes"}, {}])
-def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets):
+def test_with_many_rows_penalties_are_chosen_with_a_sample(patients, monkeypatch, sets):
     monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
     monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 600)
-    if sets:  # the sample leaves one set of attributes
+    if sets:  # the search on the sample selects one set of attributes
         (name,) = sets.values()
         fit = SAREMClassifierCV.fit
 
@@ -196,7 +196,7 @@ def test_of_many_rows_penalties_are_chosen_with_some(patients, monkeypatch, sets
     assert found.model.estimator_.fitted_pair_.inference.n_rows == 1200
 
 
-def test_frames_of_polars_and_other_things(patients):
+def test_polars_frames_are_accepted_and_arrays_are_refused(patients):
     found = analyse(pl.from_pandas(patients), "diagnosed", scar=True, columns=WITHOUT)
     assert len(found.table) == 1200
     with pytest.raises(TypeError, match="table must be a data frame with named columns; got ndarray"):
@@ -216,13 +216,13 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("name", LEAKS)
-def test_a_column_that_gives_the_label_away_is_refused(patients, name):
+def test_a_column_that_determines_the_label_is_refused(patients, name):
     make, how = LEAKS[name]
     with pytest.raises(ValueError, match=rf"Column 'leak' leaks the label: .*{how}.*--exclude leak"):
         analyse(patients.assign(leak=make(patients)), "diagnosed", scar=True, columns=WITHOUT)
 
 
-def test_a_column_that_tells_but_for_one_row_is_left_out(patients):
+def test_a_column_that_determines_all_labels_but_one_is_left_out(patients):
     near = patients["diagnosed"].notna().astype(float)
     near.iloc[int(np.flatnonzero(near)[0])] = 0.0
     found = analyse(patients.assign(near=near), "diagnosed", scar=True, columns=WITHOUT)
@@ -230,7 +230,7 @@ def test_a_column_that_tells_but_for_one_row_is_left_out(patients):
     assert "Column 'near' almost certainly leaks the label: its value is not 0 in" in found.notes[0]
 
 
-def test_a_column_that_names_rows_is_left_out_and_said(patients):
+def test_an_id_column_is_left_out_with_a_note(patients):
     patients = patients[:300]
     found = analyse(
         patients.assign(number=np.arange(300)), "diagnosed", scar=True, columns=ColumnRoles(exclude=["weight", "known"])
@@ -244,13 +244,13 @@ def test_a_column_that_names_rows_is_left_out_and_said(patients):
     assert "patient" in kept.model.feature_names_in_
 
 
-def test_long_tails_are_told_of(patients):
+def test_a_note_reports_long_tails(patients):
     income = np.random.default_rng(0).lognormal(10, 1, 1200)
     found = analyse(patients.assign(income=income), "diagnosed", scar=True, columns=WITHOUT)
     assert found.notes == ["The distribution of 'income' has a long tail, so the models also use its logarithm."]
 
 
-def test_numbers_must_be_numbers(patients):
+def test_a_weight_column_must_be_numeric_without_missing_values(patients):
     with pytest.raises(
         ValueError, match=r"Column 'smoker' \(--sample-weight\) must hold numbers; 1,200 of 1,200 rows do not"
     ):
@@ -261,7 +261,7 @@ def test_numbers_must_be_numbers(patients):
         analyse(patients, "diagnosed", scar=True, columns=ColumnRoles(sample_weight="age"))
 
 
-def test_what_labels_cannot_say_is_said_and_what_a_fit_warns_of_is_kept(patients):
+def test_notes_report_possible_swaps_and_warnings_of_the_fit(patients):
     found = analyse(patients, "diagnosed", propensity_attributes="all", model="logistic", columns=WITHOUT)
     assert found.notes[0] == EITHER_WAY
     assert all("ranks labelled rows worse than the naive model" in note for note in found.notes[2:])
@@ -274,7 +274,7 @@ def test_what_labels_cannot_say_is_said_and_what_a_fit_warns_of_is_kept(patients
 
 @pytest.fixture(scope="module")
 def treated():
-    """Return patients with a treatment that only labelled rows have, nearly all of them; and who is ill."""
+    """Return patients and their true classes; 97% of the labelled rows, and no others, have a treatment."""
     rng = np.random.default_rng(0)
     n = 2500
     table = pd.DataFrame({"age": rng.normal(55, 12, n), "visits": rng.poisson(3, n), "bmi": rng.normal(27, 4, n)})
@@ -285,8 +285,8 @@ def treated():
     return table, ill
 
 
-def test_a_column_that_only_labelled_rows_have_is_left_out_and_the_answer_holds(treated):
-    """Kept, the column made of 412 labels 412 positives: 3% (3 to 3%)."""
+def test_a_column_filled_only_in_labelled_rows_is_left_out_and_the_interval_covers(treated):
+    """If the column is kept, the model finds that all positives are labelled."""
     table, ill = treated
     found = analyse(table, "diagnosed", propensity_attributes=["visits"], model="logistic")
     assert "treatment" not in found.model.feature_names_in_
@@ -297,7 +297,7 @@ def test_a_column_that_only_labelled_rows_have_is_left_out_and_the_answer_holds(
     assert low < ill.mean() < high
 
 
-def test_a_leak_that_is_named_is_kept_and_heads_the_report(treated):
+def test_a_leaking_column_that_the_user_names_is_kept_with_a_caution(treated):
     table, _ = treated
     found = analyse(table, "diagnosed", propensity_attributes=["visits", "treatment"], model="logistic")
     assert "treatment" in found.model.feature_names_in_
@@ -305,7 +305,7 @@ def test_a_leak_that_is_named_is_kept_and_heads_the_report(treated):
     assert any("Column treatment almost certainly leaks the label" in said for said in found.report().answer.cautions)
 
 
-def test_leaks_are_looked_for_once(treated, monkeypatch, tmp_path):
+def test_leaks_are_searched_for_once(treated, monkeypatch, tmp_path):
     table, _ = treated
     asked = []
     for module in ("analysis.columns", "diagnostics.fit.subject"):
@@ -316,7 +316,7 @@ def test_leaks_are_looked_for_once(treated, monkeypatch, tmp_path):
     assert [leak.column for leak in found.subject.leaks] == ["treatment"]
 
 
-def test_where_nothing_but_leaks_is_left_that_is_said(treated):
+def test_a_table_with_only_leaking_columns_is_refused(treated):
     table, _ = treated
     with pytest.raises(ValueError, match=r"No column is left for the models\. Column 'treatment'"):
         analyse(table[["treatment", "diagnosed"]], "diagnosed", scar=True)
@@ -326,11 +326,11 @@ SEEN = ["age", "visits", "insurance", "smoker"]
 
 
 @pytest.mark.parametrize("model", ["logistic", "stack"])
-def test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels(patients, model, tmp_path):
-    """The class of a model that saw every column ranked unlabelled rows backwards: an AUC of .44, of the stack .35."""
+def test_rows_are_ranked_by_labels_if_the_models_may_be_swapped(patients, model, tmp_path):
+    """Class probabilities of swapped models rank unlabelled rows worse than chance: AUC .44, and .35 for the stack."""
     table = patients[[*SEEN, "diagnosed"]][:500]
     found = analyse(table, "diagnosed", propensity_attributes="all", model=model)
-    assert found.either_way
+    assert found.may_be_swapped
     assert found.notes[:2] == [EITHER_WAY, BY_LABELS]
     ranked = found.ranked()
     assert list(ranked.columns) == ["rank", "row", "labelled", "label_probability"]
@@ -345,21 +345,21 @@ def test_where_both_models_may_have_changed_places_rows_are_ranked_by_labels(pat
     assert not any(check.status == "good" for check in report.checks)
 
 
-def test_audits_say_which_model_is_the_class(hospital):
+def test_audits_determine_which_model_is_the_class_model(hospital):
     table, _ = hospital
     table = table[["age", "bmi", "visits", "diagnosed", "checked"]][:1500]
     named = analyse(table, "diagnosed", audit="checked", propensity_attributes="all", model="logistic")
-    assert not named.either_way
+    assert not named.may_be_swapped
     assert "posterior" in named.ranked().columns
     same = {
         "classification_attributes": ["age", "visits"],
         "propensity_attributes": ["age", "visits"],
         "model": "logistic",
     }
-    assert analyse(table.drop(columns="checked"), "diagnosed", **same).either_way
+    assert analyse(table.drop(columns="checked"), "diagnosed", **same).may_be_swapped
 
 
-def test_survey_weights_give_intervals_that_count_rows():
+def test_intervals_with_survey_weights_are_based_on_the_number_of_rows():
     table = make_patients(600).drop(columns=["known"])
     options = {"propensity_attributes": ["visits"], "model": "logistic"}
     plain = analyse(table.drop(columns=["weight"]), "diagnosed", columns=ColumnRoles(id="patient"), **options)

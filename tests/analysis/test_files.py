@@ -1,4 +1,4 @@
-"""A folder of Parquet files: models of all rows, a report that says which rows it is about, predictions as files."""
+"""The analysis of a folder of Parquet files: models of all rows, a report on a sample, and predictions as files."""
 
 import json
 from contextlib import redirect_stdout
@@ -42,7 +42,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with files and the results of a fit to them."""
+    """Return a folder with Parquet files and the results of a fit."""
     place = tmp_path_factory.mktemp("place")
     write(place / "claims", patients())
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as said:
@@ -68,7 +68,7 @@ def settings(**options):
     return Settings.from_dict({**values, "id": "patient", **options}, source="a test")
 
 
-def test_rows_are_drawn_without_replacement_and_all_alike(tmp_path):
+def test_rows_are_drawn_without_replacement_and_with_equal_probability(tmp_path):
     table = patients(number=np.arange(N))
     rows = ParquetRows(write(tmp_path / "claims", table))
     drawn = draw_rows(rows, "diagnosed", 300, 0)
@@ -84,7 +84,7 @@ def test_rows_are_drawn_without_replacement_and_all_alike(tmp_path):
     assert draw_rows(rows, "diagnosed", 5000, 0).table.num_rows == N
 
 
-def test_the_command_fits_all_rows_and_writes_predictions_of_all(place):
+def test_fit_uses_all_rows_and_writes_predictions_for_all_rows(place):
     said, folder = (place / "said.txt").read_text(), place / "claims-run"
     n_labelled = int(patients()["diagnosed"].sum())
     assert f"{n_labelled:,} of 1,200 rows are labelled." in said
@@ -101,7 +101,7 @@ def test_the_command_fits_all_rows_and_writes_predictions_of_all(place):
     assert (scored["posterior"][scored["diagnosed"] == 1] == 1).all()
 
 
-def test_a_stored_model_does_what_is_missing_of_a_folder(claims, capsys):
+def test_predict_writes_only_files_that_are_missing(claims, capsys):
     scored = claims.parent / "claims-run" / "scored"
     before = {path.name: path.read_bytes() for path in scored.glob("*.parquet")}
     (scored / next(iter(before))).unlink()
@@ -110,15 +110,15 @@ def test_a_stored_model_does_what_is_missing_of_a_folder(claims, capsys):
     assert {path.name: path.read_bytes() for path in scored.glob("*.parquet")} == before
 
 
-def test_a_run_can_be_repeated_from_its_file(claims, monkeypatch):
-    monkeypatch.setattr(answer.Analysis, "report", lambda self, progress: Page())  # of the same model
+def test_a_fit_can_be_repeated_from_run_toml(claims, monkeypatch):
+    monkeypatch.setattr(answer.Analysis, "report", lambda self, progress: Page())  # saves time
     assert main(["fit", "--config", "claims-run/run.toml", "--out", "again", "--quiet", "--scheduler", "threads"]) == 0
     one, other = (load(claims.parent / name / "model.skops") for name in ("claims-run", "again"))
     np.testing.assert_array_equal(one.estimator_.coef_, other.estimator_.coef_)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_report_says_that_it_is_about_a_sample(tmp_path, monkeypatch):
+def test_the_report_states_that_it_is_based_on_a_sample(tmp_path, monkeypatch):
     table = patients()
     claims = write(tmp_path / "words", table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no")))
     monkeypatch.setattr(files, "SAMPLE_ROWS", 600)
@@ -139,7 +139,7 @@ def test_the_report_says_that_it_is_about_a_sample(tmp_path, monkeypatch):
     np.testing.assert_allclose(summary["missing_positives"], found.model.class_prior_ * N - n_labelled)
 
 
-def test_labels_may_be_words(tmp_path):
+def test_labels_may_be_text(tmp_path):
     table = patients()
     words = table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no"))
     found = [
@@ -150,7 +150,7 @@ def test_labels_may_be_words(tmp_path):
     assert found[0].n_labelled == found[1].n_labelled == table["diagnosed"].sum()
 
 
-def test_ids_are_left_out_and_weights_are_taken(claims):
+def test_ids_are_left_out_and_weights_are_used(claims):
     found = analyse_files(ParquetRows(claims), settings(id="", exclude=["known"], sample_weight="weight"))
     assert "patient" not in found.model.feature_names_in_
     assert "weight" not in found.model.feature_names_in_
@@ -158,7 +158,7 @@ def test_ids_are_left_out_and_weights_are_taken(claims):
     assert found.model.summary().weight == patients()["weight"].sum()
 
 
-def test_what_needs_memory_is_refused_before_it_starts(claims, tmp_path):
+def test_settings_that_need_all_rows_in_memory_are_refused(claims, tmp_path):
     with pytest.raises(ValueError, match=r"--model stack needs all rows in memory\. For a folder of files, use"):
         analyse_files(ParquetRows(claims), settings(model="stack"))
     with pytest.raises(ValueError, match="--known-propensity needs all rows in memory"):
@@ -172,7 +172,7 @@ def test_what_needs_memory_is_refused_before_it_starts(claims, tmp_path):
         analyse_files(ParquetRows(gaps), settings())
 
 
-def test_an_index_of_pandas_is_a_column_as_in_one_file(tmp_path, monkeypatch, capsys):
+def test_a_pandas_index_is_read_as_a_column(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "claims").mkdir()
     table = patients().set_index("patient")
@@ -195,7 +195,7 @@ def write_one(path, table):
     return path
 
 
-def test_the_id_of_the_fit_must_be_there(claims, tmp_path):
+def test_predictions_need_the_id_column_of_the_fit(claims, tmp_path):
     found = analyse_files(ParquetRows(claims), settings())
     other = write(tmp_path / "other", patients().drop(columns="patient"))
     with pytest.raises(ValueError, match=r"There is no column 'patient' \(the id of the fit\)"):
@@ -205,20 +205,20 @@ def test_the_id_of_the_fit_must_be_there(claims, tmp_path):
     assert pq.read_schema(done.files[0]).names == ["patient", "probability", "propensity", "posterior"]
 
 
-def test_a_folder_is_inspected_by_a_sample_and_slow_files_are_told_of(claims, monkeypatch, capsys):
+def test_inspect_uses_a_sample_of_a_folder_and_reports_slow_files(claims, monkeypatch, capsys):
     monkeypatch.setattr(files, "SAMPLE_ROWS", 900)
     assert main(["inspect", str(claims), "--label", "diagnosed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("900 rows, ")
     assert "These rows are a random sample of 1,200 rows in 3 files." in said
-    assert "Files: 12 row groups hold 100 rows each" in said
+    assert "Files: 12 row groups have 100 rows each" in said
     assert main(["inspect", str(claims / "part-0.parquet"), "--label", "diagnosed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("400 rows, ")
-    assert "Files: 4 row groups hold 100 rows each" in said
+    assert "Files: 4 row groups have 100 rows each" in said
 
 
-def test_combinations_are_counted_and_checked_rows_come_along(tmp_path):
+def test_combinations_are_counted_and_all_audited_rows_are_returned(tmp_path):
     rng = np.random.default_rng(0)
     checked = np.where(rng.random(N) < 0.05, rng.integers(0, 2, N), np.nan)
     table = patients(number=np.arange(N), checked=checked)
@@ -236,7 +236,7 @@ def test_combinations_are_counted_and_checked_rows_come_along(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypatch):
+def test_penalties_are_chosen_with_all_audited_rows(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     table = patients()
     ill = (table["diagnosed"] == 1) | (rng.random(N) < 0.2)
@@ -261,4 +261,4 @@ def test_penalties_are_chosen_with_all_rows_that_were_checked(tmp_path, monkeypa
     with pytest.raises(
         ValueError, match=r"no column 'visit_2' \(a look of the fit\), but the columns of other looks exist"
     ):
-        files._labels_there(Settings(label=("visit_1", "visit_2"), scar=True), ["visit_1"])
+        files._label_columns_of(Settings(label=("visit_1", "visit_2"), scar=True), ["visit_1"])

@@ -37,7 +37,7 @@ def audited(hospital):
     return analyse(hospital[0], "diagnosed", audit="checked", columns=leaving_out(*LOOKS, *HOURS), **ONE)
 
 
-def test_what_is_written_is_read_back():
+def test_settings_survive_writing_and_reading():
     settings = Settings(
         label=("a b", "c"), propensity_attributes=("x",), audit="checked", prevalence=0.35, prevalence_se=0.02,
         visit_attributes={'ho"urs': ("h 1", "h2"), "effort": ("e1", "e2")}, shared=False,
@@ -59,7 +59,7 @@ REFUSED = {
     "error of words": ({**GIVEN, "prevalence": "much"}, "prevalence must be a number, got 'much'"),
     "rate": ({**GIVEN, "false_positive_rate": 0.7}, "get a label, must be at least 0 and below .*got 0.7"),
     "rate of words": ({**GIVEN, "false_positive_rate": "some"}, "or 'estimate'; got 'some'"),
-    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "--known-propensity cannot be combined with"),
+    "known": ({"label": "s", "audit": "a", "known_propensity": "e"}, "treats the labelling as known, so it cannot"),
     "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared needs several looks"),
     "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "-attributes h has 1 column, but there are 2 looks"),
     "visits of a label": ({"label": "s", "scar": True, "visit_attributes": {"h": ["h1"]}}, "there are no looks"),
@@ -71,13 +71,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_contradictions_and_slips_are_refused(name):
+def test_contradictions_and_invalid_values_are_refused(name):
     values, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         Settings.from_dict(values)
 
 
-def test_visits_are_read_from_lines():
+def test_visit_attributes_are_read_from_text():
     assert as_visits(["h=a,b", "e = c , d"], "visit_attributes", "here") == {"h": ("a", "b"), "e": ("c", "d")}
     for line in ("h", "=a", "h="):
         with pytest.raises(ValueError, match="--visit-attributes must name an attribute and one column for each look"):
@@ -103,7 +103,7 @@ def test_columns_have_one_role():
             ).check_columns(columns)
 
 
-def test_models_are_told_what_was_given():
+def test_settings_reach_the_estimators():
     model = make_estimator(
         Settings(("a", "b"), ("x",), model="logistic", visit_attributes={"h": ("h1", "h2")}, prevalence=0.3,
                  prevalence_se=0.02, false_positive_rate=0.01, shared=False)
@@ -119,7 +119,7 @@ def test_models_are_told_what_was_given():
     assert scar.propensity_attributes is None
 
 
-def test_looks_and_audits_settle_the_share(hospital, looked, audited):
+def test_looks_and_audits_shorten_the_interval(hospital, looked, audited):
     _, ill = hospital
     plain = analyse(hospital[0], "diagnosed", columns=leaving_out(*LOOKS, *HOURS, "checked"), **ONE)
     widths = []
@@ -130,7 +130,7 @@ def test_looks_and_audits_settle_the_share(hospital, looked, audited):
     assert widths[0] > widths[1] > widths[2]
 
 
-def test_what_a_check_found_is_known_and_not_ranked(hospital, looked):
+def test_audited_rows_have_their_class_and_no_rank(hospital, looked):
     table, ill = hospital
     ranked = looked.ranked().set_index("patient").loc[table["patient"]]
     checked = table["checked"].notna().to_numpy()
@@ -167,7 +167,7 @@ def test_a_summary_counts_audits_and_looks(hospital, looked, audited):
     assert any(note.startswith("Audits: 200 rows were audited") for note in audited.notes)
 
 
-def test_wrong_labels_are_counted_out(hospital):
+def test_false_positives_are_not_counted_as_positives(hospital):
     table, ill = hospital
     rng, wrong = np.random.default_rng(3), table.copy()
     for name in LOOKS:
@@ -186,7 +186,7 @@ def test_wrong_labels_are_counted_out(hospital):
     assert abs(facts["missing_positives"] - (ill & ~observed).sum()) < 120
 
 
-def test_a_prevalence_that_is_taken_for_exact_is_said(hospital):
+def test_a_note_reports_a_prevalence_that_is_treated_as_exact(hospital):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         columns = leaving_out(*LOOKS, *HOURS, "checked")
@@ -195,7 +195,7 @@ def test_a_prevalence_that_is_taken_for_exact_is_said(hospital):
     assert any("is treated as exact. If it is wrong" in note for note in found.notes)
 
 
-def test_new_rows_have_what_they_have(hospital, looked):
+def test_new_rows_may_lack_labels_looks_and_audits(hospital, looked):
     table, _ = hospital
     again, notes = predict_table(looked.model, table)
     assert notes == []
@@ -210,13 +210,13 @@ def test_new_rows_have_what_they_have(hospital, looked):
         predict_table(looked.model, table.assign(hours_1=np.nan))
 
 
-def test_class_and_labelling_are_told_apart_so_nobody_is_warned(hospital):
+def test_several_looks_give_no_note_on_swapped_models(hospital):
     every = {"propensity_attributes": "all", "model": "logistic", "columns": leaving_out(*HOURS, "diagnosed")}
     found = analyse(hospital[0].drop(columns="checked"), LOOKS, **every)
     assert not any("labels alone cannot determine which" in note for note in found.notes)
 
 
-def test_penalties_are_chosen_with_all_that_was_checked(hospital, monkeypatch):
+def test_penalties_of_a_search_are_chosen_with_all_audited_rows(hospital, monkeypatch):
     monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 800)
     monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
     fits, fit = [], SAREMClassifierCV.fit

@@ -1,4 +1,4 @@
-"""A first look: facts of columns, and a guess at the labelling that says what it hangs on."""
+"""`inspect_table`: summaries of columns, and the columns that the labels depend on."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def seen():
     return table, inspect_table(table.assign(same=1, nothing=np.nan, number=np.arange(4000)), "diagnosed")
 
 
-def test_kinds_gaps_and_examples(seen):
+def test_kinds_missing_values_and_examples_of_columns(seen):
     table, found = seen
     kinds = {facts.name: facts.kind for facts in found.columns}
     assert kinds == {
@@ -31,17 +31,17 @@ def test_kinds_gaps_and_examples(seen):
     assert found.n_labelled == table["diagnosed"].notna().sum()
 
 
-def test_the_two_things_that_make_a_label_are_told_apart_and_not_named(seen):
+def test_two_models_are_separated_without_saying_which_is_the_class_model(seen):
     _, found = seen
     columns = [{driver.name.split(" = ")[0] for driver in part} for part in found.parts]
     assert {"age", "smoker"} in columns
     assert {"visits", "insurance"} in columns
-    assert "The labels cannot show which model is the labelling, but you may know" in found.verdict
+    assert "The labels cannot show which model describes the labelling, but you may know" in found.verdict
     assert "--propensity visits insurance" in found.verdict
     assert "--propensity age smoker" in found.verdict
 
 
-def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
+def test_verdicts_if_one_model_or_no_column_explains_the_labels():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.normal(size=1500), "noise": rng.normal(size=1500)})
     table["seen"] = np.where(rng.random(1500) < 0.5 / (1 + np.exp(-3 * table["age"])), "yes", None)
@@ -53,7 +53,7 @@ def test_where_one_thing_or_nothing_is_to_be_seen_that_is_said():
     assert inspect_table(table, "seen").verdict.startswith("No column stands out")
 
 
-def test_commands_name_raw_columns_and_not_what_was_made_of_them():
+def test_suggested_commands_name_raw_columns():
     one = (Driver("remarks: 'engine', 'ingested'", 1.0, 0.001, "remarks"),)
     other = (Driver("log of income", 1.0, 0.0, "income"), Driver("insurance = full", 1.0, 0.0, "insurance"))
     assert "--propensity income insurance" in _verdict(one, other, ["remarks", "income", "insurance"])
@@ -68,7 +68,7 @@ def test_it_prints_as_a_table(seen):
     assert any("probably an identifier; use --id" in line for line in lines)
 
 
-def test_leaks_are_shown_and_left_out_of_the_guess():
+def test_leaks_are_shown_and_left_out_of_the_models():
     table = make_patients(600).drop(columns=["known", "weight", "patient"])
     found = inspect_table(table.assign(code=table["last_visit"].where(table["diagnosed"].notna())), "diagnosed")
     leak = next(facts for facts in found.columns if facts.name == "code")
@@ -76,7 +76,7 @@ def test_leaks_are_shown_and_left_out_of_the_guess():
     assert not any(driver.name.startswith("code") for part in found.parts for driver in part)
 
 
-def test_large_tables_are_looked_at_with_a_sample(monkeypatch):
+def test_large_tables_are_inspected_with_a_sample(monkeypatch):
     monkeypatch.setattr("scarless.analysis.inspection.MAX_ROWS", 500)
     found = inspect_table(
         make_patients(900).drop(columns="known"), "diagnosed", columns=ColumnRoles(exclude=["patient"])
@@ -85,14 +85,14 @@ def test_large_tables_are_looked_at_with_a_sample(monkeypatch):
     assert found.n_rows == 900
 
 
-def test_names_that_are_not_there_and_nothing_to_look_at():
+def test_unknown_columns_and_tables_without_columns_to_test():
     table = pd.DataFrame({"diagnosed": ["yes", None, None], "same": 1})
     with pytest.raises(ValueError, match=r"There is no column 'diagnosis'. Did you mean 'diagnosed'"):
         inspect_table(table, "diagnosis")
     assert inspect_table(table, "diagnosed").verdict == "There is no column left to test."
 
 
-def test_hostile_names_are_one_line():
+def test_column_names_with_control_characters_stay_on_one_line():
     table = make_patients(200)[["age", "visits", "diagnosed"]].rename(columns={"age": "a\nb\x1b[31m" + "c" * 60})
     line = str(inspect_table(table, "diagnosed")).splitlines()[3]
     assert "\x1b" not in line
@@ -100,7 +100,7 @@ def test_hostile_names_are_one_line():
 
 
 def staff(seed=0, n=1470):
-    """Return employees by a number with gaps, some of them marked by age and department; the rest is noise."""
+    """Return a table of employees with an id that has gaps, labels that depend on age, and labels at random."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
         {
@@ -116,8 +116,8 @@ def staff(seed=0, n=1470):
 
 
 @pytest.mark.parametrize("seed", quick_first(*range(4)))
-def test_nothing_is_named_that_is_not_there(seed):
-    """Five starts of two models that saw everything named noise: of 1,470 rows with numbers and two categories."""
+def test_columns_of_noise_are_not_named(seed):
+    """An earlier version, which fitted two models to all columns, named columns of noise in this table."""
     table, by_age, by_chance = staff(seed)
     found = inspect_table(table.assign(marked=np.where(by_chance, "yes", None)), "marked")
     assert found.verdict.startswith("No column stands out")
@@ -128,7 +128,7 @@ def test_nothing_is_named_that_is_not_there(seed):
     assert (kinds["EmployeeNumber"], kinds["age"], kinds["rate0"]) == ("id", "number", "number")
 
 
-def test_a_category_is_tested_with_all_its_levels_and_named_once():
+def test_all_categories_of_a_column_are_tested_together():
     rng = np.random.default_rng(5)
     table = pd.DataFrame({"ward": rng.choice([f"w{i}" for i in range(12)], 2500), "x": rng.normal(size=2500)})
     effect = table["ward"].map({f"w{i}": value for i, value in enumerate(rng.normal(size=12))})
@@ -151,23 +151,23 @@ def test_a_category_is_tested_with_all_its_levels_and_named_once():
     ],
     ids=["shuffled", "sorted", "falling", "measured", "incomes", "fractions", "few"],
 )
-def test_numbers_that_name_rows_are_told_from_measurements(values, is_id):
+def test_ids_are_distinguished_from_measurements(values, is_id):
     assert are_ids(values) is is_id
 
 
 @pytest.mark.parametrize("name", ["patient_id", "PatientID", "MRN", "case no", "EmployeeNumber"])
-def test_a_column_that_is_called_an_id_is_one(name):
+def test_a_column_with_the_name_of_an_id_is_an_id(name):
     numbers = np.random.default_rng(0).choice(10**7, 300, replace=False)
     assert are_ids(numbers, name)
     assert not are_ids(numbers, "paid")
 
 
-def test_infinite_cells_are_named_by_column_and_row():
+def test_infinite_cells_are_reported_with_column_and_row():
     table = make_patients(300).assign(age=lambda table: table["age"].astype(float))
     table.loc[4, "age"] = np.inf
     assert "Column 'age' holds inf in row 5" in str(inspect_table(table, "diagnosed"))
 
 
-def test_advice_on_files_comes_after_what_matters(patients):
+def test_advice_on_files_is_printed_last(patients):
     found = replace(inspect_table(patients.head(400), "diagnosed"), advice=("Files: 4 row groups.",))
     assert str(found).endswith(f"{found.verdict}\n\nFiles: 4 row groups.")

@@ -1,4 +1,4 @@
-"""A label column as people write it: read where it is clear, asked about where it is not."""
+"""Label columns: clear columns are read, and ambiguous columns are refused."""
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ def test_clear_columns_are_read(name):
 
 
 @pytest.mark.parametrize("dtype", [object, "string", "category"])
-def test_text_in_any_dress(dtype):
+def test_text_columns_of_every_dtype_are_read(dtype):
     values = pd.Series(["yes", None, "no", "yes"], dtype=object).astype(dtype)
     found = read_labels(values, "seen")
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
@@ -42,19 +42,19 @@ def test_text_in_any_dress(dtype):
 
 
 @pytest.mark.parametrize(("values", "positive"), [(["a", "b", "a", "c"], "a"), ([3, 4, 3, 5], 3), ([3, 4, 3, 5], "3")])
-def test_a_value_may_be_named(values, positive):
+def test_pos_label_names_the_value_of_labelled_rows(values, positive):
     np.testing.assert_array_equal(read_labels(pd.Series(values), "kind", pos_label=positive).s, [1, 0, 1, 0])
 
 
 @pytest.mark.parametrize("positive", [None, "yes", "Yes", "YES"])
-def test_capital_letters_make_no_difference(positive):
+def test_case_is_ignored(positive):
     values = pd.Series(["yes", "No", "Yes", "no", "YES", None])
     found = read_labels(values, "dx", pos_label=positive)
     np.testing.assert_array_equal(found.s, [1, 0, 1, 0, 1, 0])
     assert found.note.startswith("In 'dx', 'yes' (1 rows), 'Yes' (1 rows), 'YES' (1 rows) are all read as labels.")
 
 
-def test_a_single_letter_that_is_no_word_is_taken_as_it_is_written():
+def test_single_letters_are_case_sensitive_unless_they_mean_yes():
     values = pd.Series(["a", "A", "b", "a"])
     found = read_labels(values, "allele", pos_label="a")
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
@@ -79,11 +79,11 @@ def test_several_values_may_mark_a_label():
     [("ja", "nein"), ("Oui", "Non"), ("si", "no"), ("sí", "no"), ("sì", "no"), ("Sim", "Não"), ("ja", "nee"),
      ("да", "нет"), ("tak", "nie"), ("vrai", "faux"), ("positiv", "negativ"), ("si\u0301", "no")],
 )  # fmt: skip
-def test_words_of_other_languages(yes, no):
+def test_yes_and_no_in_other_languages(yes, no):
     np.testing.assert_array_equal(read_labels(pd.Series([yes, no, yes.upper(), None]), "dx").s, [1, 0, 1, 0])
 
 
-def test_every_value_may_mark_a_row():
+def test_any_value_can_mark_a_label():
     dates = pd.Series(pd.to_datetime(["2020-01-01", None, "2021-05-06"]))
     found = read_labels(dates, "diagnosed_on", pos_label=ANY_VALUE)
     np.testing.assert_array_equal(found.s, [1, 0, 1])
@@ -105,14 +105,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_clear_is_asked(name):
+def test_ambiguous_columns_are_refused(name):
     values, positive, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         read_labels(pd.Series(values), "kind", pos_label=positive)
 
 
 @given(st.lists(st.sampled_from(["yes", "no", None]), min_size=2, max_size=20))
-def test_a_row_is_labelled_where_it_says_so(values):
+def test_rows_with_yes_are_labelled(values):
     if not any(value == "yes" for value in values) or all(value == "yes" for value in values):
         with pytest.raises(ValueError, match="label column"):
             read_labels(pd.Series(values, dtype=object), "seen")

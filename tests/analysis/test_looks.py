@@ -1,4 +1,4 @@
-"""Columns of looks and of audits as people write them, and what cannot be meant."""
+"""Columns of looks and of audits: codings that are read, and codings that are refused."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_audits_and_looks_are_read_alike(name):
+def test_audits_and_looks_are_read_in_the_same_way(name):
     values, expected = SAID[name]
     column = pd.Series(values, dtype=object if name != "numbers" else "float64")
     np.testing.assert_array_equal(read_audit(column, "checked"), expected)
@@ -33,7 +33,7 @@ def test_an_audit_may_use_the_value_that_marks_a_label():
     np.testing.assert_array_equal(read_audit(pd.Series(["E11", "no", None]), "checked", also="E11"), [1, 0, NAN])
 
 
-def test_checks_that_found_no_positive_count():
+def test_audits_without_a_positive_are_accepted():
     np.testing.assert_array_equal(read_audit(pd.Series(["no", None, "no"]), "checked"), [0, NAN, 0])
 
 
@@ -50,7 +50,7 @@ AUDITS_REFUSED = {
 
 
 @pytest.mark.parametrize("name", AUDITS_REFUSED)
-def test_audits_that_cannot_be_meant_are_refused(name):
+def test_invalid_audit_columns_are_refused(name):
     values, message = AUDITS_REFUSED[name]
     with pytest.raises(ValueError, match=message):
         read_audit(pd.Series(values, dtype=object), "checked")
@@ -68,13 +68,13 @@ LOOKS_REFUSED = {
 
 
 @pytest.mark.parametrize("name", LOOKS_REFUSED)
-def test_looks_that_cannot_be_meant_are_refused(name):
+def test_invalid_columns_of_looks_are_refused(name):
     columns, options, message = LOOKS_REFUSED[name]
     with pytest.raises(ValueError, match=message):
         read_looks(pd.DataFrame(columns), **options)
 
 
-def test_looks_and_audits_may_be_written_with_and_without_capitals():
+def test_case_is_ignored_in_looks_and_audits():
     table = pd.DataFrame({"one": ["yes", "No", "YES", None], "two": ["no", "Yes", "no", "NO"]})
     labels, marks, notes = read_looks(table)
     np.testing.assert_array_equal(labels, [[1, 0], [0, 1], [1, 0], [NAN, 0]])
@@ -87,13 +87,13 @@ def test_looks_and_audits_may_be_written_with_and_without_capitals():
     np.testing.assert_array_equal(looks_again(pd.DataFrame({"one": ["yEs", "no", None]}), settings), [[1], [0], [NAN]])
 
 
-def test_a_value_of_ones_own_marks_a_label():
+def test_pos_label_names_the_value_of_a_label_at_a_look():
     labels, marks, _ = read_looks(pd.DataFrame({"a": ["seen", "gone", None]}), pos_label="seen")
     np.testing.assert_array_equal(labels[:, 0], [1, 0, NAN])
     assert marks == ("seen",)
 
 
-def test_an_empty_cell_is_no_look_in_looks_and_no_label_in_a_label_column():
+def test_an_empty_cell_is_a_missing_look_or_in_a_single_label_column_no_label():
     table = pd.DataFrame({"one": ["yes", "no", None], "two": ["no", "no", None], "label": ["yes", None, None]})
     looks = read_observed(table, Settings(label=("one", "two"), scar=True))
     label = read_observed(table, Settings("label", scar=True))
@@ -101,12 +101,12 @@ def test_an_empty_cell_is_no_look_in_looks_and_no_label_in_a_label_column():
     np.testing.assert_array_equal(label.labels, [1, 0, 0])
     np.testing.assert_array_equal(looks.s, label.s)
     (note,) = looks.notes
-    assert note.startswith("Looks that took place: 'one' 2 (1 labels), 'two' 2 (0 labels); of 3 rows.")
-    assert note.endswith("not a look without a label. 1 rows have no look at all.")
+    assert note.startswith("Rows examined at each look, of 3 rows: 'one' 2 rows (1 labels), 'two' 2 rows (0 labels).")
+    assert note.endswith("not that it gave no label. For 1 rows, no look took place.")
     assert not any("look" in note for note in label.notes)
 
 
-def test_a_label_that_a_check_refutes_names_the_option():
+def test_a_label_of_an_audited_negative_needs_a_false_positive_rate():
     table = pd.DataFrame({"label": ["yes", "yes", None, None], "checked": ["no", "yes", "no", None]})
     with pytest.raises(ValueError, match=r"1 row has a label although the audit \('checked'\) is negative .*row 1\)"):
         read_observed(table, Settings("label", scar=True, audit="checked"))
@@ -118,7 +118,7 @@ def test_a_label_that_a_check_refutes_names_the_option():
         read_observed(table, Settings("label", scar=True, false_positive_rate="estimate"))
 
 
-def test_new_rows_are_read_by_the_words_of_the_fit():
+def test_new_rows_are_read_with_the_values_of_the_fit():
     settings = Settings(label=("one", "two"), scar=True, pos_label="seen")
     found = looks_again(pd.DataFrame({"one": ["seen", "gone", None]}), settings)
     np.testing.assert_array_equal(found, [[1, NAN], [0, NAN], [NAN, NAN]])

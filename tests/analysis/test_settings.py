@@ -1,4 +1,4 @@
-"""What a run is asked to do: checked, kept, written down, and the same when read back."""
+"""Settings: checks, declarations, `run.toml`, the command line and Python objects."""
 
 import inspect
 import re
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scarless import ClassPrior, LabelFrequency, Labelling
+from scarless import ClassPrior, LabelFrequency, Labelling, cli
 from scarless.analysis import ColumnRoles, analyse
 from scarless.analysis.settings import OLD_FLAGS, OLD_KEYS, Settings, declarations, read_run, write_toml
-from scarless.cli import main
+from scarless.cli import main, tables
 
 COLUMNS = ["age", "visits", "insurance", "diagnosed", "patient", "weight"]
 NAMES = st.text(min_size=1, max_size=12)
@@ -22,7 +22,7 @@ NAMES = st.text(min_size=1, max_size=12)
 @given(
     label=NAMES, propensity=st.lists(NAMES, min_size=1, max_size=3, unique=True), seed=st.integers(0, 2**31), id=NAMES
 )
-def test_what_is_written_is_read_back(label, propensity, seed, id):
+def test_settings_survive_writing_and_reading(label, propensity, seed, id):
     settings = Settings(
         label, tuple(propensity), seed=seed, id=id, exclude=("a\tb", '"quoted"', "new\nline"), level=0.9
     )
@@ -32,7 +32,7 @@ def test_what_is_written_is_read_back(label, propensity, seed, id):
     assert Settings.from_dict(values) == settings
 
 
-def test_columns_that_models_may_see():
+def test_columns_that_models_may_use():
     settings = Settings("diagnosed", ("visits",), id="patient", sample_weight="weight", exclude=("age",))
     assert settings.features(COLUMNS) == ["visits", "insurance"]
     assert Settings("diagnosed", ("visits",), classification_attributes=("age",)).features(COLUMNS) == ["age", "visits"]
@@ -70,7 +70,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_contradictions_and_slips_are_refused(name):
+def test_contradictions_and_invalid_values_are_refused(name):
     values, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         Settings.from_dict({"label": "diagnosed", **values})
@@ -104,13 +104,13 @@ COLUMNS_REFUSED = {
 
 
 @pytest.mark.parametrize("name", COLUMNS_REFUSED)
-def test_columns_that_are_not_there_or_have_two_roles(name):
+def test_unknown_columns_and_columns_with_two_roles_are_refused(name):
     values, message = COLUMNS_REFUSED[name]
     with pytest.raises(ValueError, match=message):
         Settings.from_dict(values).check_columns(COLUMNS)
 
 
-def test_a_run_that_is_no_toml(tmp_path):
+def test_an_invalid_run_toml_is_refused(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text("label = ")
     with pytest.raises(ValueError, match=r"run.toml is not a TOML file"):
@@ -128,7 +128,7 @@ def usual():
     return {each.name: {} if each.default is MISSING else each.default for each in fields(Settings)}
 
 
-def test_python_says_every_setting_and_nothing_else():
+def test_every_setting_is_a_parameter_of_analyse():
     parameters = set(defaults(analyse))
     assert len(parameters) <= 16
     said = {"": set(), "labelling": set(), "columns": set(), "known": set(), "random_state": set()}
@@ -142,7 +142,7 @@ def test_python_says_every_setting_and_nothing_else():
 
 
 @pytest.mark.parametrize("call", [analyse, Labelling, ColumnRoles])
-def test_docstrings_list_the_parameters_and_defaults_are_those_of_the_declaration(call):
+def test_docstrings_list_all_parameters_and_defaults_match_the_declarations(call):
     listed = inspect.getdoc(call).split("Parameters\n----------\n")[1].split("\n\n")[0]
     names = [name for line in re.findall(r"^(\S[^:]*) : ", listed, re.MULTILINE) for name in line.split(", ")]
     assert names == [name for name in defaults(call) if name != "self"]
@@ -152,7 +152,7 @@ def test_docstrings_list_the_parameters_and_defaults_are_those_of_the_declaratio
             assert (default or None) == (known[name] or None), name
 
 
-def test_every_setting_has_a_flag_of_its_own_and_a_line_in_the_documentation():
+def test_every_setting_has_its_own_flag_and_is_documented():
     flags = [flag for _, each in declarations() for flag in each.flags]
     assert len(set(flags)) == len(flags)
     for name, each in declarations():
@@ -165,7 +165,7 @@ def test_every_setting_has_a_flag_of_its_own_and_a_line_in_the_documentation():
 
 @pytest.mark.parametrize("flag", OLD_FLAGS)
 @pytest.mark.parametrize("command", ["fit", "inspect"])
-def test_a_flag_of_an_earlier_version_says_what_it_is_called_now(flag, command, capsys):
+def test_a_flag_of_an_earlier_version_raises_an_error_with_its_new_name(flag, command, capsys):
     with pytest.raises(SystemExit):
         main([command, "patients.csv", flag, "x"])
     assert f"{flag} is now called {OLD_FLAGS[flag]}" in capsys.readouterr().err
@@ -186,10 +186,31 @@ def test_a_file_of_an_earlier_version_is_read():
     assert Settings.from_dict({"label": "s", "propensity": ["x"], "group": "g"}).groups == "g"
 
 
-# --- from Python's objects
+ON_THE_COMMAND_LINE = {
+    "columns": {"label": "s", "propensity_attributes": ("a b", "c"), "id": "i", "exclude": ("x", "y"), "level": 0.9},
+    "looks": {
+        "label": ("a", "b"), "scar": True, "shared": False, "false_positive_rate": (0.01, "estimate"), "audit": "c",
+        "visit_attributes": {"h": ("h1", "h2"), "k": ("k1", "k2")}, "label_frequency": {"b": 0.8},
+        "label_frequency_se": {"b": 0.05},
+    },
+    "values": {
+        "label": "s", "scar": True, "pos_label": ("yes", "maybe"), "prevalence": 0.3, "prevalence_se": 0.02, "seed": 3,
+        "bounds": (0.2, 1.0), "model": "logistic", "label_frequency": {"s": 0.5},
+    },
+}  # fmt: skip
 
 
-def test_objects_of_python_say_the_same_as_plain_values():
+@pytest.mark.parametrize("name", ON_THE_COMMAND_LINE)
+def test_flags_of_settings_give_the_same_settings(name):
+    settings = Settings(**ON_THE_COMMAND_LINE[name])
+    options = cli._parser().parse_args(["fit", "patients.csv", *settings.to_flags()])
+    assert Settings.from_dict(tables._given_settings(options)) == settings
+
+
+# --- settings from Python objects
+
+
+def test_python_objects_give_the_same_settings_as_plain_values():
     labelling = Labelling(visit_attributes={"h": ["h1", "h2"]}, shared=False, false_positive_rate=[0.0, 0.1])
     known = [ClassPrior(0.3, se=0.02), LabelFrequency(0.8, look=1), LabelFrequency(0.7, se=0.1)]
     columns = ColumnRoles(id="patient", sample_weight="w", exclude=["x"], number=["n"])
@@ -227,7 +248,7 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("name", SLIPS)
-def test_slips_in_python_are_told(name):
+def test_invalid_python_arguments_are_refused(name):
     options, kind, message = SLIPS[name]
     with pytest.raises(kind, match=message):
         analyse(pd.DataFrame({"s": [0, 1]}), "s", scar=True, **options)

@@ -82,7 +82,7 @@ def test_a_callable_gets_the_table_and_returns_any_selection():
     np.testing.assert_array_equal(_columns(lambda X: "age", X=pl.DataFrame({"age": [1]}), n_columns=1), [0])
 
 
-def test_names_come_as_pandas_polars_and_scikit_learn_keep_them():
+def test_names_may_be_a_list_an_index_or_an_array():
     for names in (pd.Index(NAMES), np.array(NAMES, dtype=object), tuple(NAMES), pl.DataFrame({"age": [1]}).columns):
         np.testing.assert_array_equal(_columns("age", names=names), [0])
 
@@ -103,8 +103,11 @@ def test_an_empty_selection_is_refused(empty):
 
 @pytest.mark.parametrize("twice", [[1, 1], [1, -3], ["visits", 1], ["visits", "visits"]])
 def test_a_column_twice_is_refused(twice):
-    called = "1" if twice == [1, 1] else "'visits'"  # what needs no table to be seen is told before there is one
-    with pytest.raises(ValueError, match=rf"propensity_attributes selects a column more than once: {called}\.$"):
+    called = "1" if twice == [1, 1] else "'visits'"  # duplicate entries are refused before the table is known
+    with pytest.raises(
+        ValueError,
+        match=rf"propensity_attributes selects a column more than once: {called}\. Select each column once\.$",
+    ):
         _columns(twice)
 
 
@@ -133,7 +136,7 @@ def test_a_column_out_of_range_is_refused(column):
         (b"age", "b'age' of type bytes"),
     ],
 )
-def test_what_is_neither_name_nor_number_is_refused(value, shown):
+def test_other_types_of_entries_are_refused(value, shown):
     message = (
         "propensity_attributes must be names or column numbers, a slice, a mask, a callable or a polars "
         "selector; got " + shown
@@ -159,13 +162,13 @@ def test_a_name_without_names_is_refused(attributes):
 
 
 @pytest.mark.parametrize("attributes", ["Visit", ["age", "Visit"], slice("Visit", None), slice(None, "Visit")])
-def test_an_unknown_name_gets_the_nearest_one(attributes):
+def test_an_unknown_name_suggests_the_nearest_name(attributes):
     message = r"propensity_attributes names 'Visit', which is not a column of X\. Did you mean 'visits'\?"
     with pytest.raises(ValueError, match=message):
         _columns(attributes)
 
 
-def test_an_unknown_name_like_no_other_gets_the_columns():
+def test_an_unknown_name_without_a_similar_name_lists_the_columns():
     message = r"which is not a column of X\. Its columns are 'age', 'visits', 'income', 'region'\.$"
     with pytest.raises(ValueError, match=message):
         _columns("zzz")
@@ -188,20 +191,22 @@ def test_numbers_names_and_masks_select_the_same(columns):
 
 
 @pytest.mark.parametrize("ends", [slice(0.5), slice(None, None, 0.5), slice(None, [1]), slice(np.nan, 1)])
-def test_ends_of_a_slice_are_names_or_numbers(ends):
-    with pytest.raises(ValueError, match="attributes: the ends of a slice must be names or column numbers; got "):
+def test_slices_of_other_types_are_refused(ends):
+    with pytest.raises(
+        ValueError, match=r"attributes: a slice must begin and end with a name or a column number, .*; got "
+    ):
         check_attributes(ends, None, n_columns=3, names=None, parameter="attributes")
 
 
-def test_a_step_of_zero_leads_nowhere():
+def test_a_step_of_zero_is_refused():
     with pytest.raises(ValueError, match=r"attributes: the step of a slice must not be 0. Leave the step out"):
         check_attributes(slice(None, None, 0), None, n_columns=3, names=None, parameter="attributes")
 
 
 NUMBERED = pd.DataFrame(np.eye(4), columns=[3, 0, 1, 2])
 TOLD = (
-    r"has the number 3, which is a position, as in scikit-learn. It selects the column named 2; the column named 3 is "
-    r"at position 0. To avoid confusion, use text names: X.rename\(columns=str\), and '2' or '3'"
+    r"the number 3 is a position, as in scikit-learn, and selects the column named 2. The column named 3 is at "
+    r"position 0. To avoid confusion, make the names text with X.rename\(columns=str\), and select '2' or '3'"
 )
 
 
@@ -210,19 +215,19 @@ TOLD = (
     [3, [3], [np.int64(3)], range(3, 4), lambda X: [X.columns[0]]],
     ids=["3", "[3]", "np", "range", "call"],
 )
-def test_numbers_that_are_the_name_of_another_column_are_told_of(attributes):
-    with pytest.warns(UserWarning, match=f"propensity_attributes {TOLD}"):
+def test_a_position_that_is_the_name_of_another_column_warns(attributes):
+    with pytest.warns(UserWarning, match=f"propensity_attributes: {TOLD}"):
         columns = _columns(attributes, names=None, X=NUMBERED)
     assert columns.tolist() == [3]
 
 
 @pytest.mark.parametrize("attributes", [-1, slice(3, 4), [False, False, False, True], lambda X: [False] * 3 + [True]])
-def test_what_no_name_says_is_a_position_without_a_word(attributes):
+def test_slices_masks_and_negative_positions_do_not_warn(attributes):
     assert _columns(attributes, names=None, X=NUMBERED).tolist() == [3]
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2, 3], [10, 20, 30, 40], [3.0, 0.0, 1.0, 2.0], list("3012")], ids=str)
-def test_columns_called_by_their_positions_or_by_something_else_are_left_alone(labels):
+def test_columns_named_by_their_positions_do_not_warn(labels):
     assert _columns([3], names=None, X=pd.DataFrame(np.eye(4), columns=labels)).tolist() == [3]
 
 
@@ -248,7 +253,7 @@ def test_polars_selectors(selector, columns):
 
 
 @pytest.mark.parametrize("selector", [pl.col("age") + 1, pl.col("agee"), pl.col("age").alias("a"), cs.by_name("agee")])
-def test_polars_expressions_that_are_no_columns_of_the_table(selector):
+def test_polars_expressions_that_do_not_select_columns_are_refused(selector):
     with pytest.raises(
         ValueError, match=r"propensity_attributes has the polars expression .* only select columns of X"
     ):
@@ -265,7 +270,9 @@ def test_a_polars_selector_that_finds_nothing():
 )
 def test_polars_selectors_are_for_polars_frames(X):
     kind = type(X).__name__
-    with pytest.raises(ValueError, match=f"which needs a polars DataFrame, but X is a {kind}. Give names or positions"):
+    with pytest.raises(
+        ValueError, match=f"which needs a polars DataFrame, but X is a {kind}. Give names or column numbers"
+    ):
         _columns([0, cs.last()], X=X)
 
 
@@ -276,20 +283,20 @@ def test_scikit_learns_column_selector():
 
 
 def test_scikit_learns_selector_needs_a_data_frame():
-    with pytest.raises(ValueError, match=r"needs a pandas data frame, but X is of type ndarray. Pass a data"):
+    with pytest.raises(ValueError, match=r"needs a pandas data frame, but X is of type ndarray. Pass a pandas data"):
         _columns(make_column_selector("i.*e"), X=np.ones((3, 3)))
 
 
-def test_a_callable_is_called_once_and_returns_no_other():
+def test_a_callable_that_returns_a_callable_is_refused():
     with pytest.raises(
-        ValueError, match="propensity_attributes: the callable must return columns; it returned another callable"
+        ValueError, match=r"propensity_attributes: the callable must return names, .*; it returned another callable"
     ):
         _columns(lambda X: len)
 
 
 def test_a_name_that_two_columns_share_is_refused_and_their_positions_are_not():
     names = ["a", "a", "b"]
-    with pytest.raises(ValueError, match=r"names 'a', but 2 columns of X have this name. Rename them"):
+    with pytest.raises(ValueError, match=r"names 'a', but 2 columns of X have this name. Rename these columns"):
         _columns("a", names=names, n_columns=3)
     np.testing.assert_array_equal(_columns([0, 1], names=names, n_columns=3), [0, 1])
 
@@ -307,11 +314,11 @@ def test_a_name_that_two_columns_share_is_refused_and_their_positions_are_not():
         (len, len),
     ],
 )
-def test_a_selection_is_kept_as_plain_values_until_there_is_a_table(attributes, kept):
+def test_check_selector_returns_plain_values(attributes, kept):
     assert check_selector(attributes, "attributes") == kept
 
 
-def test_a_polars_selector_is_kept_as_it_is():
+def test_check_selector_returns_a_polars_selector_unchanged():
     selector = cs.numeric()
     assert check_selector(selector, "attributes") is selector
 
@@ -326,11 +333,11 @@ def test_a_polars_selector_is_kept_as_it_is():
         (len, (1, False)),
     ],
 )
-def test_how_many_columns_there_will_be(attributes, count):
+def test_count_columns(attributes, count):
     assert count_columns(check_selector(attributes, "attributes")) == count
 
 
-def test_values_that_go_with_columns_follow_the_order_given():
+def test_select_columns_keeps_the_order_given():
     frame = pd.DataFrame({"home_a": [0, 1], "age": [1, 2], "home_b": [1, 0], "sex": [0, 1]})
     options = {"n_columns": 4, "names": list(frame.columns), "parameter": "attributes"}
     for attributes, columns in [
@@ -423,15 +430,15 @@ PERIODS = ["date_month_circular_0", "date_month_circular_1", "date_hour_spline_0
     "made", [DATE, DATE + PERIODS, ["text_00", "text_01", "text_02"]], ids=["date", "more", "text"]
 )
 def test_numeric_columns_of_one_attribute_as_skrub_calls_them(made):
-    """No note: parts of a date and numbered columns are an encoder's."""
+    """Parts of a date and numbered columns do not warn, because encoders produce them."""
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(5, len(made) + 1)), columns=[*made, "age"])
     assert select(made[0].partition("_")[0], X) == made
 
 
 @settings(deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=4, unique=True), st.data())
-def test_one_hot_columns_are_found_whatever_their_names(attributes, data):
-    """Names without separators cannot be mistaken for each other, not even where one begins with another."""
+def test_one_hot_columns_are_found_for_any_names(attributes, data):
+    """Names without separators are never ambiguous, even if one begins with another."""
     levels = {name: data.draw(st.lists(WORDS, min_size=2, max_size=3, unique=True)) for name in attributes}
     made = [(name, f"{name}_{level}") for name in attributes for level in levels[name]]
     made = data.draw(st.permutations(made))
@@ -445,12 +452,12 @@ def frame(names, values=None):
     return pd.DataFrame(np.eye(len(names)) if values is None else values, columns=names)
 
 
-def test_the_exact_name_wins():
+def test_an_exact_name_selects_only_its_column():
     assert select("age", frame(["age", "age_old", "age_young"])) == ["age"]
     assert select("sex_f", frame(["age", "sex_f", "sex_m", "sex_f_x"])) == ["sex_f"]
 
 
-def test_what_only_looks_alike_is_not_taken():
+def test_similar_names_are_not_selected():
     X = frame(["sex_f", "sex_m", "sexes", "unisex_a", "a_sex_f", "naïve", "na_x"])
     assert select("sex", X) == ["sex_f", "sex_m"]
     assert select("na", X) == ["na_x"]
@@ -459,12 +466,12 @@ def test_what_only_looks_alike_is_not_taken():
 SEVERAL = {
     "a longer name": (
         ["age_low", "age_high", "age_group_old", "age_group_young", "sex_f"],
-        "'age_group' selects only its own",
+        "'age_group' selects only the columns that",
     ),
     "two steps": (["scale__age", "onehot__age_group_old", "onehot__age_group_young"], ""),
     "encoded twice": (["scale__age", "bin__age_0.0", "bin__age_1.0"], ""),
     "two separators": (["age_low", "age_high", "age-gap"], ""),
-    "two longer names": (["age_a_x", "age_a_y", "age_b_x", "age_b_y"], "'age_a' selects only its own"),
+    "two longer names": (["age_a_x", "age_a_y", "age_b_x", "age_b_y"], "'age_a' selects only the columns that"),
 }
 
 
@@ -488,7 +495,7 @@ def test_a_raw_name_whose_columns_all_have_a_longer_one(separator):
     assert select(longer, frame([*made, "visits"])) == made
 
 
-def test_whoever_names_both_attributes_is_understood():
+def test_naming_both_attributes_selects_the_columns_of_each():
     X = frame(["age_low", "age_group_old", "sex_f", "age_high", "age_group_young"])
     assert select(["age_group", "age"], X) == [name for name in X.columns if name != "sex_f"]
     assert select(["age", "age_group", "sex"], X) == list(X.columns)
@@ -509,11 +516,14 @@ DOUBTFUL = {
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize(("names", "values"), DOUBTFUL.values(), ids=DOUBTFUL)
-def test_a_note_where_values_do_not_look_like_levels(names, values, kind):
+def test_values_that_do_not_look_like_categories_warn(names, values, kind):
     X = kind({name: [row[j] for row in values] for j, name in enumerate(names)})
     one = "the column whose name begins" if len(names) == 1 else "all columns whose names begin"
     listed = ", ".join(map(repr, names))
-    with pytest.warns(UserWarning, match=f"names 'blood', .* It selects {one} with it: {listed}. These"):
+    doubt = "This column may belong to another" if len(names) == 1 else "These may come from several"
+    with pytest.warns(
+        UserWarning, match=f"names 'blood', .* It selects {one} with 'blood': {listed}. {doubt} attribute"
+    ):
         assert select("blood", X) == names
 
 
@@ -526,23 +536,23 @@ CLEAR = {
 
 
 @pytest.mark.parametrize("values", CLEAR.values(), ids=CLEAR)
-def test_no_note_where_columns_exclude_each_other(values):
+def test_mutually_exclusive_columns_do_not_warn(values):
     assert select("sex", frame(["sex_f", "sex_m"], values)) == ["sex_f", "sex_m"]
 
 
-def test_no_note_for_a_level_of_two_words_where_all_levels_are_there():
+def test_categories_of_two_words_do_not_warn_if_all_are_present():
     assert len(select("sex", frame(["sex_f", "sex_non_binary"], [[1, 0], [0, 1], [1, 0]]))) == 2
 
 
 @settings(deadline=None)
 @given(st.permutations(["age_low", "age_high", "age_group_old", "age_group_young", "sex_f", "sex_m"]))
-def test_neither_the_order_of_columns_nor_the_rows_decide(names):
+def test_acceptance_does_not_depend_on_column_order_or_rows(names):
     assert find_family("sex", names).columns == sorted([names.index("sex_f"), names.index("sex_m")])
-    with pytest.raises(SeveralAttributes, match="'age_group' selects only its own columns"):
+    with pytest.raises(SeveralAttributes, match="'age_group' selects only the columns that begin with 'age_group'"):
         find_family("age", names)
 
 
-# What errors suggest
+# Suggestions in errors
 
 HOMES = [
     "insurance_none",
@@ -576,12 +586,12 @@ INSURANCE = "'insurance' (its columns 'insurance_none', 'insurance_private')"
         ("bloood", "'blood' (its columns 'blood_pressure', 'blood_sugar')"),
     ],
 )
-def test_the_nearest_name_is_never_one_level_of_a_category(wrong, right):
+def test_the_nearest_name_is_never_a_single_category(wrong, right):
     with pytest.raises(ValueError, match=f"which is not a column of X. Did you mean {re.escape(right)}\\?"):
         select(wrong, TABLE)
 
 
-def test_levels_of_an_attribute_that_is_refused_by_its_name():
+def test_categories_of_an_attribute_with_an_ambiguous_name():
     X = frame(["age_low", "age_high", "age_group_old", "age_group_young"])
     with pytest.raises(ValueError, match=r"Did you mean all of 'age_low', 'age_high'\?"):
         select("age_lo", X)
@@ -593,7 +603,7 @@ def test_levels_of_an_attribute_that_is_refused_by_its_name():
 
 @settings(deadline=None)
 @given(st.text("insuracepvtenoh_", max_size=20))
-def test_no_text_leads_to_one_level(wrong):
+def test_no_text_suggests_a_single_category(wrong):
     names = ["age", "insurance_none", "insurance_private", "insurance_other"]
     told = nearest_name(wrong, names)
     levels = [name for name in names[1:] if name in told.partition("(")[0]]
@@ -601,7 +611,7 @@ def test_no_text_leads_to_one_level(wrong):
 
 
 @pytest.mark.parametrize("name", ["", "sex_", "_", "__"])
-def test_names_that_end_before_a_level_or_are_empty_stand_for_nothing(name):
+def test_incomplete_and_empty_names_find_no_family(name):
     assert find_family(name, ["sex_f", "sex_m"]) is None
 
 

@@ -1,4 +1,4 @@
-"""Tools that take observed labels for classes are told of, at the user's own line, and no others."""
+"""Tools that treat observed labels as classes cause a warning at the user's own line; other tools do not."""
 
 import warnings
 
@@ -46,7 +46,7 @@ def labels_as_scores(warned):
 
 
 @pytest.mark.parametrize("options", [{}, {"ensemble": False}, {"n_jobs": 2, "ensemble": False}])
-def test_calibration_to_labels_is_told_of_and_undoes_the_correction(model, options):
+def test_calibration_to_labels_warns_and_undoes_the_correction(model, options):
     with pytest.warns(
         UserWarning, match="CalibratedClassifierCV treats y as classes, but SAREMClassifier gets"
     ) as told:
@@ -57,19 +57,19 @@ def test_calibration_to_labels_is_told_of_and_undoes_the_correction(model, optio
     assert calibrated.predict_proba(X)[:, 1].mean() == pytest.approx(S.mean(), abs=0.03)
 
 
-def test_a_final_estimator_of_labels_is_told_of():
+def test_a_stacking_classifier_trained_on_labels_warns():
     with pytest.warns(UserWarning, match="StackingClassifier treats y as classes, but SCARClassifier gets"):
         StackingClassifier([("scar", SCARClassifier(0.9, method="likelihood"))], cv=2).fit(X, S)
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "accuracy", "f1", make_scorer(roc_auc_score)])
-def test_scores_against_labels_are_told_of(model, scoring):
+def test_scores_against_labels_warn(model, scoring):
     with pytest.warns(UserWarning, match=r"treats y as classes, but SAREMClassifier gets .*make_pu_scorer") as told:
         cross_val_score(model, X, S, cv=2, scoring=scoring)
     assert {one.filename for one in told} == {__file__}
 
 
-def test_several_scores_and_searches_are_told_of(model):
+def test_several_scores_and_searches_warn(model):
     with pytest.warns(UserWarning, match=r"(roc_auc|accuracy)_score treats y as classes"):
         cross_validate(model, X, S, cv=2, scoring=["roc_auc", "accuracy"])
     for scoring in ("roc_auc", make_scorer(roc_auc_score)):
@@ -77,12 +77,14 @@ def test_several_scores_and_searches_are_told_of(model):
             GridSearchCV(model, {}, cv=2, scoring=scoring).fit(X, S)
 
 
-def test_a_threshold_tuned_to_labels_is_told_of(model):
-    with pytest.warns(UserWarning, match="balanced_accuracy_score treats y as classes.*scorer of thresholds"):
+def test_a_threshold_tuned_to_labels_warns(model):
+    with pytest.warns(
+        UserWarning, match="balanced_accuracy_score treats y as classes.*Use a scorer that allows for missing labels"
+    ):
         TunedThresholdClassifierCV(model, cv=2, thresholds=5).fit(X, S)
 
 
-def test_the_picture_of_calibration_is_told_of():
+def test_a_calibration_display_warns():
     pytest.importorskip("matplotlib")
     fitted = MODEL.fit(X, S)
     with pytest.warns(UserWarning, match="CalibrationDisplay treats y as classes. If y are observed labels"):
@@ -90,7 +92,7 @@ def test_the_picture_of_calibration_is_told_of():
     ClassCalibrationDisplay.from_estimator(fitted, X, S)
 
 
-def test_what_is_right_is_not_told_of(model):
+def test_correct_uses_do_not_warn(model):
     """Warnings are errors in these tests."""
     scorer = make_pu_scorer("roc_auc")
     cross_val_score(model, X, S, cv=2)
@@ -115,12 +117,12 @@ def test_a_threshold_may_be_tuned_by_propensities():
         )
 
 
-def test_the_naive_model_is_one_of_labels():
+def test_the_naive_model_does_not_warn():
     CalibratedClassifierCV(NaiveClassifier(), cv=2).fit(X, S)
     cross_val_score(NaiveClassifier(), X, S, cv=2, scoring="roc_auc")
 
 
-def test_a_search_of_ours_inside_of_a_tool_is_told_of():
+def test_our_search_inside_a_tool_warns():
     search = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], propensity_Cs=[1.0], cv=2, random_state=0)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -20,7 +20,7 @@ from scarless.checks.labels import check_labels, check_observed
         (pd.Series([1, 0, 1]), [0, 1]),
     ],
 )
-def test_usual_codings_explain_themselves(y, classes):
+def test_usual_codings_need_no_pos_label(y, classes):
     coding = check_labels(y)
     np.testing.assert_array_equal(coding.classes, classes)
     assert coding.positive == 1
@@ -31,8 +31,8 @@ def test_usual_codings_explain_themselves(y, classes):
     ("y", "named"),
     [(["positive", "unlabeled"], "'unlabeled'"), ([1, 2], "2"), ([-1, 0], "0"), ([0.0, 3.0], r"3\.0"), ([-1, 2], "2")],
 )
-def test_other_pairs_warn_and_name_the_value_that_is_taken(y, named):
-    message = rf"pos_label is not given: {named}, the last in sorted order, marks the labelled rows"
+def test_other_codings_warn_with_the_value_that_is_used(y, named):
+    message = rf"pos_label is not given.* The last in sorted order, {named}, is used as the value of labelled rows"
     with pytest.warns(UserWarning, match=message):
         coding = check_labels(y)
     assert coding.positive == 1
@@ -58,7 +58,7 @@ def test_pos_label_chooses_without_a_warning(y, pos_label, positive):
 
 
 @pytest.mark.parametrize("pos_label", ["1", 2, "positive"])
-def test_a_pos_label_that_is_not_there_is_refused(pos_label):
+def test_a_pos_label_that_is_not_a_label_is_refused(pos_label):
     with pytest.raises(ValueError, match=rf"pos_label={pos_label!r} is not among the labels \[0, 1\]"):
         check_labels([0, 1], pos_label=pos_label)
 
@@ -66,16 +66,16 @@ def test_a_pos_label_that_is_not_there_is_refused(pos_label):
 @pytest.mark.parametrize(
     ("y", "shown"),
     [
-        ([0, 1, 2], "these have 3: 0, 1, 2"),
-        (["a", "b", "c"], "these have 3: 'a', 'b', 'c'"),
-        (list(range(7)), r"these have 7: 0, 1, 2, 3, 4, \.\.\."),
-        ([-1, 0, 1], "these have 3: -1, 0, 1"),
+        ([0, 1, 2], "there are 3: 0, 1, 2"),
+        (["a", "b", "c"], "there are 3: 'a', 'b', 'c'"),
+        (list(range(7)), r"there are 7: 0, 1, 2, 3, 4, \.\.\."),
+        ([-1, 0, 1], "there are 3: -1, 0, 1"),
     ],
 )
 def test_more_than_two_values_are_refused(y, shown):
     message = (
         r"Only binary classification is supported\. The type of the target is multiclass\. Labels must have two "
-        rf"values, for labelled and unlabelled rows; {shown}\."
+        rf"values, one for labelled and one for unlabelled rows, but {shown}\."
     )
     with pytest.raises(ValueError, match=message):
         check_labels(y)
@@ -104,7 +104,7 @@ def test_one_value_is_refused_and_the_missing_kind_named(y, pos_label, shown, mi
         check_labels(y, pos_label=pos_label)
 
 
-def test_measurements_are_no_labels():
+def test_measurements_are_refused_as_labels():
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         check_labels([0.1, 0.7, 2.5])
 
@@ -119,17 +119,21 @@ def test_measurements_are_no_labels():
     ],
 )
 def test_labels_that_the_model_has_not_seen_are_refused(y, unknown):
-    with pytest.raises(ValueError, match=rf"labels have the value {unknown}; the model was fitted with \[0, 1\]\."):
+    with pytest.raises(
+        ValueError, match=rf"The labels contain {unknown}, but the model was fitted with the labels \[0, 1\]\."
+    ):
         check_labels([0, 1]).encode(y)
 
 
-def test_a_missing_label_is_not_one_that_the_model_has_not_seen():
+def test_a_missing_label_is_reported_as_missing_not_as_unknown():
     with pytest.raises(ValueError, match=r"y contains NaN: 1 of 2 labels are missing \(first: row 0\)"):
         check_labels([0, 1]).encode([np.nan, 1.0])
 
 
 def test_numbers_where_the_model_saw_text_are_refused():
-    with pytest.raises(ValueError, match=r"labels have the value 1; the model was fitted with \['p', 'u'\]"):
+    with pytest.raises(
+        ValueError, match=r"The labels contain 1, but the model was fitted with the labels \['p', 'u'\]"
+    ):
         check_labels(["p", "u"], pos_label="p").encode([1, 1])
 
 
@@ -138,7 +142,7 @@ def test_numbers_where_the_model_saw_text_are_refused():
     st.sampled_from([([0, 1], None), ([-1, 1], None), (["p", "u"], "p"), (["n", "p"], "p"), ([False, True], None)]),
     st.lists(st.integers(0, 1), max_size=8),
 )
-def test_encode_decode_and_columns_go_together(case, positions):
+def test_encode_decode_and_columns_agree(case, positions):
     values, pos_label = case
     coding = check_labels(values, pos_label=pos_label)
     y = np.array(values)[positions]
@@ -151,7 +155,7 @@ def test_encode_decode_and_columns_go_together(case, positions):
     np.testing.assert_array_equal(columns.sum(axis=1), 1)
 
 
-def test_labels_are_encoded_in_any_type_that_equals_theirs():
+def test_labels_of_an_equal_type_are_encoded():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         coding = check_labels([0, 1])
@@ -161,21 +165,21 @@ def test_labels_are_encoded_in_any_type_that_equals_theirs():
 
 
 @pytest.mark.parametrize("kind", ["boolean", "string", "Int64", "Float64", "object", "category", "bool[pyarrow]"])
-def test_a_missing_label_of_any_pandas_type_is_told_of(kind):
+def test_a_missing_label_of_any_pandas_type_raises(kind):
     if "pyarrow" in kind:
         pytest.importorskip("pyarrow")
     values = ["p", "u", "p"] if kind == "string" else [True, False, True] if "bool" in kind else [1, 0, 1]
     y = pd.Series(values, dtype=kind)
     assert len(check_observed(y)) == 3
     y[1] = None if kind == "object" else pd.NA
-    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a missing label means unlabelled, pass "
+    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a missing .* replace it by 0: "
     with pytest.raises(ValueError, match=rf"y {message}y\.fillna\(0\)"):
         check_observed(y)
     with pytest.raises(ValueError, match=rf"s {message}s\.fillna\(0\)"):
         check_labels(values, pos_label=values[0]).encode(y, "s")
 
 
-def test_no_label_is_taken_for_missing_that_is_there():
+def test_present_labels_are_not_taken_as_missing():
     y = np.array([False, True, False, 0, 1], dtype=object)
     np.testing.assert_array_equal(check_observed(y), [0, 1, 0, 0, 1])
 
@@ -188,7 +192,7 @@ def test_a_positive_label_that_cannot_be_compared_is_not_among_the_labels(pos_la
         check_labels([0, 0], pos_label=pos_label)
 
 
-def test_rows_of_unequal_length_are_no_labels():
+def test_labels_of_unequal_length_are_refused():
     with pytest.raises(
         ValueError, match=r"s must hold one value per row, but NumPy cannot convert it to an array: .*a list"
     ):
@@ -196,13 +200,13 @@ def test_rows_of_unequal_length_are_no_labels():
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_labels_beyond_whole_numbers_are_refused_without_a_warning(kind):
+def test_labels_too_large_for_integers_are_refused_without_a_warning(kind):
     with pytest.raises(
         ValueError, match=r"y has the value 1e\+38, which is too large for a label\. Code labelled rows"
     ):
         check_labels(np.array([0.0, 1e38], dtype=kind))
 
 
-def test_labels_without_an_order_are_refused():
-    with pytest.raises(ValueError, match=r"all booleans; these are of the types dict, int. Code labelled"):
+def test_labels_that_cannot_be_sorted_are_refused():
+    with pytest.raises(ValueError, match=r"all booleans, but they have the types dict, int. Code labelled"):
         check_labels(np.array([{}, 1, 0], dtype=object))

@@ -1,4 +1,4 @@
-"""Labels at looks and audits: what means "not looked", what is refused, and in which words."""
+"""Labels of looks and audits: codings of missing looks, and errors."""
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,10 @@ from scarless.checks.labels import check_labels
 from scarless.checks.looks import (
     check_audit,
     check_looks,
-    doubts_of_audits,
-    doubts_of_looks,
     has_several_looks,
     refuse_contradictions,
+    warnings_about_audits,
+    warnings_about_looks,
 )
 
 CODES = np.array([[1, -1], [0, 0], [-1, 0], [1, 1]])
@@ -40,7 +40,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", list(TABLES))
-def test_a_look_that_did_not_take_place_is_the_same_in_every_coding(name):
+def test_all_codings_of_a_missing_look_are_equal(name):
     checked = check_looks(TABLES[name])
     np.testing.assert_array_equal(checked.labels, CODES)
     assert checked.coding.positive == 1
@@ -48,14 +48,14 @@ def test_a_look_that_did_not_take_place_is_the_same_in_every_coding(name):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, lambda t: pd.DataFrame(t).astype("category")])
-def test_words_need_a_positive_one(kind):
+def test_text_labels_without_pos_label_warn(kind):
     checked = check_looks(kind(WORDS), pos_label="yes")
     np.testing.assert_array_equal(checked.labels, CODES)
     with pytest.warns(UserWarning, match="pos_label is not given"):
         check_looks(kind(WORDS))
 
 
-def test_looks_are_called_as_their_columns():
+def test_looks_have_the_names_of_their_columns():
     assert check_looks(pd.DataFrame(CODES, columns=["first", "second"])).names == ("first", "second")
     assert check_looks(CODES).names == ("look 0", "look 1")
 
@@ -67,7 +67,7 @@ def test_looks_are_called_as_their_columns():
         ("column", False),
         ([0, 1], False),
         ([[0], [1]], False),
-        ([[-1], [1]], False),  # labels of old
+        ([[-1], [1]], False),  # labels of -1 and 1
         ([[-1], [0], [1]], True),
         ([[np.nan], [0], [1]], True),
         ([[None], [0], [1]], True),
@@ -89,9 +89,9 @@ def test_what_counts_as_several_looks(y, several):
         ([[1, 1], [1, 1]], ValueError, "y has one class only, 1"),
         ([[0, 0], [0, -1]], ValueError, "y has one class only, 0: there is no labelled row"),
         ([[0, 1], [2, 0]], ValueError, "Labels must have two values"),
-        (np.zeros((2, 2, 2)), ValueError, r"one column for each look; got the shape \(2, 2, 2\)"),
-        (np.zeros((2, 0)), ValueError, r"one column for each look; got the shape \(2, 0\)"),
-        (sparse.csr_array(np.eye(2)), TypeError, r"entries that are not stored could be 0 or gaps. Pass y.toarray"),
+        (np.zeros((2, 2, 2)), ValueError, r"one column for each look; its shape is \(2, 2, 2\)"),
+        (np.zeros((2, 0)), ValueError, r"one column for each look; its shape is \(2, 0\)"),
+        (sparse.csr_array(np.eye(2)), TypeError, r"a missing entry could be a 0 or a gap. Pass y.toarray"),
         ([["yes", 1], ["no", 0]], ValueError, "Labels must have two values"),
     ],
 )
@@ -100,12 +100,14 @@ def test_labels_that_are_refused(y, error, match):
         check_looks(y)
 
 
-def test_other_rows_have_the_labels_of_the_fit():
+def test_new_rows_must_have_the_labels_of_the_fit():
     coding = check_looks(WORDS, pos_label="yes").coding
     np.testing.assert_array_equal(check_looks(WORDS[1:], coding=coding).labels, CODES[1:])
     np.testing.assert_array_equal(check_looks([[None, None]], coding=coding).labels, [[-1, -1]])
     np.testing.assert_array_equal(check_looks([["yes", None]], coding=coding).labels, [[1, -1]])
-    with pytest.raises(ValueError, match=r"labels have the value 'maybe'; the model was fitted with \['no', 'yes'\]"):
+    with pytest.raises(
+        ValueError, match=r"The labels contain 'maybe', but the model was fitted with the labels \['no', 'yes'\]"
+    ):
         check_looks([["maybe", "no"]], coding=coding)
 
 
@@ -123,11 +125,11 @@ AUDITS = {
 
 
 @pytest.mark.parametrize("name", list(AUDITS))
-def test_audits_are_the_same_in_every_coding(name):
+def test_all_codings_of_audits_are_equal(name):
     np.testing.assert_array_equal(check_audit(AUDITS[name], n_rows=3), [1, -1, 0])
 
 
-def test_audits_that_are_left_out_are_none():
+def test_no_audit_means_no_audited_row():
     np.testing.assert_array_equal(check_audit(None, n_rows=2), [-1, -1])
     np.testing.assert_array_equal(check_audit([np.nan, None], n_rows=2), [-1, -1])
 
@@ -140,13 +142,13 @@ def test_audits_may_have_the_values_of_labels():
     np.testing.assert_array_equal(check_audit([2, 3, 3], n_rows=3, coding=numbers), [1, 0, 0])
 
 
-def test_an_audit_with_one_meaning_is_not():
+def test_an_unambiguous_audit_is_accepted():
     coding = check_looks([[1, 2], [1, 2]], pos_label=1).coding
     np.testing.assert_array_equal(check_audit([0, 1], n_rows=2, coding=coding), [0, 1])
 
 
 @pytest.mark.parametrize(("labels", "positive", "audit"), [([1, 2], 2, [1, 1]), ([0, 1], 0, [0, 1])])
-def test_an_audit_with_two_meanings_is_refused(labels, positive, audit):
+def test_an_ambiguous_audit_is_refused(labels, positive, audit):
     coding = check_looks([labels, labels], pos_label=positive).coding
     with pytest.raises(ValueError, match=r"which could mean either class: .* Give audits as True and False"):
         check_audit(audit, n_rows=2, coding=coding)
@@ -156,7 +158,7 @@ def test_an_audit_with_two_meanings_is_refused(labels, positive, audit):
 @pytest.mark.parametrize(
     ("audit", "match"),
     [
-        ([1, 0], "audit has 2 values for 3 rows. Give one for each row: 1 or 0 for audited rows"),
+        ([1, 0], "audit has 2 values for 3 rows. Give one value for each row: 1 .positive. or 0 .negative. for"),
         (np.zeros((3, 2)), "audit has 6 values for 3 rows"),
         ([1, 2, 0], r"audit must be 1 \(or True\) for audited positives, .* got 2\."),
         (["a", None, "b"], r"audit must be 1 .* got 'a'\."),
@@ -168,7 +170,7 @@ def test_audits_that_are_refused(audit, match):
         check_audit(audit, n_rows=3)
 
 
-def test_a_label_of_a_row_found_negative_is_a_contradiction():
+def test_a_labelled_row_that_was_audited_negative_is_refused():
     labels, audit = np.array([[0, 0], [1, -1], [0, 1]]), np.array([0, 1, 0])
     with pytest.raises(ValueError, match=r"1 labelled rows were audited negative \(first: row 2\)"):
         refuse_contradictions(labels, audit)
@@ -185,64 +187,64 @@ def codes(*columns):
     return np.array(columns, dtype=np.int8).T
 
 
-def test_a_copy_of_a_look_is_told_of_whatever_is_missing():
+def test_a_copy_of_a_look_is_reported_despite_gaps():
     rng = np.random.default_rng(0)
     first = rng.integers(0, 2, 100)
     other = np.where(rng.random(100) < 0.1, 1 - first, first)
     copy = np.where(rng.random(100) < 0.3, -1, first)
-    (told,) = doubts_of_looks(codes(first, other, copy), ("a", "b", "c"))
+    (told,) = warnings_about_looks(codes(first, other, copy), ("a", "b", "c"))
     assert told.startswith(f"a and c are equal in all {(copy >= 0).sum()} rows that have both.")
-    assert doubts_of_looks(codes(first, other), ("a", "b")) == []
+    assert warnings_about_looks(codes(first, other), ("a", "b")) == []
 
 
 def test_few_labels_may_agree_by_chance():
     few = np.r_[np.ones(19, dtype=int), np.zeros(80, dtype=int)]
-    assert doubts_of_looks(codes(few, few), ("a", "b")) == []
-    assert len(doubts_of_looks(codes(np.r_[few, 1], np.r_[few, 1]), ("a", "b"))) == 1
+    assert warnings_about_looks(codes(few, few), ("a", "b")) == []
+    assert len(warnings_about_looks(codes(np.r_[few, 1], np.r_[few, 1]), ("a", "b"))) == 1
 
 
-def test_a_look_that_was_written_down_only_if_it_found():
+def test_a_look_that_was_recorded_only_with_a_label_is_reported():
     first, second = np.tile([0, 1], 10), np.tile([-1, 1], 10)
-    (told,) = doubts_of_looks(codes(first, second), ("a", "b"))
-    assert told.startswith("all 10 values of b are labels, and 10 are missing.")
+    (told,) = warnings_about_looks(codes(first, second), ("a", "b"))
+    assert told.startswith("all 10 recorded values of b are labels, and 10 are missing.")
     second[0] = 0
-    assert doubts_of_looks(codes(first, second), ("a", "b")) == []
+    assert warnings_about_looks(codes(first, second), ("a", "b")) == []
 
 
-def test_audits_that_found_positives_only():
+def test_audits_with_positives_only_are_reported():
     labels = codes(np.r_[np.ones(5, dtype=int), np.zeros(15, dtype=int)])
     audit = np.full(20, -1, dtype=np.int8)
-    audit[:10] = 1  # five of rows that have a label, which say nothing
-    (told,) = doubts_of_audits(labels, audit)
+    audit[:10] = 1  # five of these rows have a label, and do not count
+    (told,) = warnings_about_audits(labels, audit)
     assert told.startswith("all 5 audits of unlabelled rows are positive.")
     audit[10] = 0
-    assert doubts_of_audits(labels, audit) == []
+    assert warnings_about_audits(labels, audit) == []
     audit[10], audit[9] = -1, -1
-    assert doubts_of_audits(labels, audit) == []
+    assert warnings_about_audits(labels, audit) == []
 
 
 @pytest.mark.parametrize(
     ("audit", "coding"), [([1, -1, np.nan], None), ([1, -1, None], None), ([1, -1, 1], PLUS_MINUS)]
 )
-def test_minus_one_for_a_negative_finding_is_refused(audit, coding):
+def test_minus_one_for_an_audited_negative_is_refused(audit, coding):
     with pytest.raises(
         ValueError, match="audit has the values 1 and -1 but no 0, and -1 marks rows that were not audited"
     ):
         check_audit(audit, n_rows=3, coding=coding)
 
 
-def test_minus_one_beside_0_or_alone_means_not_checked():
+def test_minus_one_with_0_or_alone_means_not_audited():
     assert check_audit([1, -1, 0], n_rows=3).tolist() == [1, -1, 0]
     assert check_audit([1, -1, -1], n_rows=3).tolist() == [1, -1, -1]
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (3, 2), (1, 6), (6, 1, 1)])
-def test_a_table_of_audits_is_not_unrolled(shape):
+def test_a_table_of_audits_is_refused(shape):
     with pytest.raises(ValueError, match="audit has 6 values for 6 rows, in the shape"):
         check_audit(np.zeros(shape), n_rows=6)
 
 
-def test_one_column_of_plus_and_minus_one_is_labels_as_everywhere():
+def test_one_column_of_minus_one_and_one_is_read_as_labels():
     checked = check_looks(np.array([-1, 1, -1]))
     assert checked.labels.ravel().tolist() == [0, 1, 0]
     assert check_looks([1, -1], coding=checked.coding).labels.ravel().tolist() == [1, 0]

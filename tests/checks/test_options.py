@@ -56,13 +56,13 @@ def test_shares(value):
 
 
 @pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, -0.1, 95, np.nan, np.inf, True, "0.5", None])
-def test_numbers_that_are_no_shares(value):
+def test_numbers_outside_0_to_1_are_refused_as_shares(value):
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1; got "):
         check_share(value, "level")
 
 
 @pytest.mark.parametrize("value", [10**400, 10**5000], ids=["400", "5000"])
-def test_integers_beyond_floats(value):
+def test_integers_too_large_for_floats(value):
     with pytest.raises(
         ValueError, match=r"C must be a number above 0; got an integer of \d+ bits, which is too large for a float"
     ):
@@ -74,14 +74,14 @@ def test_integers_beyond_floats(value):
 
 
 @pytest.mark.parametrize("value", [np.arange(3), np.zeros(500), 1j, np.complex128(1), pd.Series([1, 2])])
-def test_arrays_and_complex_numbers_are_no_options(value):
+def test_arrays_and_complex_numbers_are_refused_as_options(value):
     with pytest.raises(ValueError, match="C must be a number above 0; got "):
         check_positive(value, "C")
     with pytest.raises(ValueError, match=r"kind must be one of 'a', 'b'; got "):
         check_choice(value, "kind", ("a", "b"))
 
 
-def test_messages_show_short_values_and_say_what_long_ones_are():
+def test_messages_show_short_values_and_describe_long_ones():
     assert shown([1, 2]) == "[1, 2]"
     assert shown(np.zeros(500)) == "a ndarray of shape (500,)"
     assert shown("x" * 100) == "a str of length 100"
@@ -93,13 +93,13 @@ def test_flags(value):
 
 
 @pytest.mark.parametrize("value", [None, "a", 2, 0.0, np.array([True, False]), np.array([1]), pd.NA, -(10**400)])
-def test_what_is_no_flag_is_told_of(value):
+def test_invalid_flags_raise(value):
     with pytest.raises(ValueError, match="normalised must be True or False; got "):
         check_flag(value, "normalised")
 
 
 @pytest.mark.parametrize("value", [0, 1.5, "a", np.nan, [], True, 10**400])
-def test_what_is_no_number_of_jobs_is_told_of(value):
+def test_invalid_numbers_of_jobs_raise(value):
     with pytest.raises(ValueError, match="a whole number other than 0, such as 2, or -1 for all cores; got"):
         check_jobs(value)
 

@@ -1,4 +1,4 @@
-"""What every fit gets: a table and its label column."""
+"""Checks of the table and the label column of a fit."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from scarless.checks.rows import check_labelled_table, check_row_order, forget_f
 
 
 class Reader(BaseEstimator):
-    """Something with attributes to set."""
+    """An object with settable attributes."""
 
 
 X = np.random.default_rng(0).normal(size=(30, 2))
@@ -47,7 +47,7 @@ def test_labels_in_a_column_of_objects():
     np.testing.assert_array_equal(s, S)
 
 
-def test_a_frame_for_another_estimator_is_handed_on_untouched():
+def test_a_frame_for_another_estimator_is_unchanged():
     frame = pd.DataFrame({"a": ["x", "y"] * 15, "b": X[:, 0]})
     reader = Reader()
     table, s, _ = check_labelled_table(reader, frame, S, inner=LogisticRegression())
@@ -58,7 +58,7 @@ def test_a_frame_for_another_estimator_is_handed_on_untouched():
         check_labelled_table(Reader(), frame, S)
 
 
-def test_gaps_pass_where_another_estimator_copes():
+def test_missing_values_pass_if_the_estimator_supports_them():
     gaps = X.copy()
     gaps[4, 1] = np.nan
     check_labelled_table(Reader(), gaps, S, inner=HistGradientBoostingClassifier())
@@ -97,7 +97,7 @@ def test_the_label_column_among_the_attributes_is_named():
     assert record[0].filename == __file__
 
 
-def test_forgetting_drops_results_and_keeps_the_rest():
+def test_forget_fit_deletes_results_only():
     reader = Reader()
     reader.C, reader.coef_, reader._coding, reader.n_features_in_, reader.flag = 1.0, [2.0], "kept", 3, True
     forget_fit(reader)
@@ -110,21 +110,25 @@ def test_forgetting_drops_results_and_keeps_the_rest():
 
 TABLE = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["x", "y", "z"])
 VALUES = pd.Series([0.1, 0.2, 0.3], index=["x", "y", "z"])
-TOLD = r"its index has the same names in another order \(first: position 0 is 'x' among the rows and 'z' in weight\)"
+TOLD = r"its index has the same names in another order \(first difference: position 0 is 'x' in X and 'z' in weight\)"
 
 
-def test_the_same_names_in_another_order_are_told_of_with_both_ways_out():
+def test_row_names_in_another_order_raise_or_warn_with_advice():
     with pytest.warns(
         UserWarning, match=rf"weight is matched to the rows by position, .*{TOLD}.*weight.loc\[X.index\].*to_numpy"
     ):
         warn_about_row_order(TABLE, weight=VALUES[::-1])
-    with pytest.raises(ValueError, match=rf"weight must be in the order of the rows; {TOLD}.*to_numpy\(\). Reorder it"):
+    with pytest.raises(
+        ValueError,
+        match=rf"weight must be in the order of the rows, but {TOLD}. If the index is right, pass "
+        r"weight.loc.*to_numpy\(\)",
+    ):
         check_row_order(VALUES[::-1], "weight", index_of(TABLE))
     with pytest.warns(UserWarning, match="labels is matched to the rows by position"):
         warn_about_row_order(TABLE, labels=VALUES.to_frame()[::-1])
 
 
-def test_names_that_occur_twice_cannot_be_reordered_by():
+def test_without_unique_row_names_no_reordering_is_suggested():
     twice = TABLE.set_axis(["x", "x", "z"])
     with pytest.warns(UserWarning, match="matched to the rows by position") as record:
         warn_about_row_order(twice, weight=VALUES.set_axis(["z", "x", "x"]))
@@ -146,7 +150,7 @@ def test_names_that_occur_twice_cannot_be_reordered_by():
     ],
     ids=["equal", "array", "numbered", "others", "shorter", "polars", "list", "number", "none"],
 )
-def test_what_gives_no_cause_for_doubt_is_left_alone(values):
+def test_unsuspicious_indices_pass(values):
     warn_about_row_order(TABLE, weight=values)
     assert check_row_order(values, "weight", index_of(TABLE)) is values
 

@@ -45,7 +45,7 @@ def test_any_column_of_numbers_becomes_a_float64_vector(values):
     np.testing.assert_array_equal(vector, [1, 2, 3])
 
 
-def test_a_scalar_is_repeated_where_the_number_of_rows_is_known():
+def test_a_scalar_is_repeated_if_the_number_of_rows_is_given():
     np.testing.assert_array_equal(check_vector(2, "w", n_rows=2), [2, 2])
     assert check_vector(2, "w", n_rows=0).shape == (0,)
     with pytest.raises(ValueError, match=r"w must have one value per row; its shape is \(\)\."):
@@ -55,7 +55,7 @@ def test_a_scalar_is_repeated_where_the_number_of_rows_is_known():
 @pytest.mark.parametrize(
     "values", [["a", "b"], [1, None, {}], [[1], [1, 2]], pd.Series([1, pd.NA], dtype="Int64").astype(object)]
 )
-def test_what_holds_no_numbers_is_refused(values):
+def test_vectors_without_numbers_are_refused(values):
     with pytest.raises(ValueError, match="propensity must hold numbers, one per row: "):
         check_vector(values, "propensity")
 
@@ -81,15 +81,15 @@ def test_propensities_in_range_pass_unchanged(e):
 @pytest.mark.parametrize(("bad", "shown"), [(0.0, "0"), (-0.1, "-0.1"), (1.5, "1.5"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_propensity_out_of_range_is_named(bad, shown):
     message = (
-        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. Rows that "
-        r"can never be labelled are not supported; raise small values explicitly, for example np\.maximum\(propensity, "
-        r"0\.01\)"
+        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. A "
+        r"propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
+        r"np\.maximum\(propensity, 0\.01\)"
     )
     with pytest.raises(ValueError, match=message):
         check_propensity([0.5, bad, 1.0, bad])
 
 
-def test_a_propensity_goes_by_the_name_it_has():
+def test_errors_use_the_name_of_the_propensity():
     with pytest.raises(ValueError, match=r"first: label_frequency\[0\] = 2\).*np\.maximum\(label_frequency, 0\.01\)"):
         check_propensity(2.0, n_rows=3, name="label_frequency")
 
@@ -157,7 +157,7 @@ def test_weights_pass_unchanged_unless_all_are_zero(weight):
         np.testing.assert_array_equal(check_weight(weight, n_rows=weight.size), weight)
     elif not weight.any():
         with pytest.raises(
-            ValueError, match="sample_weight is zero for every row; at least one row must have a positive weight"
+            ValueError, match=r"sample_weight is zero for every row\. Give at least one row a positive weight"
         ):
             check_weight(weight, n_rows=weight.size)
 
@@ -185,12 +185,12 @@ def test_a_scalar_weight_counts_for_every_row(weight, n_rows):
 
 
 @pytest.mark.parametrize("seed", [7, np.random.SeedSequence(7), [1, 2]])
-def test_one_seed_makes_one_stream(seed):
+def test_equal_seeds_give_equal_streams(seed):
     assert check_random_stream(seed).random() == check_random_stream(seed).random()
 
 
 @pytest.mark.parametrize("seed", ["a", -1, 0.5, np.nan, [1, -2], object(), np.random, True, np.False_])
-def test_what_is_no_seed_is_named(seed):
+def test_invalid_seeds_raise(seed):
     message = (
         "random_state must be None, a whole number of at least 0, a numpy Generator, RandomState or SeedSequence; "
         f"got {re.escape(repr(seed))}"
@@ -210,7 +210,7 @@ def test_a_generator_is_used_and_a_random_state_seeds_one():
 
 
 @pytest.mark.parametrize("value", [1e301, 1e308, np.finfo(float).max, 1e101, 1e-101, 1e-310, 5e-324])
-def test_counts_beyond_all_scales_are_refused(value):
+def test_extreme_counts_are_refused(value):
     message = r"sample_weight: the largest weight must lie between 1e-100 and 1e\+100, so that sums stay finite; got"
     with pytest.raises(ValueError, match=message):
         check_counts(np.full(3, value), n_rows=3)
@@ -220,20 +220,20 @@ def test_counts_beyond_all_scales_are_refused(value):
 
 @pytest.mark.parametrize("scale", [1e301, 1e307, 1e-290, 1.0])
 def test_ratios_of_weights_are_kept_at_any_scale(scale):
-    """Of weights as such only ratios matter: these are kept to the last digit, and their sums are numbers."""
+    """Only ratios of weights matter: ratios are kept to the last digit, and sums stay finite."""
     weight = check_weight(np.array([1.0, 3.0, 0.0, 5.0]) * scale, n_rows=4)
     np.testing.assert_array_equal(weight[[0, 1, 2]] / weight[3], np.array([1.0, 3.0, 0.0]) * scale / (5.0 * scale))
     assert 0 < (weight**2).sum() < np.inf
 
 
-def test_a_count_that_is_lost_beside_another_is_zero():
+def test_a_negligible_count_becomes_zero():
     np.testing.assert_array_equal(check_counts([5e-324, 1.0, 1e-99], n_rows=3), [0.0, 1.0, 1e-99])
     np.testing.assert_array_equal(check_counts([1e-100, 1e-100], n_rows=2), [1e-100, 1e-100])
     np.testing.assert_array_equal(check_counts(None, n_rows=2), [1.0, 1.0])
     np.testing.assert_array_equal(check_counts(3, n_rows=2), [3.0, 3.0])
 
 
-def test_integers_beyond_floats_are_no_values():
+def test_integers_too_large_for_floats_are_refused():
     with pytest.raises(
         ValueError, match="propensity must hold numbers, one per row: int too large to convert to float"
     ):
@@ -262,7 +262,7 @@ POSITIONAL = {
 JUDGES = [name for name, words in POSITIONAL.items() if "y_pred" in words and len(words) == 2]
 
 
-def test_the_order_is_the_same_everywhere():
+def test_all_metrics_have_the_same_order_of_arguments():
     assert len(JUDGES) == 18
     assert {tuple(POSITIONAL[name]) for name in JUDGES} == {("s", "y_pred"), ("y", "y_pred")}
     assert {name for name in JUDGES if POSITIONAL[name][0] == "y"} == {"true_risk", "risk_bias"}
@@ -279,7 +279,7 @@ def _options(name):
 
 @pytest.mark.parametrize("name", JUDGES)
 @pytest.mark.parametrize("labels", [S, 2 * S - 1, S == 1], ids=["0/1", "-1/+1", "boolean"])
-def test_swapped_arguments_are_told(name, labels):
+def test_swapped_arguments_raise(name, labels):
     message = "must be binary.*its values are 0.1, .*Labels come first and predictions second: y_pred is binary here"
     with pytest.raises(ValueError, match=message):
         FUNCTIONS[name](P, labels, **_options(name))
@@ -293,7 +293,7 @@ def test_a_propensity_by_position_is_refused(name):
             FUNCTIONS[name](P, S, *options.values())
 
 
-def test_labels_that_are_wrong_in_themselves_are_not_called_swapped():
+def test_invalid_labels_are_not_reported_as_swapped():
     for labels in ([0, 1, 2, 0, 1, 0], np.full(6, np.nan)):
         with pytest.raises(ValueError, match=r"s must be binary, coded 0/1, -1/\+1 or boolean; its values are [^L]*$"):
             check_scored(labels, P)
@@ -303,7 +303,7 @@ def test_labels_that_are_wrong_in_themselves_are_not_called_swapped():
         check_scored(["a", "b"], [0, 1])
 
 
-def test_both_have_as_many_rows():
+def test_labels_and_predictions_must_have_equal_lengths():
     with pytest.raises(ValueError, match="y has 5 values for 6 rows"):
         check_scored(S[:5], P, name="y")
     with pytest.raises(ValueError, match="s must have one value per row"):

@@ -1,4 +1,4 @@
-"""`scarless` and files with odd cells: read, named, asked about, or refused."""
+"""The command line with odd cells in files: they are read, reported or refused."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def with_ages(table, cells):
     return table.assign(age=ages)
 
 
-def test_odd_cells_are_named_by_inspect_fit_and_report(patients, capsys):
+def test_inspect_fit_and_report_list_odd_cells(patients, capsys):
     with_ages(patients, ["<40", "51,5", "oops"]).to_csv("odd.csv", index=False)
     told = "row 2 '<40' as 40, row 3 '51,5' as 51.5; 1 is treated as missing: row 4 'oops'"
     assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
@@ -38,7 +38,7 @@ def test_odd_cells_are_named_by_inspect_fit_and_report(patients, capsys):
     assert "&#39;oops&#39;" in Path("run/report.html").read_text()
 
 
-def test_a_column_that_may_be_a_number_is_a_question_with_two_answers(patients, capsys):
+def test_a_column_of_numbers_and_text_needs_the_option_number_or_text(patients, capsys):
     with_ages(patients, ["oops"] * 9).to_csv("odd.csv", index=False)
     assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
     assert "Does column 'age' hold numbers?" in capsys.readouterr().out
@@ -48,7 +48,7 @@ def test_a_column_that_may_be_a_number_is_a_question_with_two_answers(patients, 
     assert main(["predict", "run", "odd.csv", "--out", "one.csv"]) == 0
     assert main(["fit", "odd.csv", *FIT, "--number", "age", "--force"]) == 0
     assert "9 are treated as missing: row 2 'oops'" in capsys.readouterr().out
-    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # the answer is kept
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # run.toml contains the option
     assert main(["fit", "odd.csv", *FIT, "--number", "age", "--text", "age", "--force"]) == 1
     assert "'age' is named by both --number and --text" in capsys.readouterr().err
 
@@ -71,7 +71,7 @@ def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, capsys):
     assert read_table("commas-ranked.csv").equals(read_table("ranked.csv"))
 
 
-def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, capsys):
+def test_label_values_ignore_case_and_can_be_several(patients, capsys):
     yes = patients["diagnosed"] == "yes"
     n = int(yes.sum())
     spelt = patients["diagnosed"].where(~yes, [["yes", "Yes", "YES"][row % 3] for row in range(len(yes))]).fillna("no")
@@ -95,12 +95,14 @@ def test_labels_in_other_letters_are_labels_and_several_values_may_be(patients, 
     assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
     assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
     assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
-    assert main(["predict", "run", "spelt.csv", "--out", "ranked.csv", "--force"]) == 0  # nobody is 'perhaps' here
+    assert (
+        main(["predict", "run", "spelt.csv", "--out", "ranked.csv", "--force"]) == 0
+    )  # no row has the value 'perhaps'
     assert read_table("ranked.csv")["labelled"].sum() == n
 
 
 @pytest.mark.parametrize("cell", ["inf", "1e300"])
-def test_infinite_and_huge_cells_are_named_in_fit_and_predict(patients, capsys, cell):
+def test_fit_and_predict_report_infinite_and_huge_cells(patients, capsys, cell):
     patients.to_csv("patients.csv", index=False)
     with_ages(patients, [cell]).to_csv("huge.csv", index=False)
     assert main(["fit", "huge.csv", *FIT]) == 1
@@ -119,13 +121,13 @@ BAD_WEIGHTS = {
     "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 rows do not, the first is row 4 (counted from 1) with 'inf'"),
     "missing": ({0: np.nan}, "has 1 missing values, the first in row 1 (counted from 1)"),
     "text": ({5: "heavy"}, "must hold numbers; 1 of 400 rows do not, the first is row 6 (counted from 1) with 'heavy'"),
-    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row; at least one weight must be positive"),
+    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row. At least one labelled row needs"),
     "huge": ({2: 1e200}, "the largest weight must lie between 1e-100 and 1e+100"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_WEIGHTS)
-def test_weights_are_checked_before_the_work_and_told_by_row_and_column(patients, capsys, monkeypatch, kind):
+def test_weights_are_checked_before_the_fit_and_errors_name_row_and_column(patients, capsys, monkeypatch, kind):
     cells, told = BAD_WEIGHTS[kind]
     weights = np.ones(400).astype(object)
     weights[list(cells)] = list(cells.values())
@@ -137,7 +139,7 @@ def test_weights_are_checked_before_the_work_and_told_by_row_and_column(patients
     assert told in line
 
 
-def test_known_propensities_are_checked_before_the_work_too(patients, capsys, monkeypatch):
+def test_known_propensities_are_checked_before_the_fit(patients, capsys, monkeypatch):
     patients.assign(known=np.where(np.arange(400) == 11, 0.0, 0.5)).to_csv("patients.csv", index=False)
     monkeypatch.setattr("scarless.analysis.answer.choose_features", lambda *_: pytest.fail("the work has begun"))
     assert main(["fit", "patients.csv", "--label", "diagnosed", "--known-propensity", "known", "--out", "run"]) == 1
@@ -147,7 +149,7 @@ def test_known_propensities_are_checked_before_the_work_too(patients, capsys, mo
     ) in capsys.readouterr().err
 
 
-def test_a_place_that_permissions_do_not_tell_of_is_tried_before_the_work(patients, capsys, monkeypatch):
+def test_an_output_path_is_tried_before_the_fit(patients, capsys, monkeypatch):
     patients.to_csv("patients.csv", index=False)
     fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
     monkeypatch.setattr("scarless.cli.tables._read", lambda options: pytest.fail("the work has begun"))
@@ -158,12 +160,12 @@ def test_a_place_that_permissions_do_not_tell_of_is_tried_before_the_work(patien
         assert f"{place} cannot be written: " in (told := capsys.readouterr().err)
         assert "Choose another path (--out)." in told
     assert sorted(Path().iterdir()) == before
-    assert main([*fit, "--out", "/"]) == 1  # a folder that is there, and not one that cannot be named
+    assert main([*fit, "--out", "/"]) == 1  # an existing folder, whose name is empty
     assert "IndexError" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
-def test_a_folder_as_the_place_of_one_file_is_answered_with_the_name_of_a_file(patients, capsys, force):
+def test_the_error_about_an_output_folder_suggests_a_file_name(patients, capsys, force):
     patients.to_csv("patients.csv", index=False)
     Path("my results").mkdir()
     assert main(["predict", "run", "patients.csv", "--out", "my results", *force]) == 1
@@ -178,7 +180,7 @@ def test_a_folder_as_the_place_of_one_file_is_answered_with_the_name_of_a_file(p
     )
 
 
-def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, monkeypatch):
+def test_output_paths_are_checked_before_the_fit_and_created_after_it(patients, capsys, monkeypatch):
     patients.to_csv("patients.csv", index=False)
     fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
     monkeypatch.setattr("scarless.cli.tables._read", lambda options: pytest.fail("the work has begun"))
@@ -194,7 +196,7 @@ def test_places_are_checked_before_the_work_and_made_after_it(patients, capsys, 
     assert not Path("closed").exists()
 
 
-def test_results_go_into_folders_that_are_not_there_yet(patients, capsys, tmp_path, monkeypatch):
+def test_missing_output_folders_are_created(patients, capsys, tmp_path, monkeypatch):
     patients.to_csv("patients.csv", index=False)
     fit = ["fit", "patients.csv", *[each for each in FIT if each not in ("--out", "run")]]
     assert main([*fit, "--out", "deep/down/run"]) == 0

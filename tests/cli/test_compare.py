@@ -1,4 +1,4 @@
-"""`scarless compare`, as a researcher with a method and a table of their own uses it; the example is such a one."""
+"""`scarless compare` with a method and a table of the user, as in the example."""
 
 import shutil
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_the_example_runs_and_its_page_has_title_and_questions(here, capsys):
     page = (here / "found" / "report.html").read_text(encoding="utf-8")
     for text in (
         "<h1>Tumours of which not all are diagnosed</h1>",
-        "Do neighbours beat taking unlabelled rows as negative?",
+        "Are neighbours more accurate than treating unlabelled rows as negative?",
         "Does SAR-EM rank better than neighbours?",
         "my_method:ScaledNeighbours(n_neighbors=30)",
         "attributes: the datasets&#39; own propensity attributes, propensity from 0.2 to 0.8",
@@ -42,7 +42,7 @@ def test_the_example_runs_and_its_page_has_title_and_questions(here, capsys):
     assert page.count('class="verdict"') == 2
 
 
-def test_stopped_and_started_again_it_ends_with_the_same_bytes(here):
+def test_an_interrupted_run_ends_with_the_same_bytes(here):
     command = ["compare", "spec.toml", "--quick", "--out", "found", "--jobs", "1"]
     assert main(command) == 0
     path = here / "found" / RECORDS
@@ -52,7 +52,7 @@ def test_stopped_and_started_again_it_ends_with_the_same_bytes(here):
     assert path.read_bytes() == whole
 
 
-def test_three_lines_run(here, capsys):
+def test_a_specification_of_three_lines_runs(here, capsys):
     (here / "three.toml").write_text('[datasets.tumours]\nfile = "tumours.csv"\nclass = "diagnosis"\n')
     assert main(["compare", "three.toml", "--quick", "--jobs", "1"]) == 1
     told = (
@@ -66,7 +66,7 @@ def test_three_lines_run(here, capsys):
     assert len(Store(here / "results" / "three-quick").records()) == 2 * 4
 
 
-def test_a_method_that_fails_is_on_the_page_and_not_fatal(here, capsys):
+def test_the_page_lists_a_method_that_fails(here, capsys):
     (here / "my_method.py").write_text(
         (here / "my_method.py").read_text()
         + "\n    def fit(self, X, s):\n        raise ZeroDivisionError('<u>oh</u>')\n"
@@ -78,7 +78,7 @@ def test_a_method_that_fails_is_on_the_page_and_not_fatal(here, capsys):
     assert "8 finished of 10, 2 failed" in page
 
 
-def test_one_sentence_for_what_is_wrong(here, capsys):
+def test_an_error_is_one_line(here, capsys):
     (here / "my_method.py").unlink()
     assert main(["compare", "spec.toml", "--out", "found", "--jobs", "1"]) == 1
     error = capsys.readouterr().err.strip()
@@ -88,7 +88,7 @@ def test_one_sentence_for_what_is_wrong(here, capsys):
     assert not (here / "found").exists()
 
 
-def test_the_table_of_the_example_is_small_and_what_the_script_makes():
+def test_the_table_of_the_example_is_small_and_matches_scikit_learns_data():
     path = EXAMPLE / "tumours.csv"
     assert path.stat().st_size < 100_000
     table, data = pd.read_csv(path), load_breast_cancer()

@@ -1,4 +1,4 @@
-"""The command line, through `main`: what it prints, what it leaves on disk, and its exit codes."""
+"""Commands for experiments, called through `main`: output, files and exit codes."""
 
 import errno
 import json
@@ -56,7 +56,7 @@ def write_spec(folder, text=TINY):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Work in an empty folder, with an empty cache and no data but what a test gives."""
+    """Work in an empty folder, with an empty cache and no downloaded data."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SCARLESS_DATA", raising=False)
@@ -78,7 +78,7 @@ def test_reproduce_runs_and_writes_the_page_and_report_writes_it_again(spec, her
     assert (here / "found" / "report.html").read_bytes() == page
 
 
-def test_reproduce_goes_on_where_it_was(spec, here):
+def test_reproduce_continues_an_interrupted_run(spec, here):
     assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 0
     whole = (here / "found" / "records.jsonl").read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -97,7 +97,7 @@ def test_reproduce_goes_on_where_it_was(spec, here):
         ([], "tiny", None),
     ],
 )
-def test_options_choose_datasets_and_a_folder_of_their_own(spec, here, monkeypatch, options, folder, datasets):
+def test_options_select_datasets_and_the_folder(spec, here, monkeypatch, options, folder, datasets):
     asked = []
     monkeypatch.setattr(RUN, lambda spec, folder, **_: asked.append((spec.datasets, folder)))
     monkeypatch.setattr(PAGE, lambda folder: folder)
@@ -122,14 +122,14 @@ def test_all_cores_are_the_default(monkeypatch, spec, here):
     assert asked["jobs"] == 7
 
 
-def test_the_papers_experiment_is_the_default_and_its_page_says_so(here, monkeypatch):
+def test_reproduce_runs_the_papers_experiment_and_its_page_says_so(here, monkeypatch):
     asked = []
 
     def one_split(spec, folder, **options):
         asked.append(spec)
         run_experiment(replace(spec, n_splits=1, n_labellings=1, methods=("naive", "sar-em")), folder, **options)
         manifest = json.loads((folder / "spec.json").read_text())
-        del manifest["sha256"]  # of another digest, as that of the timings
+        del manifest["sha256"]  # It belongs to the digest of the reduced specification, like the timings.
         (folder / "timings.jsonl").unlink()
         (folder / "spec.json").write_text(json.dumps({**manifest, "digest": spec.digest}))
 
@@ -138,11 +138,11 @@ def test_the_papers_experiment_is_the_default_and_its_page_says_so(here, monkeyp
     assert asked == [specification(quick=True).only(("simulated",))]
     page = (here / "found" / "report.html").read_text()
     assert "The experiment of the paper, bekker2019, run with scarless" in page
-    assert page.count("Cannot be answered") == 1  # Q1: there is no SCAR method in this part
+    assert page.count("Cannot be answered") == 1  # question 1, because the reduced specification has no SCAR method
 
 
-def test_another_specification_makes_a_page_that_does_not_claim_to_be_the_papers(here):
-    """Not even where it has the paper's name and title."""
+def test_the_page_of_another_specification_does_not_claim_to_be_the_papers(here):
+    """Not even if it has the name and the title of the paper."""
     text = TINY.replace('name = "tiny"', 'name = "bekker2019"').replace("A tiny experiment", specification().title)
     assert main(["compare", write_spec(here, text), "--quick", "--out", "found", "--jobs", "1"]) == 0
     page = (here / "found" / "report.html").read_text()
@@ -151,7 +151,7 @@ def test_another_specification_makes_a_page_that_does_not_claim_to_be_the_papers
     assert re.findall(r'<section id="(\w+)"', page) == ["figures", "ranks", "tables", "run"]
 
 
-def test_a_dataset_that_cannot_be_had_is_left_out_and_named_on_the_page(here, capsys):
+def test_a_dataset_that_is_not_available_is_left_out_and_named_on_the_page(here, capsys):
     text = TINY.replace('"simulated", "bundled_breast_cancer"', '"simulated", "adult"')
     assert main(["compare", write_spec(here, text), "--out", "found", "--jobs", "1", "--no-download"]) == 0
     assert "adult is left out: " in plain(capsys.readouterr().err)
@@ -160,7 +160,7 @@ def test_a_dataset_that_cannot_be_had_is_left_out_and_named_on_the_page(here, ca
     assert "2 of 4 runs are finished" in page
 
 
-def test_without_any_dataset_there_is_nothing_to_report(here, capsys):
+def test_a_run_without_any_available_dataset_fails(here, capsys):
     path = write_spec(here, TINY.replace('"simulated", "bundled_breast_cancer"', '"adult"'))
     assert main(["compare", path, "--out", "found", "--jobs", "1", "--no-download"]) == 1
     assert "scarless: found has no finished runs" in plain(capsys.readouterr().err)
@@ -199,7 +199,7 @@ def test_unknown_dataset_is_refused_with_a_hint(spec, here, capsys):
     assert "'simulatd' is not a dataset of tiny. Did you mean 'simulated'?" in capsys.readouterr().err
 
 
-def test_specification_that_is_not_there(here, capsys):
+def test_a_missing_specification_file_is_an_error(here, capsys):
     assert main(["compare", "nowhere.toml"]) == 1
     assert capsys.readouterr().err == "scarless: nowhere.toml: No such file or directory\n"
 
@@ -234,7 +234,7 @@ def test_number_of_jobs_is_checked(capsys, jobs):
     assert f"the number of worker processes must be 1 or more, got '{jobs}'" in plain(capsys.readouterr().err)
 
 
-def test_stopping_says_what_is_stored_and_how_to_go_on(spec, here, capsys, monkeypatch):
+def test_stopping_says_what_is_stored_and_how_to_continue(spec, here, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
@@ -245,7 +245,7 @@ def test_stopping_says_what_is_stored_and_how_to_go_on(spec, here, capsys, monke
     assert "`scarless report found` writes a page of the finished runs." in error
 
 
-def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys, monkeypatch):
+def test_a_killed_worker_is_reported_without_a_traceback(spec, here, capsys, monkeypatch):
     def killed(*_, **__):
         raise RuntimeError("A worker process was killed, perhaps because memory ran out.")
 
@@ -254,7 +254,7 @@ def test_a_worker_that_was_killed_is_told_without_a_traceback(spec, here, capsys
     assert "scarless: A worker process was killed" in capsys.readouterr().err
 
 
-def test_failed_runs_are_told_and_do_not_stop_the_rest(spec, here, capsys, monkeypatch):
+def test_failed_runs_are_reported_and_do_not_stop_other_runs(spec, here, capsys, monkeypatch):
     def fails(_):
         raise ValueError("the sky fell")
 
@@ -272,7 +272,7 @@ def test_version(capsys):
     assert re.fullmatch(r"scarless \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
-def test_no_command_shows_how_it_is_used(capsys):
+def test_without_a_command_the_usage_is_printed(capsys):
     with pytest.raises(SystemExit, match="2"):
         main([])
     assert "usage: scarless" in capsys.readouterr().err
@@ -292,7 +292,7 @@ def test_bars_show_the_share_and_the_time_left(monkeypatch, capsys):
     assert "running" in capsys.readouterr().err
 
 
-def test_manifest_is_what_was_asked_for(spec, here):
+def test_the_manifest_contains_the_requested_specification(spec, here):
     main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"])
     found = json.loads((here / "found" / "spec.json").read_text())
     assert (found["name"], found["spec"]["datasets"]) == ("tiny", ["simulated"])
@@ -343,7 +343,7 @@ def test_damaged_files_give_one_message(spec, here, capsys, file, content, messa
     assert re.match(message, capsys.readouterr().err)
 
 
-def test_a_full_disk_is_told_with_the_file(spec, here, capsys, monkeypatch):
+def test_the_error_about_a_full_disk_names_the_file(spec, here, capsys, monkeypatch):
     assert main(["compare", spec, "--quick", "--out", "found", "--jobs", "1"]) == 0
     capsys.readouterr()
 

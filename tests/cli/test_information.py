@@ -1,4 +1,4 @@
-"""`scarless fit` with audits, looks and facts from elsewhere: a hospital's table, from an empty folder to a report."""
+"""`scarless fit` with audits, looks and known values: from a table of a hospital to a report."""
 
 import json
 
@@ -37,7 +37,7 @@ def patients(folder):
     return table, ill
 
 
-def test_two_hundred_files_and_a_survey(patients, folder, capsys):
+def test_two_hundred_audits_and_a_known_prevalence(patients, folder, capsys):
     assert main([*AUDITED, "--out", "run", "--quiet"]) == 0
     told, facts = capsys.readouterr().out, json.loads((folder / "run" / "summary.json").read_text())
     low, high = facts["class_prior_interval"]
@@ -52,7 +52,7 @@ def test_two_hundred_files_and_a_survey(patients, folder, capsys):
     assert "Do the rows agree with the known values?" in page
 
 
-def test_findings_entered_as_labels_and_zeros_where_nobody_checked(folder, capsys):
+def test_findings_entered_as_labels_and_audits_of_0_in_unaudited_rows(folder, capsys):
     table, ill = make_hospital(1500)
     checked = table["checked"]
     table["diagnosed"] = np.where(checked == "yes", "yes", table["diagnosed"])
@@ -75,7 +75,7 @@ def test_findings_entered_as_labels_and_zeros_where_nobody_checked(folder, capsy
     assert "If 0 was filled in" in (folder / "zeros" / "report.html").read_text(encoding="utf-8")
 
 
-def test_three_visits_are_learned_from_repeated_and_asked_again(patients, folder, capsys):
+def test_a_fit_to_three_looks_is_repeated_and_predicts(patients, folder, capsys):
     table, ill = patients
     assert main([*LOOKED, "--out", "run", "--quiet"]) == 0
     told = capsys.readouterr().out
@@ -94,7 +94,7 @@ def test_three_visits_are_learned_from_repeated_and_asked_again(patients, folder
     np.testing.assert_array_equal(ranked["posterior"].to_numpy()[checked], ill[checked].astype(float))
 
 
-def test_one_way_to_name_labels_takes_the_place_of_the_other(patients, folder, capsys):
+def test_label_and_looks_replace_each_other_in_a_config(patients, folder, capsys):
     assert main([*LOOKED, "--out", "run", "--quiet"]) == 0
     options = ["--label", "diagnosed", "--exclude", *LOOKS, *HOURS, "--out", "one", "--quiet"]
     assert main(["fit", "--config", "run/run.toml", *options]) == 0
@@ -107,7 +107,7 @@ def test_one_way_to_name_labels_takes_the_place_of_the_other(patients, folder, c
     assert json.loads((folder / "two" / "summary.json").read_text())["settings"]["label"] == LOOKS
 
 
-def test_a_seed_of_nought_goes_before_that_of_a_file(folder, capsys):
+def test_a_seed_of_0_takes_precedence_over_the_config(folder, capsys):
     make_hospital(400)[0].to_csv("patients.csv", index=False)
     assert main([*LOOKED, "--out", "run", "--seed", "7", "--quiet"]) == 0
     assert main(["fit", "--config", "run/run.toml", "--seed", "0", "--out", "again", "--quiet"]) == 0
@@ -159,7 +159,7 @@ REFUSED = {
     "one propensity": (
         lambda table: table,
         ["fit", "patients.csv", "--looks", *LOOKS, "--scar", "--false-positive-rate", "0", "0.1", "0"],
-        "--false-positive-rate differs between looks that share one propensity",
+        "--false-positive-rate differs between looks, but the looks share one propensity",
     ),
     "whose frequency": (
         lambda table: table, [*LOOKED, "--label-frequency", "0.8"],
@@ -176,7 +176,7 @@ REFUSED = {
     ),
     "error alone": (
         lambda table: table, [*AUDITED, "--label-frequency-se", "0.1"],
-        "--label-frequency-se of 'diagnosed' needs its --label-frequency",
+        "--label-frequency-se of 'diagnosed' needs the label frequency. Add --label-frequency diagnosed=",
     ),
     "a wide error": (
         lambda table: table, [*AUDITED, "--label-frequency", "0.5", "--label-frequency-se", "0.5"],
@@ -195,7 +195,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_wrong_is_said_in_one_sentence(folder, capsys, name):
+def test_errors_are_one_line(folder, capsys, name):
     change, arguments, message = REFUSED[name]
     change(make_hospital(400)[0]).to_csv("patients.csv", index=False)
     assert main([*arguments, "--out", "run", "--quiet"]) == 1
@@ -211,7 +211,7 @@ def _as_folder(folder, table, n_files=3):
         table.iloc[rows].to_parquet(f"claims/{number}.parquet", index=False, row_group_size=200)
 
 
-def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
+def test_a_folder_of_files_gives_the_results_of_one_file(patients, folder, capsys):
     table, ill = patients
     _as_folder(folder, table)
     options = ["--looks", *LOOKS, "--audit", "checked", "--propensity", "visits", "insurance", "--model", "logistic"]
@@ -220,7 +220,7 @@ def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
     told = capsys.readouterr().out
     assert main(["fit", "patients.csv", *options, "--out", "one", "--quiet"]) == 0
     got, want = (json.loads((folder / name / "summary.json").read_text()) for name in ("run", "one"))
-    # Columns are prepared otherwise where they have gaps, and in single precision: not to the last digit.
+    # Columns with missing values are prepared differently in files, and in float32, so results differ slightly.
     for key in ("class_prior", "label_frequency"):
         np.testing.assert_allclose(got[key], want[key], atol=2e-3)
         np.testing.assert_allclose(got[f"{key}_interval"], want[f"{key}_interval"], atol=4e-3)
@@ -231,8 +231,8 @@ def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
             other[key] for key in ("column", "took_place", "labels")
         ]
         assert one["label_frequency"] == pytest.approx(other["label_frequency"], abs=5e-3)
-    assert [note for note in got["notes"] if "Looks that took place" in note] == [
-        note for note in want["notes"] if "Looks that took place" in note
+    assert [note for note in got["notes"] if "Rows examined at each look" in note] == [
+        note for note in want["notes"] if "Rows examined at each look" in note
     ]
     assert "Note: Audits: 200 rows were audited" in told
     scored = pd.read_parquet(folder / "run" / "scored").set_index("patient")
@@ -247,7 +247,7 @@ def test_a_folder_of_files_says_what_one_file_says(patients, folder, capsys):
     assert pd.read_parquet(folder / "again" / "scored").set_index("patient")["posterior"].equals(scored["posterior"])
 
 
-def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
+def test_options_that_a_folder_of_files_does_not_support_are_refused(folder, capsys):
     table = make_hospital(300)[0]
     _as_folder(folder, table.assign(**{name: table[name].fillna("") for name in LOOKS}))
     arguments = ["claims" if each == "patients.csv" else each for each in LOOKED]
@@ -256,7 +256,7 @@ def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
     options = ["--propensity", "visits", "--model", "logistic", "--exclude", "diagnosed", *HOURS]
     assert main(["fit", "claims", "--looks", *LOOKS, *options, "--out", "run", "--quiet"]) == 1
     assert (
-        "must have two values, and be missing where a look did not take place. These have 3 values"
+        "must have two values, and missing values for looks that did not take place. These columns have 3 values"
         in capsys.readouterr().err
     )
     bits = [(table[name] == "yes").astype(int) for name in LOOKS]
@@ -269,17 +269,17 @@ def test_what_a_folder_of_files_cannot_have_is_said(folder, capsys):
     assert "audits must be 1 and 0, or have the values of the labels (0, 1); 'checked' has" in capsys.readouterr().err
 
 
-def test_a_folder_is_looked_at_with_its_looks(folder, capsys):
+def test_inspect_reads_the_looks_of_a_folder(folder, capsys):
     _as_folder(folder, make_hospital(600)[0])
     assert main(["inspect", "claims", "--looks", *LOOKS, "--audit", "checked"]) == 0
-    assert "Looks that took place: 'visit_1'" in capsys.readouterr().out
+    assert "Rows examined at each look, of 600 rows: 'visit_1'" in capsys.readouterr().out
 
 
 def _facts(folder, name):
     return json.loads((folder / name / "summary.json").read_text())
 
 
-def test_what_a_study_says_of_a_look_is_kept_to_and_repeated(patients, folder, capsys):
+def test_a_known_label_frequency_of_a_look_is_used_and_repeated(patients, folder, capsys):
     options = ["--label-frequency", "visit_2=0.6", "visit_1=0.3", "--label-frequency-se", "visit_1=0.05"]
     assert main([*LOOKED, *options, "--out", "run", "--quiet"]) == 0
     assert "The label frequency of 'visit_2' is treated as exact" in capsys.readouterr().out
@@ -294,7 +294,7 @@ def test_what_a_study_says_of_a_look_is_kept_to_and_repeated(patients, folder, c
     assert _facts(folder, "both")["settings"]["label_frequency_se"] == {"visit_2": 0.04, "visit_1": 0.04}
 
 
-def test_what_a_study_says_of_the_only_look(patients, folder, capsys):
+def test_a_known_label_frequency_of_the_only_look_is_used(patients, folder, capsys):
     options = ["--model", "logistic", "--label-frequency", "0.45", "--label-frequency-se", "0.02"]
     assert main([*AUDITED, *options, "--out", "run", "--quiet"]) == 0
     facts = _facts(folder, "run")
@@ -305,7 +305,7 @@ def test_what_a_study_says_of_the_only_look(patients, folder, capsys):
     assert "label_frequency" not in _facts(folder, "other")["settings"]
 
 
-def test_rates_of_looks_that_differ(patients, folder, capsys):
+def test_false_positive_rates_can_differ_between_looks(patients, folder, capsys):
     rates = ["--not-shared", "--false-positive-rate", "0.01", "estimate", "0"]
     assert main([*LOOKED, *rates, "--out", "run", "--quiet"]) == 0
     facts = _facts(folder, "run")
@@ -321,7 +321,7 @@ def test_rates_of_looks_that_differ(patients, folder, capsys):
     assert (folder / "run" / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()
 
 
-def test_propensities_keep_to_their_bounds(patients, folder, capsys):
+def test_propensities_respect_their_bounds(patients, folder, capsys):
     assert main([*AUDITED, "--model", "logistic", "--bounds", "0.2", "0.6", "--out", "run", "--quiet"]) == 0
     ranked = read_table("run/ranked.csv")
     assert 0.2 <= ranked["propensity"].min() <= ranked["propensity"].max() <= 0.6

@@ -1,4 +1,4 @@
-"""`scarless` and rows that are there twice, sheets of workbooks, and visits as what the labelling depends on."""
+"""The command line with duplicate rows, sheets of workbooks, visit attributes and groups."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def patients(empty_folder):
     return make_patients(400)
 
 
-def test_ranked_rows_keep_their_numbers_and_twins_are_told_of(patients, capsys):
+def test_ranked_rows_keep_their_numbers_and_duplicates_are_reported(patients, capsys):
     twice = pd.concat([patients, patients.iloc[[4, 7]]], ignore_index=True)
     twice.to_csv("twice.csv", index=False)
     assert main(["fit", "twice.csv", *FIT, "--id", "patient"]) == 0
@@ -38,14 +38,14 @@ def test_ranked_rows_keep_their_numbers_and_twins_are_told_of(patients, capsys):
     assert "2 rows are duplicates of an earlier row" in capsys.readouterr().out
 
 
-def test_rows_that_are_alike_by_chance_and_unique_ids_are_no_news(patients):
+def test_rows_alike_by_chance_and_unique_ids_are_not_reported(patients):
     assert notes_on_duplicates(patients, "patient") == []
     rng = np.random.default_rng(0)
     few = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "smokes": rng.choice(["yes", "no"], 500)})
     assert notes_on_duplicates(few) == []
 
 
-def test_a_sheet_may_be_named(patients, capsys):
+def test_a_sheet_can_be_selected_by_name(patients, capsys):
     with pd.ExcelWriter("book.xlsx") as book:
         pd.DataFrame({"note": ["nothing here"]}).to_excel(book, sheet_name="Read me", index=False)
         patients.to_excel(book, sheet_name="Patients", index=False)
@@ -54,7 +54,7 @@ def test_a_sheet_may_be_named(patients, capsys):
     assert main(["fit", "book.xlsx", *FIT, "--sheet", "Patients"]) == 0
     assert main(["predict", "run", "book.xlsx", "--sheet", "Patients", "--out", "ranked.csv"]) == 0
     assert len(read_table("ranked.csv")) == 400
-    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # the sheet is kept
+    assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0  # run.toml contains the sheet
     capsys.readouterr()
     assert main(["inspect", "book.xlsx", "--label", "diagnosed", "--sheet", "Patient"]) == 1
     assert "this workbook has no sheet 'Patient'; it has 'Read me', 'Patients'" in capsys.readouterr().err
@@ -66,7 +66,7 @@ def test_a_sheet_may_be_named(patients, capsys):
 
 
 @pytest.mark.parametrize("model", ["logistic", "search"])
-def test_attributes_of_visits_alone_are_what_the_labelling_depends_on(tmp_path, monkeypatch, capsys, model):
+def test_visit_attributes_can_be_the_only_propensity_attributes(tmp_path, monkeypatch, capsys, model):
     monkeypatch.chdir(tmp_path)
     make_hospital(800)[0].to_csv("hospital.csv", index=False)
     options = ["--looks", *LOOKS, "--visit-attributes", f"hours={','.join(HOURS)}", "--exclude", "diagnosed", "checked"]
@@ -84,7 +84,7 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
         low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
         widths.append(high - low)
     assert widths[1] > 1.3 * widths[0]
-    assert "--groups patient" in capsys.readouterr().out  # what the first was told
+    assert "--groups patient" in capsys.readouterr().out  # suggested by the first fit
     assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
     low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
     assert high - low == pytest.approx(widths[1])

@@ -1,4 +1,4 @@
-"""`scarless inspect`, `fit`, `predict`: from a file to a report, and one sentence for everything that is wrong."""
+"""`scarless inspect`, `fit`, `predict` and `export`: from a file to a report, and one-line errors."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def folder(empty_folder):
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A folder with a file and the results of a fit, not to be written into."""
+    """Return a folder with a file and the results of a fit. Tests must not write into it."""
     place = tmp_path_factory.mktemp("fitted")
     make_patients(400).to_csv(place / "patients.csv", index=False)
     arguments = [str(place / each) if each == "patients.csv" else each for each in FIT]
@@ -64,7 +64,7 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     assert main(["predict", "run", "patients.csv", "--out", "next.parquet", "--force"]) == 0
 
 
-def test_a_run_is_repeated_by_its_own_file_and_options_go_before(folder, fitted, capsys):
+def test_run_toml_repeats_a_fit_and_options_take_precedence(folder, fitted, capsys):
     run = fitted / "run"
     assert main(["fit", "--config", str(run / "run.toml"), "--out", "again", "--quiet"]) == 0
     assert (run / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()
@@ -76,7 +76,7 @@ def test_a_run_is_repeated_by_its_own_file_and_options_go_before(folder, fitted,
     assert "propensity_attributes" not in facts["settings"]
 
 
-def test_a_fit_that_is_stopped_leaves_nothing(folder, capsys, monkeypatch):
+def test_a_stopped_fit_writes_nothing(folder, capsys, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -87,7 +87,7 @@ def test_a_fit_that_is_stopped_leaves_nothing(folder, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["patients.csv.gz", "patients.tsv", "patients.parquet", "patients.feather"])
-def test_files_of_other_kinds(folder, name, capsys):
+def test_all_file_formats_can_be_read(folder, name, capsys):
     table = make_patients(400)
     if name.endswith(".gz"):
         with gzip.open(name, "wt") as file:
@@ -145,7 +145,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_input_ends_in_one_sentence_and_writes_nothing(folder, name, capsys):
+def test_wrong_input_is_a_one_line_error_and_writes_nothing(folder, name, capsys):
     arguments, prepare, message = HOSTILE[name]
     if prepare is not None:
         prepare()
@@ -160,7 +160,7 @@ def test_hostile_input_ends_in_one_sentence_and_writes_nothing(folder, name, cap
     assert not (folder / "run").exists()
 
 
-def test_results_are_not_written_over_without_being_asked(fitted, capsys, monkeypatch):
+def test_results_are_not_overwritten_without_force(fitted, capsys, monkeypatch):
     monkeypatch.chdir(fitted)
     assert main([*FIT, "--out", "run"]) == 1
     assert capsys.readouterr().err == (
@@ -174,7 +174,7 @@ def stranger(path):
 
 
 @pytest.mark.parametrize("write", [stranger, lambda path: path.write_text("no model")])
-def test_a_model_file_from_a_stranger_is_refused(fitted, tmp_path, write, capsys):
+def test_an_untrusted_model_file_is_refused(fitted, tmp_path, write, capsys):
     path = tmp_path / "model.skops"
     write(path)
     assert main(["predict", str(path), str(fitted / "patients.csv"), "--out", str(tmp_path / "out.csv")]) == 1
@@ -183,7 +183,7 @@ def test_a_model_file_from_a_stranger_is_refused(fitted, tmp_path, write, capsys
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_what_is_new_or_gone_at_predict_is_said(fitted, tmp_path, capsys):
+def test_predict_reports_new_and_missing_columns(fitted, tmp_path, capsys):
     new = make_patients(30).drop(columns=["age"]).assign(insurance="gold")
     new.to_csv(tmp_path / "new.csv", index=False)
     assert main(["predict", str(fitted / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 0
@@ -193,7 +193,7 @@ def test_what_is_new_or_gone_at_predict_is_said(fitted, tmp_path, capsys):
     assert len(read_table(tmp_path / "out.csv")) == 30
 
 
-def test_another_model_and_a_label_of_ones_own(folder):
+def test_another_model_and_another_label_value(folder):
     table = make_patients(400).drop(columns=["known", "weight", "patient"])
     table["diagnosed"] = np.where(table["diagnosed"].notna(), "E11", "other")
     table.to_csv("patients.csv", index=False)
@@ -203,13 +203,13 @@ def test_another_model_and_a_label_of_ones_own(folder):
     assert ranked["labelled"].sum() == (table["diagnosed"] == "E11").sum()
 
 
-def test_the_help_says_how_it_ends(capsys):
+def test_the_help_lists_the_exit_codes(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "130 stopped" in capsys.readouterr().out
 
 
-def test_a_stored_model_is_exported_as_a_whole_or_not_at_all(fitted, tmp_path, capsys, monkeypatch):
+def test_a_stored_model_is_exported_completely_or_not_at_all(fitted, tmp_path, capsys, monkeypatch):
     onnx = pytest.importorskip("onnx", reason="onnx is an extra")
     monkeypatch.chdir(tmp_path)
     model = str(fitted / "run" / "model.skops")
@@ -229,7 +229,7 @@ def test_a_stored_model_is_exported_as_a_whole_or_not_at_all(fitted, tmp_path, c
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
-def test_a_model_that_is_no_graph_is_refused_in_a_sentence(tmp_path, capsys):
+def test_a_model_that_cannot_be_an_onnx_graph_is_refused(tmp_path, capsys):
     pytest.importorskip("onnx", reason="onnx is an extra")
     rng = np.random.default_rng(0)
     model = NaiveClassifier(GaussianNB()).fit(rng.normal(size=(50, 2)), rng.integers(0, 2, 50))
@@ -246,7 +246,7 @@ def test_without_onnx_an_export_names_the_extras(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err == 'scarless: this command needs onnx: pip install "scarless[tool,onnx]".\n'
 
 
-def test_leaks_are_named_and_never_suggested(folder, capsys):
+def test_leaking_columns_are_listed_and_never_suggested(folder, capsys):
     rng = np.random.default_rng(0)
     table = make_patients(800).drop(columns=["known", "weight"])
     labelled = table["diagnosed"].notna().to_numpy()
@@ -271,7 +271,7 @@ def test_leaks_are_named_and_never_suggested(folder, capsys):
 
 @pytest.fixture
 def leaking(folder):
-    """A table with a column that ranks labels with an AUC of .99: it is kept, and the fit repeats the labels."""
+    """Write a table with a column that ranks labels with an AUC of .99. It is kept, and the fit repeats the labels."""
     table = make_patients(800)[["age", "visits", "smoker", "diagnosed"]]
     rng = np.random.default_rng(0)
     table["dose"] = np.where(table["diagnosed"] == "yes", 3.5, 0.0) + rng.normal(size=800)
@@ -280,11 +280,11 @@ def leaking(folder):
 
 
 @pytest.mark.parametrize("model", ["search", "logistic"])
-def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
+def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, capsys, model):
     assert main([*leaking, "--model", model, "--out", "run"]) == 0
     told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
     assert facts["label_frequency"] > 0.99
-    assert "This fit cannot estimate how many more rows are positive, because in it every positive has a label." in told
+    assert "This fit cannot estimate how many more rows are positive, because it finds every positive labelled." in told
     assert "Estimated positives" not in told
     assert "have no label" not in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
@@ -295,8 +295,8 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
         "no label is missing",
         "we estimate",
         ">fine<",
-        "wrong by a factor of 2",
-        "if the odds of getting a label",
+        "wrong by a factor of up to 2",
+        "if the odds that a positive gets a label",
     ):
         assert gone not in page
     assert "Whether a positive is labelled depends" not in page
@@ -305,7 +305,7 @@ def test_where_the_fit_says_nothing_no_number_is_shown(leaking, capsys, model):
     )
 
 
-def test_a_leak_that_is_kept_makes_the_number_conditional(folder, capsys):
+def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
     table = make_patients(1200)[["age", "visits", "smoker", "diagnosed"]]
     rng = np.random.default_rng(1)
     table["dose"] = np.where(table["diagnosed"] == "yes", 2.6, 0.0) + rng.normal(size=1200)
@@ -333,9 +333,9 @@ def test_a_clean_fit_has_no_reservation(folder, capsys):
     assert "such intervals contained the true share of positives in 83% of cases" in page
 
 
-def test_terminal_and_page_count_weights_alike(folder, capsys):
+def test_terminal_and_page_use_the_same_weights(folder, capsys):
     table = make_patients(800)
-    table["weight"] = np.where(table["diagnosed"] == "yes", 3, 1)  # a share of rows times their number would be wrong
+    table["weight"] = np.where(table["diagnosed"] == "yes", 3, 1)  # so that unweighted counts would be wrong
     table.to_csv("patients.csv", index=False)
     arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--sample-weight", "weight", "--quiet"]
     assert main(["fit", "patients.csv", *arguments, "--model", "logistic", "--exclude", "known", "--out", "run"]) == 0
@@ -343,7 +343,7 @@ def test_terminal_and_page_count_weights_alike(folder, capsys):
     labelled = int((table["diagnosed"] == "yes").sum())
     total = 800 + 2 * labelled
     sums = f"{3 * labelled:,} of {total:,}"
-    assert f"{labelled} of 800 rows are labelled; weighted by 'weight', they count as {sums}. Positives" in told
+    assert f"{labelled} of 800 rows are labelled; weighted by 'weight', they count as {sums}. Numbers of" in told
     assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
     page = Path("run/report.html").read_text()
@@ -365,8 +365,8 @@ def test_a_named_column_that_is_like_an_id_is_kept_with_a_note(folder, capsys):
     assert "like an ID. It is used because --propensity names it." in Path("run/report.html").read_text()
 
 
-def test_what_reading_a_file_has_to_say_is_a_note(folder, capsys):
-    make_patients(400).to_csv("patients.csv")  # with an index that has no name
+def test_warnings_of_reading_a_file_are_notes(folder, capsys):
+    make_patients(400).to_csv("patients.csv")  # with the index as a column without a name
     said = (
         "patients.csv is read without column 1. A column without a name is left out if it has only row numbers or no "
         "values."
@@ -397,7 +397,7 @@ def test_other_warnings_are_notes_without_lines_of_python(folder, capsys, monkey
     assert capsys.readouterr().err == "Note: Rows are few.\n"
 
 
-def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
+def test_all_columns_for_both_models_give_an_unreliable_number(folder, capsys):
     make_patients(400)[["age", "visits", "smoker", "diagnosed"]].to_csv("patients.csv", index=False)
     arguments = ["--label", "diagnosed", "--propensity", "all", "--model", "logistic", "--quiet"]
     assert main(["fit", "patients.csv", *arguments, "--out", "run"]) == 0
@@ -407,9 +407,9 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
     assert re.search(r"we estimate .* of rows\), which is not reliable; ", page)
     assert "named columns" not in page
     assert "contained the true share" not in page
-    assert page.count("but the labels do not show whether through the class or the labelling.") == 2
+    assert page.count("but they do not show whether the columns affect the class or the labelling.") == 2
     assert "this may be due to chance" not in page
-    assert "rows are ranked by their probability of a label according to the naive model" in told
+    assert "the rows are ranked by their probability of having a label, not by their probability" in told
     assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_probability"]
     assert "No other candidate fits as well as the chosen model.</" not in Path("run/report.html").read_text()
     assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
@@ -419,17 +419,17 @@ def test_all_columns_for_both_models_give_no_number_to_rely_on(folder, capsys):
     assert again["row"].tolist() == ranked["row"].tolist()
 
 
-def test_ranked_rows_lie_in_the_folder_of_results(folder, capsys):
+def test_ranked_rows_are_written_to_the_folder_of_results(folder, capsys):
     assert main([*FIT, "--out", "run", "--ranked", "../elsewhere.csv"]) == 1
     assert "--ranked must be a file name without a folder; got '../elsewhere.csv'" in capsys.readouterr().err
 
 
-def test_the_label_is_no_group(folder, capsys):
+def test_the_label_column_cannot_be_the_group(folder, capsys):
     assert main([*FIT, "--out", "run", "--groups", "diagnosed"]) == 1
     assert "Column 'diagnosed' (--groups) is the label." in capsys.readouterr().err
 
 
-def test_unwritable_folders_get_a_sentence_before_anything_is_read(fitted, tmp_path, monkeypatch, capsys):
+def test_unwritable_folders_are_refused_before_the_file_is_read(fitted, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     for arguments in (
         ["fit", "missing.csv", "--label", "s", "--propensity", "v", "--out", str(tmp_path / "run")],

@@ -1,4 +1,4 @@
-"""The datasets as the user gets them."""
+"""The loaded datasets."""
 
 import csv
 import gzip
@@ -78,7 +78,7 @@ def _no_network(monkeypatch, tmp_path):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 
 
-# The eight
+# The eight datasets of the paper
 
 
 @EIGHT
@@ -161,7 +161,7 @@ def test_newsgroups_come_in_the_order_of_the_authors(raw_files):
     np.testing.assert_array_equal(loaded("newsgroups", raw_files).y, from_comp)
 
 
-def test_the_whole_archive_of_newsgroups_will_do(raw_files, tmp_path):
+def test_the_whole_archive_of_newsgroups_is_accepted(raw_files, tmp_path):
     whole = raw_files / "20newsgroups" / "20news-bydate.tar.xz"
     if not whole.is_file():
         pytest.skip("this directory of raw files does not have the whole archive")
@@ -172,7 +172,7 @@ def test_the_whole_archive_of_newsgroups_will_do(raw_files, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["breastcancer", "imagesegmentation", "mushroom", "splice"])
-def test_what_the_public_home_serves_gives_the_same_table(name, raw_files, monkeypatch, tmp_path):
+def test_downloaded_files_give_the_same_table(name, raw_files, monkeypatch, tmp_path):
     dataset = DATASETS[name]
     pages = {}
     for file in dataset.files:
@@ -233,17 +233,17 @@ def test_names():
     ("name", "nearest"),
     [("adlut", "adult"), ("Breast-Cancer", "breastcancer"), ("image_segmentation", "imagesegmentation")],
 )
-def test_a_name_that_is_nearly_right(name, nearest):
+def test_a_misspelt_name_gets_a_suggestion(name, nearest):
     with pytest.raises(ValueError, match=rf"There is no dataset '{name}'. Did you mean '{nearest}'\? The datasets are"):
         load_dataset(name)
 
 
-def test_a_name_that_is_like_none():
+def test_an_unknown_name_lists_the_datasets():
     with pytest.raises(ValueError, match=r"There is no dataset 'zzz'. The datasets are 'newsgroups', 'adult', "):
         load_dataset("zzz")
 
 
-# Those that need no download
+# Bundled datasets
 
 
 def test_bundled_breast_cancer_is_scikit_learns_table():
@@ -266,7 +266,7 @@ def test_bundled_digits_are_positive_where_even():
 
 
 @pytest.mark.parametrize("name", ["bundled_breast_cancer", "bundled_digits", "simulated"])
-def test_bundled_ones_load_by_name_scaled_and_say_where_they_are_from(name):
+def test_bundled_datasets_load_by_name_scaled_with_their_source(name):
     data = load_dataset(name, download=False)
     assert data.name == name
     np.testing.assert_array_equal(data.X.min(axis=0), -1)
@@ -361,7 +361,7 @@ def test_fields_cannot_be_set():
         ({"y": np.array([0, 1, np.nan])}, "with the value nan"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(fields, said):
+def test_inconsistent_fields_are_refused(fields, said):
     given = {"X": X, "y": np.array([0, 1, 1]), "attribute_names": ("a", "b"), "name": "toy", "provenance": ORIGIN}
     with pytest.raises(ValueError, match=said):
         PUData(**(given | fields))
@@ -373,7 +373,7 @@ def test_a_frame_needs_pandas(monkeypatch):
         _ = PUData(X, None, ("a", "b"), "toy", ORIGIN).frame
 
 
-def test_bundled_is_a_yes_or_a_no():
+def test_bundled_must_be_a_flag():
     with pytest.raises(ValueError, match="bundled must be True or False"):
         dataset_names(bundled=np.array([0.5, 0.5]))
 

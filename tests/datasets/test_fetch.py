@@ -1,4 +1,4 @@
-"""Where raw files come from, and what is refused on the way."""
+"""Sources of raw files, and files that are refused."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ from scarless.datasets.registry import DATASETS, Archive, RawFile
 
 CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(500))
 OTHER = b"second file\n" * 9
-REFUSED = "http://127.0.0.1:1/toy.zip"  # port 1: nobody listens
+REFUSED = "http://127.0.0.1:1/toy.zip"  # no server listens on port 1
 
 
 def raw_file(content=CONTENT, name="toy.data", archive="toy.zip", urls=(REFUSED,)):
@@ -56,7 +56,7 @@ PACKED = {
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch, tmp_path):
-    """A cache of one's own, and no proxy between the test and its server."""
+    """An empty cache, and no proxy between the test and its server."""
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SCARLESS_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
@@ -68,7 +68,7 @@ def cache(tmp_path):
 
 
 class Server:
-    """A web server that answers from a dictionary, and counts."""
+    """A web server that serves files from a dictionary and counts requests."""
 
     def __init__(self):
         self.pages, self.asked, self.cut_at, self.together = {}, [], None, None
@@ -122,7 +122,7 @@ def test_the_content_does_not_depend_on_the_packing(packed):
     assert unpack(packed, "toy.data", largest=len(CONTENT)) == CONTENT
 
 
-# A zip in a zip is left out: where the outer one is cut off, the whole inner one may still be there to be read.
+# A zip in a zip is left out: if the outer zip is truncated, the inner zip may still be complete and readable.
 @pytest.mark.parametrize("packed", list(PACKED.values())[:-1], ids=list(PACKED)[:-1])
 def test_no_beginning_of_a_packed_file_passes_for_the_whole(packed, tmp_path):
     (tmp_path / "toy").mkdir()
@@ -133,14 +133,14 @@ def test_no_beginning_of_a_packed_file_passes_for_the_whole(packed, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../toy.data", "/toy.data", "a/../../toy.data", "..\\toy.data", "a/toy.data/.."])
-def test_names_that_climb_out_of_the_archive_are_passed_over(name):
+def test_names_that_lead_out_of_the_archive_are_ignored(name):
     with pytest.raises(ValueError, match=r"has no file 'toy.data'; it contains "):
         unpack(zipped_names({name: CONTENT}), "toy.data", largest=10_000)
     both = zipped_names({name: b"evil", "deep/down/toy.data": CONTENT})
     assert unpack(both, "toy.data", largest=10_000) == CONTENT
 
 
-def test_of_two_members_of_that_name_the_outer_one_counts():
+def test_of_two_members_with_this_name_the_outer_one_is_read():
     packed = zipped_names({"old/toy.data": b"old", "toy.data": CONTENT})
     assert unpack(packed, "toy.data", largest=10_000) == CONTENT
 
@@ -167,16 +167,16 @@ def test_bombs_are_refused(packed, said):
         unpack(packed, "toy.data", largest=1000)
 
 
-def test_a_member_that_lies_about_its_size_is_damaged():
+def test_a_member_with_a_wrong_declared_size_is_damaged():
     packed = bytearray(zipped(toy_data=bytes(10**6)))
-    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # where the headers say how large it is
+    for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # the positions of the size in both headers
         at = packed.index(mark) + offset
         packed[at : at + 4] = (500).to_bytes(4, "little")
     with pytest.raises(ValueError, match="is damaged or truncated"):
         unpack(bytes(packed), "toy.data", largest=1000)
 
 
-def test_packing_without_end_is_refused():
+def test_too_many_levels_of_compression_are_refused():
     packed = CONTENT
     for _ in range(6):
         packed = gzip.compress(packed)
@@ -184,7 +184,7 @@ def test_packing_without_end_is_refused():
         unpack(packed, "toy.data", largest=10_000)
 
 
-# Files that are there
+# Local files
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_packing_without_end_is_refused():
         ("toy.data.xz", PACKED["xz"]),
         ("toy.zip", PACKED["zip"]),
         ("nickname.gz", PACKED["gz"]),
-        ("toy.data", PACKED["gz"]),  # renamed on its way
+        ("toy.data", PACKED["gz"]),  # renamed
     ],
-    ids=["plain", "gz", "xz", "zip", "nickname", "renamed"],  # packed bytes have the time in them
+    ids=["plain", "gz", "xz", "zip", "nickname", "renamed"],  # explicit ids, because packed bytes contain the time
 )
 def test_files_are_found_under_all_their_names(name, packed, tmp_path):
     (tmp_path / "toy").mkdir()
@@ -225,7 +225,7 @@ def test_the_order_is_data_home_then_variable_then_cache_then_network(tmp_path, 
     assert server.asked == ["/toy.zip"]
 
 
-def test_a_data_home_that_is_not_there_is_no_reason_to_download(tmp_path, monkeypatch):
+def test_a_missing_data_home_raises_and_downloads_nothing(tmp_path, monkeypatch):
     with pytest.raises(DatasetFileError, match=r"data_home must name a directory .* there is no directory '.*nowhere'"):
         fetched(raw_file(), data_home=tmp_path / "nowhere")
     monkeypatch.setenv("SCARLESS_DATA", str(tmp_path / "nowhere"))
@@ -253,13 +253,15 @@ def test_without_download_the_error_says_where_it_looked_and_for_what(tmp_path):
     )
     with pytest.raises(DatasetFileError, match=said) as caught:
         fetched(raw_file(), data_home=tmp_path, download=False)
-    assert f"download=False. Use download=True, or save {REFUSED} there as toy.zip." in str(caught.value)
+    assert f"download=False. Use download=True, or save {REFUSED} in one of these folders as toy.zip." in str(
+        caught.value
+    )
 
 
-# Files that are fetched
+# Downloads
 
 
-def test_a_download_is_kept_and_asked_for_once(server, cache, capsys):
+def test_a_download_is_cached(server, cache, capsys):
     server.pages["/toy.zip"] = PACKED["zip"]
     files = [raw_file(urls=[f"{server.url}/toy.zip"]), raw_file(OTHER, "other.data", urls=[f"{server.url}/toy.zip"])]
     assert fetched(*files) == [CONTENT, OTHER]
@@ -271,7 +273,7 @@ def test_a_download_is_kept_and_asked_for_once(server, cache, capsys):
 
 
 @pytest.mark.parametrize("packed", PACKED.values(), ids=PACKED)
-def test_any_packing_will_do(packed, server):
+def test_any_compression_is_accepted(packed, server):
     server.pages["/toy"] = packed
     assert fetched(raw_file(urls=[f"{server.url}/toy"])) == [CONTENT]
 
@@ -306,7 +308,7 @@ def test_the_next_address_is_tried(first, server, cache):
     ],
     ids=["none", "web page", "empty", "other gz", "other zip", "empty zip", "cut zip", "cut gz", "bomb", "path"],
 )
-def test_what_is_not_right_never_reaches_the_cache(page, said, server, cache):
+def test_wrong_content_is_never_cached(page, said, server, cache):
     if page is not None:
         server.pages["/toy.zip"] = page
     url = f"{server.url}/toy.zip"
@@ -325,7 +327,7 @@ def test_every_member_is_checked_before_an_archive_is_kept(server, cache):
     assert listing(cache) == []
 
 
-def test_an_answer_that_breaks_off(server, cache):
+def test_an_incomplete_download_is_refused(server, cache):
     server.pages["/toy.zip"], server.cut_at = PACKED["zip"], 100
     with pytest.raises(DatasetFileError, match=r"toy.zip: (ChunkedEncodingError|ConnectionError): .*IncompleteRead"):
         fetched(raw_file(urls=[f"{server.url}/toy.zip"]))
@@ -340,7 +342,7 @@ def test_no_network(cache):
     assert listing(cache) == []
 
 
-def test_a_download_without_end_is_cut_off(server, cache, monkeypatch):
+def test_a_download_that_is_too_large_is_stopped(server, cache, monkeypatch):
     monkeypatch.setattr(fetch, "_MAX_DOWNLOAD_BYTES", 1000)
     server.pages["/toy.zip"] = PACKED["zip"]
     with pytest.raises(
@@ -360,7 +362,7 @@ def download_in_pieces(monkeypatch, packed, after_each):
     monkeypatch.setattr(fetch, "_downloader", lambda archive: download)
 
 
-def test_nothing_is_seen_under_the_final_name_before_it_is_whole(monkeypatch, cache):
+def test_no_incomplete_file_has_the_final_name(monkeypatch, cache):
     seen = []
     download_in_pieces(monkeypatch, PACKED["zip"], lambda: seen.append((cache / "toy.zip").exists()))
     assert fetched(raw_file()) == [CONTENT]
@@ -393,14 +395,14 @@ def test_a_full_disk_leaves_nothing(monkeypatch, cache):
     assert listing(cache) == []
 
 
-def test_the_leavings_of_a_killed_process_are_no_file(monkeypatch, cache):
+def test_files_left_by_a_killed_process_are_not_read(monkeypatch, cache):
     cache.mkdir(parents=True)
     (cache / ".toy.zip.0123.part").write_bytes(PACKED["zip"][:100])
     download_in_pieces(monkeypatch, PACKED["zip"], lambda: None)
     assert fetched(raw_file()) == [CONTENT]
 
 
-def test_two_at_once_both_get_it(server, cache):
+def test_two_simultaneous_downloads_both_succeed(server, cache):
     server.pages["/toy.zip"], server.together = PACKED["zip"], threading.Barrier(2)
     file = raw_file(urls=[f"{server.url}/toy.zip"])
     with ThreadPoolExecutor(2) as pool:
@@ -429,11 +431,12 @@ def test_without_pooch_local_files_still_load(monkeypatch, tmp_path):
     (tmp_path / "toy" / "toy.data").write_bytes(CONTENT)
     assert fetched(raw_file(), data_home=tmp_path) == [CONTENT]
     with pytest.raises(
-        ImportError, match=r'unless SCARLESS_CACHE names .* needs pooch: pip install "scarless\[data\]"'
+        ImportError,
+        match=r'cache of datasets, .* SCARLESS_CACHE is not set, needs pooch: pip install "scarless\[data\]"',
     ):
         fetched(raw_file())
     monkeypatch.setenv("SCARLESS_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ImportError, match=r'downloading toy.zip needs pooch: pip install "scarless\[data\]"'):
+    with pytest.raises(ImportError, match=r'Downloading toy.zip needs pooch: pip install "scarless\[data\]"'):
         fetched(raw_file())
 
 
@@ -452,17 +455,17 @@ def test_the_table_is_well_formed():
 
 
 @pytest.mark.parametrize("home", [5, 0.5, True, False, b"/nowhere", []])
-def test_what_is_no_path_is_no_home_of_data(home):
+def test_a_data_home_of_a_wrong_type_is_refused(home):
     with pytest.raises(TypeError, match=r"data_home must be the path of a directory, as text or a pathlib\.Path; got "):
         load_dataset("adult", data_home=home, download=False)
 
 
-def test_the_home_of_nobody_is_told_of():
+def test_the_home_of_an_unknown_user_is_refused():
     with pytest.raises(DatasetFileError, match="there is no directory '~nobody-at-all/x'"):
         load_dataset("adult", data_home="~nobody-at-all/x", download=False)
 
 
 @pytest.mark.parametrize("name", [None, slice(1), ["adult"], {}, 3])
-def test_what_is_no_text_names_no_dataset(name):
+def test_a_dataset_name_must_be_text(name):
     with pytest.raises(TypeError, match="name must be the name of a dataset, such as 'simulated'; got "):
         load_dataset(name)

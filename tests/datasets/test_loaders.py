@@ -23,13 +23,13 @@ from scarless.datasets.registry import DATASETS
 
 @dataclass(frozen=True)
 class MadeUp:
-    """Raw files of a dataset by name, and what must come of them."""
+    """Raw files of a dataset by name, and the expected result."""
 
     loader: str
     files: dict[str, bytes]
     y: tuple[int, ...]
     n_attributes: int
-    columns: dict[str, list[float]]  # some, unscaled
+    columns: dict[str, list[float]]  # some columns, unscaled
 
 
 def lines(*rows, end="\n"):
@@ -41,7 +41,7 @@ def adult():
     train = lines(
         row(30, "Private", 1001, "Masters", 14, "Divorced", "Female", 0, 0, 40, "<=50K"),
         row(41, "?", 1002, "Masters", 14, "Separated", "Male", 500, 0, 35, ">50K"),
-        "",  # the real file ends so
+        "",  # the real file ends with an empty line
     )
     test = lines(
         "|1x3 Cross validator",
@@ -59,7 +59,7 @@ def breast_cancer():
 
 
 def covtype():
-    """Forty rows, one for each soil, or its column would be constant."""
+    """Forty rows, one for each soil type, because otherwise its column would be constant."""
     areas, soils = np.eye(4, dtype=int), np.eye(40, dtype=int)
     rows = [[*range(i, i + 10), *areas[i % 4], *soils[i], 1 + i % 7] for i in range(40)]
     raw = lines(*(",".join(map(str, row)) for row in rows))
@@ -150,7 +150,7 @@ def newsgroups():
             info = tarfile.TarInfo(name)
             info.size = len(post)
             tar.addfile(info, io.BytesIO(post.encode()))
-    # Headers, footers and quotes go, with the words in them; the rest of the words is in every post that has them.
+    # Words in headers, footers and quotes do not count; all other words do.
     words = {"101": {"draw", "line", "picture"}, "102": {"brake", "squeals"}, "103": {"brake", "picture"}}
     order = [name.rpartition("/")[2] for name in sklearn_order(list(posts)[:3])]
     columns = {word: [float(word in words[post]) for post in order] for word in sorted(set().union(*words.values()))}
@@ -187,7 +187,7 @@ def _registry_of_the_made_up(monkeypatch, tmp_path):
 
 
 def as_served(archive, members):
-    """What a dataset's public home sends: a zip archive, a tar archive under gz, or the plain file."""
+    """Return the file that is downloaded for a dataset: a zip archive, a gzipped tar archive, or the plain file."""
     if archive.name.endswith(".zip"):
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -271,7 +271,7 @@ def test_provenance_names_what_was_read(name, tmp_path):
 
 
 @EIGHT
-def test_what_the_public_home_serves_is_kept_and_read_again(name, monkeypatch, tmp_path):
+def test_downloads_are_cached_and_read_again(name, monkeypatch, tmp_path):
     served = {archive.urls[0]: content for archive, content in archives_of(name).items()}
     asked = []
 
@@ -304,7 +304,7 @@ def test_a_file_with_one_other_letter_is_refused(name, tmp_path):
 
 
 @EIGHT
-def test_what_is_nowhere_is_named(name, tmp_path):
+def test_a_file_that_is_not_found_is_named(name, tmp_path):
     first = next(iter(MADE_UP[name].files))
     with pytest.raises(DatasetFileError, match=f"{first} is not on this machine"):
         load_dataset(name, data_home=tmp_path, download=False)

@@ -77,7 +77,7 @@ def test_a_constant_attribute_cannot_be_scaled():
 
 def test_without_pandas_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r'reading this dataset needs pandas: pip install "scarless\[data\]"'):
+    with pytest.raises(ImportError, match=r'Reading this dataset needs pandas: pip install "scarless\[data\]"'):
         parsers.parse_mushroom(b"p,x\n")
 
 
@@ -222,7 +222,7 @@ def test_image_segmentation_joins_both_files_and_drops_the_constant():
 # Mushroom
 
 
-def test_mushroom_takes_the_question_mark_for_a_value():
+def test_mushroom_reads_the_question_mark_as_a_category():
     def row(kind, root, bruises):
         cells = [kind, *"xsn", bruises, *"pfcnke", root, *"sswwpwopksu"]
         return ",".join(cells)
@@ -307,14 +307,14 @@ def test_a_sparse_member_is_not_blown_up():
             "GNU.sparse.realsize": "10000000",
         }
         info.size = 512
-        tar.addfile(info, io.BytesIO(b"0\n".ljust(512, b"\0")))  # no stored piece: ten million zeros from 512 bytes
+        tar.addfile(info, io.BytesIO(b"0\n".ljust(512, b"\0")))  # a sparse file: 512 bytes describe ten million zeros
     with tarfile.open(fileobj=io.BytesIO(buffer.getvalue())) as tar:
         (member,) = tar.getmembers()
     assert (member.name, member.size, member.issparse()) == (f"{TRAIN}/rec.autos/13", 10_000_000, True)
     assert list_posts(buffer.getvalue()) == b""
 
 
-def test_an_archive_that_is_cut_off_or_none():
+def test_truncated_and_invalid_archives_are_refused():
     archive = packed({f"{TRAIN}/rec.autos/7": bytes(5000)})
     with pytest.raises(ValueError, match="is not a complete tar archive"):
         list_posts(archive[:2000])
@@ -333,7 +333,7 @@ def test_the_order_of_rows_does_not_depend_on_the_order_of_the_archive(random):
     assert sklearn_order(shuffled) == order
 
 
-def test_the_words_of_most_posts_ties_by_the_alphabet(monkeypatch):
+def test_the_most_frequent_words_with_ties_in_alphabetical_order(monkeypatch):
     monkeypatch.setattr(parsers, "N_WORDS", 3)
     texts = {
         f"{TRAIN}/comp.graphics/1": "Write board add Image the",
@@ -372,7 +372,7 @@ def test_the_footer_begins_at_the_last_line_that_is_blank_or_hyphens(post, rest)
     assert strip_footer(post) == rest
 
 
-def test_quoted_lines_and_what_introduces_them_go():
+def test_quoted_lines_and_their_introductions_are_removed():
     kept = ["own words", " > indented is own", "see In article 5"]
     gone = [
         "> quoted",

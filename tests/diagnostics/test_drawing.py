@@ -12,7 +12,7 @@ class Line(Display):
         ax.plot([0, 1], [0, 1])
 
 
-def test_a_display_draws_into_the_axes_that_it_gets():
+def test_a_display_draws_on_the_given_axes():
     figure, ax = plt.subplots()
     display = Line()
     assert display.plot(ax) is display
@@ -21,7 +21,7 @@ def test_a_display_draws_into_the_axes_that_it_gets():
     plt.close(figure)
 
 
-def test_a_display_makes_its_own_figure():
+def test_a_display_creates_a_figure_by_default():
     display = Line().plot()
     assert len(display.ax_.lines) == 1
     assert display.figure_ is display.ax_.figure
@@ -38,6 +38,6 @@ def test_objects_other_than_axes_are_refused(bad):
 def test_a_name_is_drawn_as_it_is_written(name):
     figure, ax = plt.subplots()
     title = ax.set_title(as_text(name))
-    figure.canvas.draw()  # where text between two $ would be read as maths
+    figure.canvas.draw()  # drawing would parse text between two dollar signs as mathematics
     assert title._preprocess_math(title.get_text()) == (str(name), False)
     plt.close(figure)

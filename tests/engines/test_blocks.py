@@ -27,7 +27,7 @@ def _normal(n=500, d=3):
         lambda Z: Z + 50,
         lambda Z: np.where(Z > 1, 1.0, 0.0),
         lambda Z: np.where(np.arange(len(Z))[:, None] == 17, 1.0, 0.0) + 0 * Z,  # rare: constant in most rows
-        lambda Z: np.full_like(Z, 1e6),  # tells nothing
+        lambda Z: np.full_like(Z, 1e6),  # a constant column has no information
         np.zeros_like,
     ],
 )
@@ -36,16 +36,16 @@ def test_ordinary_columns_are_read_as_they_are(dtype, change):
     assert (reading.dtype, reading.units) == (dtype, None)
 
 
-def test_a_single_precision_table_is_read_in_double_precision_where_digits_would_be_lost():
+def test_a_float32_table_is_read_in_float64_if_digits_would_be_lost():
     Z = _normal()
     for X in (Z + np.array([0, 1000, 0]), Z * [1, 1e-15, 1]):
         reading = how_to_read(X.astype(SINGLE))
         assert (reading.dtype, reading.units) == (DOUBLE, None)
-        assert how_to_read(X).units is None  # in double precision there are digits enough
+        assert how_to_read(X).units is None  # float64 has enough digits
 
 
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE])
-def test_columns_far_from_zero_are_centred_and_scaled_and_no_others(dtype):
+def test_only_columns_far_from_zero_are_centred_and_scaled(dtype):
     X = (_normal() * [1, 4, 1] + [0, 1e7, 3]).astype(dtype)
     reading = how_to_read(X)
     assert reading.dtype == DOUBLE
@@ -58,7 +58,7 @@ def test_columns_far_from_zero_are_centred_and_scaled_and_no_others(dtype):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_columns_whose_squares_vanish_are_scaled(kind):
+def test_columns_whose_squares_underflow_are_scaled(kind):
     X = _normal() * [1, 1e-170, 1]
     reading = how_to_read(kind(X))
     engine = InMemoryEngine(kind(X), {}, reading=reading).in_units()
@@ -67,7 +67,7 @@ def test_columns_whose_squares_vanish_are_scaled(kind):
     np.testing.assert_array_equal(reading.units.shift[[0, 2]], 0)
 
 
-def test_a_value_that_hides_among_many_rows_is_found():
+def test_a_rare_value_outside_the_sample_is_found():
     X = np.full((5000, 1), 1e6)
     X[4321] += 1.0  # not in the sample
     assert how_to_read(X).units is not None

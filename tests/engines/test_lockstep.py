@@ -1,4 +1,4 @@
-"""Fits in lockstep end where each would end alone."""
+"""Fits in lockstep give the same results as separate fits."""
 
 import _thread
 import signal
@@ -15,17 +15,17 @@ from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceRows
 from scarless.engines.lockstep import in_lockstep
 from scarless.numerics.arrays import in_numpy
+from scarless.numerics.batched import ColumnPairs, needed_pairs
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.several import ColumnPairs, needed_pairs
 from scarless.pair.solving import PenalisedProblem
 
 strict = pytest.importorskip("array_api_strict")
 
 
 def same_sums(got, want, rtol=1e-11):
-    """Compare sums; entries far below the largest ones have the rounding of these."""
+    """Compare sums. The tolerance of small entries is relative to the largest ones, because they share its rounding."""
     pairs = ([np.asarray(in_numpy(each)) for each in pair] for pair in zip(got, want, strict=True))
     for name, (one, other) in zip(want._fields, pairs, strict=True):
         size = np.abs(other).max(initial=1e-300)
@@ -57,7 +57,7 @@ OBJECTIVES = [
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("curvature", list(Curvature))
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
-def test_sums_are_those_of_each_alone(engines, objective, curvature, kept, monkeypatch):
+def test_batched_sums_equal_separate_sums(engines, objective, curvature, kept, monkeypatch):
     if not kept:
         monkeypatch.setattr(lockstep, "_MAX_CACHED_NUMBERS_ON_CPU", 0)
         monkeypatch.setattr(lockstep, "_MAX_ROWS_TIMES_PROBLEMS", 6 * 64)
@@ -65,7 +65,7 @@ def test_sums_are_those_of_each_alone(engines, objective, curvature, kept, monke
     walked = []
     monkeypatch.setattr(lockstep._BatchedPasses, "_batched", _noted(lockstep._BatchedPasses._batched, walked))
     got = in_lockstep(engines, lambda i, engine: engine.total(objective.sums, betas[i], curvature))
-    assert walked == [6]  # in one walk
+    assert walked == [6]  # in one pass
     for i, engine in enumerate(engines):
         same_sums(got[i], engine.total(objective.sums, betas[i], curvature))
 
@@ -78,7 +78,7 @@ def _noted(function, walked):
     return noting
 
 
-def test_fits_end_where_each_would_end_alone(engines):
+def test_fits_in_lockstep_equal_separate_fits(engines):
     pair = OBJECTIVES[0]
     ridges = [np.full(pair.n_parameters, 10.0**-i) for i in range(6)]
 
@@ -186,7 +186,7 @@ def test_an_interrupted_task_ends_at_its_next_request(engines):
 
 
 def test_requests_of_threads_of_a_task_are_served_alone(engines):
-    """They do not take turns: two requests under the number of one task could get each other's sums."""
+    """These threads do not take turns. Otherwise two requests with the number of one task could swap their sums."""
     betas = np.random.default_rng(1).normal(size=(6, 4, 5))
 
     def task(i, engine):
@@ -207,7 +207,7 @@ def test_requests_of_threads_of_a_task_are_served_alone(engines):
             same_sums(got, engines[i].total(OBJECTIVES[3].sums, betas[i, k], Curvature.NONE))
 
 
-def test_products_that_are_not_kept_are_formed_for_few_rows_at_a_time(engines, monkeypatch):
+def test_products_that_are_not_cached_are_computed_for_few_rows_at_a_time(engines, monkeypatch):
     monkeypatch.setattr(lockstep, "_MAX_CACHED_NUMBERS_ON_CPU", 0)
     monkeypatch.setattr(lockstep, "_MAX_PRODUCT_NUMBERS", 600)
     formed, before = [], ColumnPairs.columns
@@ -228,7 +228,7 @@ def test_a_classifier_alone_and_in_a_pair_share_products_of_columns():
     assert needed_pairs((0, 2, 4), None)[0] is needed_pairs((0, 2, 4), (1, 4))[0]
 
 
-def test_a_table_in_its_units_is_made_once(engines, monkeypatch):
+def test_a_table_is_converted_to_its_units_once(engines, monkeypatch):
     """With one copy for each fit, the copies would fill the device, and passes could not be combined."""
     reading = Reading(np.dtype(np.float64), Units(np.arange(4.0), np.full(4, 2.0)))
     read = [engine.read_as(reading) for engine in engines]
@@ -253,7 +253,7 @@ def test_samples_in_their_units_are_not_cached(engines):
 
     def task(i, engine):
         parts.append(weakref.ref(engine.every(1, 50).in_units().X))
-        engine.total(OBJECTIVES[3].sums, np.ones(5), Curvature.NONE)  # the others have a turn
+        engine.total(OBJECTIVES[3].sums, np.ones(5), Curvature.NONE)  # The other tasks run now.
         alive.append(sum(part() is not None for part in parts))
 
     in_lockstep([engine.read_as(reading) for engine in engines], task)
@@ -275,7 +275,7 @@ def test_settings_of_scikit_learn_reach_the_tasks(engines):
         assert all(in_lockstep(engines, lambda i, engine: get_config()["assume_finite"]))
 
 
-def test_engines_in_memory_take_their_turns():
+def test_tasks_on_engines_in_memory_run_one_by_one():
     engines = [open_rows(np.eye(2)), open_rows(np.eye(3))]
     assert in_lockstep(engines, lambda i, engine: (i, engine.n_rows)) == [(0, 2), (1, 3)]
 
@@ -298,4 +298,4 @@ def test_pairs_of_columns_are_the_entries_of_a_matrix():
     got = pairs.matrices(w @ pairs.columns(X))
     for i in range(2):
         np.testing.assert_allclose(got[i], X[:, [0, 3, 4]].T @ (X[:, [3, 1, 4, 0]] * w[i][:, None]), rtol=1e-12)
-    assert len(pairs.first) == 9  # 12 entries, three of them twice
+    assert len(pairs.first) == 9  # 12 entries, three of which occur twice

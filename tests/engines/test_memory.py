@@ -1,4 +1,4 @@
-"""Sums over blocks: the same whatever the blocks, the threads and the storage."""
+"""Sums over blocks do not depend on the size of blocks, the number of threads or the storage."""
 
 import os
 import signal
@@ -120,7 +120,7 @@ def test_single_precision_is_close_and_added_up_in_double(name, curvature):
 
 
 def test_sums_of_many_single_precision_blocks_lose_nothing():
-    # 1e8 + 1 is 1e8 in single precision: adding up in it would stay there.
+    # In single precision, 1e8 + 1 is 1e8, so a sum in single precision would not grow.
     X = np.ones((1001, 1), dtype=np.float32)
     X[0] = 1e8
     engine = InMemoryEngine(X, {}, block_rows=1, n_threads=1)
@@ -139,7 +139,7 @@ def test_any_number_of_rows_in_any_blocks(n, block_rows, n_threads, name):
     assert count == n
 
 
-def test_no_rows_sum_to_nothing():
+def test_sums_over_no_rows_are_zero():
     X, rows = _data(0)
     engine = InMemoryEngine(X, rows)
     value, gradient, matrix, product = _totals(engine, "pair")
@@ -156,7 +156,7 @@ def test_collect_keeps_the_row_order_with_many_threads():
     np.testing.assert_array_equal(engine.collect(lambda X, rows, factor: factor * X[:, 0], 2.0), 2.0 * X[:, 0])
 
 
-def test_other_values_per_row_share_the_table():
+def test_derived_values_do_not_copy_the_table():
     X, rows = _data()
     engine = InMemoryEngine(X, rows, block_rows=17, n_threads=3)
     other = attach(engine, w=np.ones(N))
@@ -185,16 +185,16 @@ def test_blocks_of_many_rows_are_of_one_size_and_a_multiple_of_four(n_rows, n_co
     n_blocks = -(-n_rows // size)
     assert size <= most
     assert n_blocks == 1 if n_rows <= most else n_blocks % 4 == 0
-    assert n_rows - (n_blocks - 1) * size > size - n_blocks or n_blocks == 1  # the last one lacks a few rows at most
+    assert n_rows - (n_blocks - 1) * size > size - n_blocks or n_blocks == 1  # the last block may be shorter
 
 
-def test_sparse_blocks_go_by_stored_entries_not_by_columns():
+def test_the_size_of_sparse_blocks_depends_on_stored_entries():
     X = sparse.csr_array((np.ones(5000), (np.repeat(np.arange(50), 100), np.arange(5000))), shape=(50, 100_000))
     assert InMemoryEngine(X, {}).block_rows == 2 * 393_216 // 100
     assert InMemoryEngine(sparse.csr_array((3, 5)), {}).block_rows == 2 * 393_216
 
 
-def test_sparse_blocks_share_the_entries_of_the_table_and_keep_few_columns_only():
+def test_sparse_blocks_are_views_and_cache_few_columns():
     X = sparse.csr_array(np.random.default_rng(0).random((300, 40)))
     engine, blocks = InMemoryEngine(X, {}, block_rows=70, n_threads=1), []
     narrow, wide = Design.of(np.array([3, 7])), Design.of(np.arange(39))
@@ -215,7 +215,7 @@ def test_sparse_blocks_share_the_entries_of_the_table_and_keep_few_columns_only(
         np.testing.assert_array_equal(few.toarray(), first.toarray()[:, [3, 7]])
 
 
-def test_every_so_many_rows_with_their_values():
+def test_every_returns_a_sample_of_rows_with_their_values():
     X, rows = _data()
     thin = InMemoryEngine(X, rows, n_threads=2).every(3)
     np.testing.assert_array_equal(thin.collect(lambda X, rows: X[:, 1] + rows["w"]), (X[:, 1] + rows["w"])[::3])
@@ -223,7 +223,7 @@ def test_every_so_many_rows_with_their_values():
     np.testing.assert_array_equal(later.collect(lambda X, rows: X[:, 1] + rows["w"]), (X[:, 1] + rows["w"])[2::3])
 
 
-def test_blas_runs_on_one_thread_inside_blocks_and_gets_its_threads_back():
+def test_blas_uses_one_thread_inside_blocks_and_is_restored():
     def blas_threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
@@ -239,7 +239,7 @@ def test_a_limit_on_blas_threads_is_kept():
         assert InMemoryEngine(np.ones((2, 2)), {}).n_threads == 1
 
 
-def test_fields_keep_their_names_and_the_block_functions_arrays_their_values():
+def test_sums_keep_field_names_and_do_not_modify_arrays_of_blocks():
     class Pair(NamedTuple):
         first: np.ndarray
         second: np.ndarray
@@ -279,15 +279,15 @@ class FakeBlas:
         return SimpleNamespace(restore_original_limits=lambda: setattr(self, "threads", before))
 
 
-def test_engines_that_overlap_give_blas_its_threads_back(monkeypatch):
-    """The limit holds for the process: the last engine restores the number of threads before the first one."""
+def test_overlapping_engines_restore_the_blas_threads(monkeypatch):
+    """The limit applies to the process: the last engine restores the number of threads that the first one found."""
     blas, fake = BlasThreads(), FakeBlas()
     monkeypatch.setattr("scarless.engines.blas._controller", lambda: fake)
     first, second = blas.on_one_thread(), blas.on_one_thread()
     assert blas.threads() == 4
     first.__enter__()
     second.__enter__()
-    assert (fake.threads, blas.threads()) == (1, 4)  # a new engine asks for what there is without the limit
+    assert (fake.threads, blas.threads()) == (1, 4)  # A new engine uses the number of threads without the limit.
     first.__exit__(None, None, None)
     assert (fake.threads, blas.threads()) == (1, 4)
     second.__exit__(None, None, None)
@@ -342,7 +342,7 @@ def test_a_child_forked_while_another_thread_sums_does_not_wait_for_it():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_child_forgets_what_other_threads_held_and_keeps_its_own(monkeypatch):
+def test_a_forked_child_keeps_only_requests_of_its_own_thread(monkeypatch):
     blas, fake = BlasThreads(), FakeBlas()
     monkeypatch.setattr("scarless.engines.blas._controller", lambda: fake)
     inside, leave = Event(), Event()

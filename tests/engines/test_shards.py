@@ -58,7 +58,7 @@ MODELS = {
     "known frequency, likelihood": SCARClassifier(0.7, method="likelihood"),
     "naive": NaiveClassifier(),
 }
-SLOW = ("pair, several starts", "search", "search, all")  # rows without weights are rows of weight 1
+SLOW = ("pair, several starts", "search", "search, all")  # Without weights, each row has weight 1.
 NUMBERS = ("coef_", "intercept_", "propensity_coef_", "propensity_intercept_", "class_prior_", "label_frequency_")
 
 
@@ -94,16 +94,16 @@ def test_other_kinds_of_pieces(table, name, kind):
 
 
 @pytest.mark.parametrize("method", ["risk", "likelihood"])
-def test_known_propensities_are_handed_over_with_the_rows(table, method):
+def test_known_propensities_give_the_fit_in_memory(table, method):
     X, s, e, w = table
     model = PropensityWeightedClassifier(method=method).fit(cut(X), s, propensity=e, sample_weight=w)
     assert_same_fit(model, PropensityWeightedClassifier(method=method).fit(X, s, propensity=e, sample_weight=w), X)
 
 
-def test_far_off_columns_are_seen_in_their_units(table):
+def test_badly_scaled_columns_are_read_in_their_units(table):
     X, s, *_ = table
     far = X + np.array([0.0, 1e8, 0.0, 0.0])
-    with pytest.warns(UserWarning, match="farther from 0"):
+    with pytest.warns(UserWarning, match="standard deviations from 0"):
         model = SAREMClassifier(propensity_attributes=[2]).fit(cut(far), s)
     near = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     np.testing.assert_allclose(model.coef_, near.coef_, rtol=1e-4)
@@ -166,7 +166,7 @@ def test_a_bootstrap_draws_the_same_rows_in_any_pieces(table, weighted):
     np.testing.assert_array_equal(again.collect(lambda X, rows: rows["w"]), counts)
 
 
-def test_many_rows_are_dealt_by_their_own_content_in_any_pieces(table, monkeypatch):
+def test_folds_of_many_rows_depend_on_their_content_only(table, monkeypatch):
     X, s, *_ = table
     monkeypatch.setattr("scarless.pair.folds.MIN_ROWS_TO_HASH", 500)
     monkeypatch.setattr("scarless.pair.folds.MIN_LABELS_TO_HASH", 50)
@@ -179,7 +179,7 @@ def test_many_rows_are_dealt_by_their_own_content_in_any_pieces(table, monkeypat
         np.testing.assert_allclose(there["mean_test_score"], other["mean_test_score"], rtol=1e-7)
 
 
-# --- what is wrong is told with the row's number in the table
+# --- errors name the number of the row in the table
 
 
 def _with(X, row, value):
@@ -205,7 +205,7 @@ def test_bad_labels_and_weights_are_found_in_their_rows(table):
     missing[[423, 500]] = np.nan
     with pytest.raises(ValueError, match=r"y contains NaN: 2 of 900 labels are missing \(first: row 423\)"):
         SAREMClassifier().fit(cut(X), missing)
-    with pytest.raises(ValueError, match=r"two values.*these have 3: 0, 1, 2"):
+    with pytest.raises(ValueError, match=r"two values.*there are 3: 0, 1, 2"):
         SAREMClassifier().fit(cut(X), np.where(np.arange(900) == 423, 2, s))
     with pytest.raises(ValueError, match="one class only"):
         SAREMClassifier().fit(cut(X), np.zeros(900))
@@ -234,7 +234,7 @@ def test_other_columns_than_in_the_fit_are_refused(table):
         model.predict_proba(cut(X[:, :3]))
 
 
-# --- what needs rows in memory says so
+# --- methods that need rows in memory
 
 
 def test_what_needs_rows_in_memory_says_so(table):
@@ -256,7 +256,7 @@ def test_what_needs_rows_in_memory_says_so(table):
         scar_test(cut(X), s)
 
 
-def test_a_type_that_nobody_registered_is_refused():
+def test_an_unregistered_type_is_refused():
     with pytest.raises(TypeError, match="no engine can read its rows"):
         open_rows(object())
 

@@ -1,4 +1,4 @@
-"""The methods, each against a direct computation, and proof that they do not look at the truth."""
+"""Each method agrees with a direct computation, and does not use the truth."""
 
 import warnings
 from dataclasses import replace
@@ -147,7 +147,7 @@ def test_the_refit_minimises_the_risk_with_the_propensities_that_were_found(sett
 
 
 class Poison:
-    """Raises whatever is done with it."""
+    """An object that raises on every use."""
 
     def _looked(self, *_args, **_options):
         raise AssertionError("a method looked at the truth")
@@ -164,7 +164,7 @@ def poisoned(task, poison):
 
 @SETTINGS
 @pytest.mark.parametrize("method", sorted(set(METHODS) - SEE_THE_TRUTH))
-def test_honest_methods_never_look_at_the_truth(setting, method):
+def test_methods_without_the_truth_never_use_it(setting, method):
     task = task_of(setting)
     fit = run(method, task)
     n = task.s_train.size
@@ -177,13 +177,13 @@ def test_honest_methods_never_look_at_the_truth(setting, method):
 
 
 @pytest.mark.parametrize("method", sorted(SEE_THE_TRUTH))
-def test_methods_that_know_the_truth_do_look_at_it(method):
+def test_methods_with_the_truth_use_it(method):
     with pytest.raises(AssertionError, match="looked at the truth"):
         run(method, poisoned(task_of(), Poison()))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_no_method_looks_at_the_test_rows_class(method):
+def test_no_method_uses_the_class_of_test_rows(method):
     task = task_of()
     blind = replace(task, split=replace(task.split, y_test=Poison()))
     assert_array_equal(run(method, blind).f, run(method, task).f)
@@ -231,7 +231,7 @@ def collected(action):
     return [(warning.category, str(warning.message)) for warning in told]
 
 
-def test_warnings_count_for_all_who_ask():
+def test_warnings_are_repeated_for_every_method_that_shares_a_result():
     kept, calls = KeptFits(), []
 
     def make():
@@ -246,7 +246,7 @@ def test_warnings_count_for_all_who_ask():
     assert len(calls) == 1
 
 
-def test_seconds_are_borrowed_by_those_who_come_later():
+def test_the_time_of_a_shared_result_counts_for_later_methods():
     kept = KeptFits()
     kept.get("answer", lambda: sum(range(10_000)))
     assert kept.borrowed_seconds == 0.0

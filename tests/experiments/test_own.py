@@ -1,4 +1,4 @@
-"""Datasets, methods and mechanisms of one's own: they run, see no truth, and are told apart when they change."""
+"""The user's own datasets, methods and mechanisms: they run, do not see the truth, and changes are detected."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ class Mine(LogisticRegression):
         self.propensity_attributes = propensity_attributes
 
 class InFit(LogisticRegression):
-    """Classifies by nothing but what it is told of."""
+    """A classifier that uses only its propensity attributes."""
     def fit(self, X, s, propensity_attributes=None):
         self.columns_ = propensity_attributes
         return super().fit(X[:, self.columns_], s)
@@ -56,7 +56,7 @@ class Divided(Mine):
         return super().predict_proba(X) / 0.3
 
 class Around(LogisticRegression):
-    """Asks another classifier."""
+    """A classifier that delegates to another classifier."""
     def __init__(self, base=None, steps=None):
         self.base, self.steps = base, steps
     def fit(self, X, s):
@@ -71,7 +71,7 @@ class OneColumn(Mine):
         return np.ones((len(X), 1))
 
 class Backwards(Mine):
-    """Names its classes the other way round, and its columns with them."""
+    """A classifier with the classes, and the columns of predict_proba, in reverse order."""
     def fit(self, X, s):
         super().fit(X, s)
         self.classes_ = self.classes_[::-1]
@@ -169,7 +169,7 @@ def by_method(store):
     return {record["method"]: record for record in store.records()}
 
 
-def test_a_file_and_an_estimator_of_ones_own_run(read, tmp_path):
+def test_a_users_file_and_estimator_run(read, tmp_path):
     store = run_experiment(read(), tmp_path / "found")
     assert [(r["setting"], r["k"], r["dataset"]) for r in store.records()] == [("attributes", 0, "mine")] * 6
     assert not any("error" in record for record in store.records())
@@ -184,7 +184,7 @@ def test_two_workers_and_a_second_start_give_the_same_bytes(read, tmp_path, fold
     path = tmp_path / "one" / RECORDS
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])  # killed in the middle of a line
-    monkeypatch.chdir(tmp_path / "two")  # and resumed from elsewhere
+    monkeypatch.chdir(tmp_path / "two")  # resume from another folder
     run_experiment(read_spec(folder / "spec.toml"), tmp_path / "one")
     assert lines(tmp_path / "one") == lines(tmp_path / "two")
 
@@ -199,7 +199,7 @@ def test_a_method_sees_rows_and_labels_and_nothing_else(read, tmp_path, monkeypa
 
     monkeypatch.setattr(EstimatorMethod, "make", make)
     run_experiment(read(), tmp_path / "found")
-    del seen[0]  # made to be looked at, without a dataset
+    del seen[0]  # an instance that was only created for the check
     assert [set(told) for told, _ in seen] == [{"propensity_attributes", "random_state"}] * 2
     assert len({told["random_state"] for told, _ in seen}) == 2
     data = load_own(read(), "mine")
@@ -213,8 +213,8 @@ def test_a_method_sees_rows_and_labels_and_nothing_else(read, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["SAREMClassifier", "SCARClassifier", "DEDPUL", "StratifiedSCARClassifier"])
-def test_no_estimator_looks_at_the_truth(name):
-    """Without it they predict the same."""
+def test_no_estimator_uses_the_truth(name):
+    """The predictions are the same without the truth."""
     spec = replace(specification(), datasets=("simulated",))
     data = load_simulated(300, 3, random_state=1)
     split = split_rows(spec, "simulated", 0, prepare(spec, "simulated", data.X, data.y))
@@ -227,8 +227,8 @@ def test_no_estimator_looks_at_the_truth(name):
     assert (found.class_prior, found.label_frequency) == (again.class_prior, again.label_frequency)
 
 
-def test_a_fit_may_ask_for_the_attributes_too(read, tmp_path):
-    """Age and place say nothing of the class, so that who sees only these cannot tell it."""
+def test_fit_may_have_the_parameter_propensity_attributes(read, tmp_path):
+    """Age and place are unrelated to the class, so a model that uses only these cannot predict it."""
     spec = read(SPEC, ("tests:Mine", "tests:InFit"), ("n_splits = 1", "n_splits = 4"))
     records = [record for record in run_experiment(spec, tmp_path / "found").records() if record["method"] == "mine"]
     assert abs(np.mean([record["auc_f"] for record in records]) - 0.5) < 0.15
@@ -249,13 +249,13 @@ def test_every_estimator_of_ours_runs_by_name_in_both_settings(tmp_path, name):
     (tmp_path / "spec.toml").write_text(text)
     spec = read_spec(tmp_path / "spec.toml")
     assert list(spec.methods) == [name]
-    if name in ("boosted", "SARStackingClassifier", "SAREMClassifierCV"):  # two folds will do
+    if name in ("boosted", "SARStackingClassifier", "SAREMClassifierCV"):  # two folds are enough
         quick = f'[methods]\nuse = []\n[methods.quick]\nestimator = "{name}"\nparameters = {{cv = 2}}\n'
         (tmp_path / "spec.toml").write_text(text.replace(f'methods = ["{name}"]\n', "") + "\n" + quick)
         spec = read_spec(tmp_path / "spec.toml")
     records = run_experiment(spec, tmp_path / "found").records()
     assert len(records) == 2
-    if name == "StratifiedSCARClassifier":  # it cannot be told what to classify by
+    if name == "StratifiedSCARClassifier":  # it has no parameter classification_attributes
         assert "has the parameter propensity_attributes but not classification_attributes" in records.pop()["error"]
     assert [record["error"] for record in records if "error" in record] == []
     assert all(record["auc_f"] > 0.6 for record in records)
@@ -271,18 +271,18 @@ def test_an_estimator_of_ours_may_have_other_parameters(read, tmp_path):
     ("estimator", "error"),
     [
         ("Broken", "ArithmeticError: too <b>much</b>"),
-        ("Wild", "ValueError: predict_proba must return finite numbers; some are NaN or infinite."),
-        ("OneColumn", "ValueError: predict_proba must return a column for each of two classes; its shape is (24, 1)."),
+        ("Wild", "ValueError: predict_proba must return finite numbers; it returned NaN or infinity."),
+        ("OneColumn", "ValueError: predict_proba must return one column for each of two classes; it returned (24, 1)."),
     ],
 )
-def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(read, tmp_path, estimator, error):
+def test_a_failed_method_is_recorded_and_the_others_run(read, tmp_path, estimator, error):
     store = run_experiment(read(SPEC, ("tests:Mine", f"tests:{estimator}")), tmp_path / "found")
     assert {record["method"]: record.get("error") for record in store.records()} == {
         "supervised": None, "naive": None, "mine": error,
     }  # fmt: skip
 
 
-def test_scores_that_are_no_probabilities_keep_their_ranking_and_that_is_said(read, tmp_path):
+def test_scores_that_are_no_probabilities_are_ranked_with_a_warning(read, tmp_path):
     both = '[methods.other]\nestimator = "ours_for_tests:Divided"\nparameters = {C = 2.0}\n'
     store = run_experiment(read(SPEC + both), tmp_path / "found")
     records = by_method(store)
@@ -317,7 +317,7 @@ def test_estimators_inside_of_estimators_are_made_too(read, tmp_path, folder):
     assert "error" not in record
     assert record["auc_f"] == pytest.approx(by_method(store)["mine"]["auc_f"], abs=0.05)
     said = store.manifest()["spec"]["own_methods"]["nested"]
-    assert list(said["sources"]) == ["ours_for_tests:Mine"]  # a change of that module makes it another experiment
+    assert list(said["sources"]) == ["ours_for_tests:Mine"]  # a changed module makes another experiment
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_nested_estimators_of_ours_are_seeded_like_the_others():
     assert made.label_frequency.random_state == 7
 
 
-def test_an_estimator_that_cannot_be_kept_from_a_column_is_not_run_where_it_must_be(read, tmp_path):
+def test_an_estimator_without_classification_attributes_fails_in_the_original_setting(read, tmp_path):
     added = (
         SPEC.replace('propensity_attributes = ["age", "place"]\n', ""),
         ("n_splits", 'settings = ["original"]\nn_splits'),
@@ -380,7 +380,7 @@ def test_records_of_other_data_are_not_mixed_with_these(read, tmp_path, folder, 
         spec = read(SPEC, ('class = "ill"', 'class = "ill"\npositive = "no"'))
     elif change == "attributes":
         spec = read(SPEC, ('["age", "place"]', '["age"]'))
-    else:  # the same data elsewhere are the same data
+    else:  # the same data in another folder are the same data
         (folder / "mine.csv").rename(folder / "moved.csv")
         run_experiment(read(SPEC, ("mine.csv", "moved.csv")), tmp_path / "found")
         assert lines(tmp_path / "found") == before
@@ -441,7 +441,7 @@ def test_a_mechanism_of_ours_labels_by_its_formula(read, tmp_path, monkeypatch):
             assert sorted([*task.e_train, *task.e_test]) == sorted(everywhere)
 
 
-def test_a_mechanism_of_ones_own_gets_the_raw_table_without_the_class(read, tmp_path, monkeypatch):
+def test_a_users_mechanism_gets_the_raw_table_without_the_class(read, tmp_path, monkeypatch):
     tasks = watch_tasks(monkeypatch)
     run_experiment(
         read(SPEC + '[mechanisms.old]\ncallable = "ours_for_tests:by_age"\nparameters = {low = 0.2}\n'),
@@ -451,9 +451,7 @@ def test_a_mechanism_of_ones_own_gets_the_raw_table_without_the_class(read, tmp_
     assert sorted(e) == sorted(np.where(frame()["age"] > 50, 0.9, 0.2))
 
 
-def test_a_mechanism_class_of_ones_own_gets_the_prepared_table_and_the_propensity_attributes(
-    read, tmp_path, monkeypatch
-):
+def test_a_users_mechanism_class_gets_the_prepared_table_and_the_propensity_attributes(read, tmp_path, monkeypatch):
     tasks = watch_tasks(monkeypatch)
     spec = read(SPEC + '[mechanisms.first]\nmechanism = "ours_for_tests:ByFirst"\nparameters = {low = 0.2}\n')
     store = run_experiment(spec, tmp_path / "found")
@@ -468,7 +466,10 @@ def test_added_attributes_and_other_mechanisms_go_together(read, tmp_path, monke
     both = '[mechanisms]\nuse = ["added"]\n[mechanisms.first]\ncallable = "ours_for_tests:by_first"\n'
     records = run_experiment(read(CALLABLE + both), tmp_path / "found").records()
     assert [(record["setting"], record["k"]) for record in records] == [("all", 2), ("first", 0)]
-    assert [task.seen_train.shape[1] for task in tasks] == [8, 4]  # four are added; who labels by others sees none
+    assert [task.seen_train.shape[1] for task in tasks] == [
+        8,
+        4,
+    ]  # four attributes are added only for the mechanism that uses them
     assert [task.propensity_columns.tolist() for task in tasks] == [[4, 5], [0, 1, 2, 3]]
 
 
@@ -552,25 +553,31 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
             SPEC.replace('"ill"', '"place"'),
             "the class 'place' has 3 values, 'city', 'town', 'village'; it must have two",
         ),
-        (SPEC.replace('class = "ill"', 'class = "ill"\npositive = "maybe"'), "no row has the class 'maybe' in 'ill'"),
+        (
+            SPEC.replace('class = "ill"', 'class = "ill"\npositive = "maybe"'),
+            "positive is 'maybe', but the class 'ill' has",
+        ),
         (SPEC.replace('"age", "place"', '"agge"'), r"propensity_attributes has 'agge', .* Did you mean 'age'\?"),
         (CALLABLE.replace("load_pair", "load_nothing"), r"must return \(X, y\), or a Bunch .*; it returned int"),
         (CALLABLE.replace("load_pair", "load_badly"), "'ours_for_tests:load_badly' failed with KeyError: 'gone'"),
         (CALLABLE + "propensity_attributes = [4]", "propensity_attributes has 4; the columns of an array are 0 to 3"),
-        (CALLABLE + "[mechanisms]\nuse = ['attributes']", "it needs propensity_attributes of the dataset. Name them"),
+        (
+            CALLABLE + "[mechanisms]\nuse = ['attributes']",
+            "the mechanism needs propensity_attributes of the dataset. Name",
+        ),
         (
             CALLABLE + "parameters = {n = 12}",
             "one of its classes has . rows; for a split, each class needs at least 10",
         ),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(read, tmp_path, text, message):
+def test_errors_are_raised_before_anything_is_written(read, tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         run_experiment(read(text), tmp_path / "found")
     assert not (tmp_path / "found").exists()
 
 
-def test_a_module_that_fails_is_told_with_its_error(read, tmp_path, folder):
+def test_the_error_of_a_failing_module_is_reported(read, tmp_path, folder):
     (folder / "ours_for_tests.py").write_text("raise SystemExit('no way')", encoding="utf-8")
     with pytest.raises(ValueError, match=r"`import ours_for_tests` raised SystemExit: no way"):
         run_experiment(read(), tmp_path / "found")
@@ -614,7 +621,7 @@ def test_the_positive_class_is_found_where_it_is_clear(values, positive, expecte
         (pd.Series([True, pd.NA], dtype="boolean"), "is missing in 1 of 2 rows"),
     ],
 )
-def test_a_class_that_is_none_is_refused(values, message):
+def test_invalid_classes_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         read_class(values, "ill")
 

@@ -1,4 +1,4 @@
-"""The protocol: attributes from clusters, stratified splits, labels by propensity, and who sees what."""
+"""The protocol: attributes from clusters, stratified splits, labels, and the columns that each model sees."""
 
 from dataclasses import replace
 from itertools import product
@@ -25,7 +25,7 @@ def one_thread():
 
 
 def blobs(rows_each=40):
-    """Five heaps of rows that no clustering can mistake, and classes that have nothing to do with them."""
+    """Five well-separated clusters of rows, and classes that are unrelated to the clusters."""
     rng = np.random.default_rng(0)
     heap = np.repeat(np.arange(5), rows_each)
     X = np.column_stack([10.0 * heap, rng.normal(size=heap.size)])
@@ -33,7 +33,7 @@ def blobs(rows_each=40):
 
 
 class Rigged:
-    """A generator whose chances per cluster are given and whose draws are all one half."""
+    """A random generator with given probabilities for each cluster, and draws that are all one half."""
 
     def __init__(self, chances):
         self.chances = np.array(chances)
@@ -59,14 +59,14 @@ def test_an_added_attribute_depends_on_the_cluster_alone(monkeypatch, chances, r
     assert sorted(values.pop() for values in per_heap) == sorted(1.0 if c > 0.5 else -1.0 for c in chances)
 
 
-def test_chances_differ_between_clusters_and_attributes():
+def test_probabilities_differ_between_clusters_and_attributes():
     X, y, heap = blobs(rows_each=2000)
     data = prepare(SPEC, "blobs", X, y)
     shares = np.array([(data.X[heap == h, 2:] == 1).mean(axis=0) for h in range(5)])
     assert shares.shape == (5, 4)
     assert np.ptp(shares, axis=0).min() > 0.1
     assert np.ptp(shares, axis=1).min() > 0.1
-    for h in range(5):  # within a heap the draws know neither the attributes nor the class
+    for h in range(5):  # within a cluster, the draws are independent of the attributes and the class
         rows = heap == h
         for column in range(2, 6):
             if 0 < (data.X[rows, column] == 1).mean() < 1:
@@ -83,7 +83,7 @@ def test_added_attributes_are_plus_and_minus_one_after_the_datasets_own():
     assert (data.n_original, data.y.dtype) == (2, np.float64)
 
 
-def test_added_attributes_do_not_know_the_class():
+def test_added_attributes_are_independent_of_the_class():
     X, y, _ = blobs()
     assert_array_equal(prepare(SPEC, "blobs", X, y).X, prepare(SPEC, "blobs", X, 1 - y).X)
 
@@ -103,7 +103,7 @@ def test_fewer_added_attributes_are_the_first_of_more():
 
 
 def numbered(n=103, positives=31):
-    """Rows that know their own number."""
+    """Rows that contain their own number."""
     y = np.zeros(n)
     y[np.random.default_rng(1).permutation(n)[:positives]] = 1.0
     X = np.column_stack([np.arange(n, dtype=float), np.where(np.arange(n) % 2, 1.0, -1.0)])
@@ -231,8 +231,8 @@ def test_the_propensity_model_sees_what_drives_the_labelling_in_both_settings(se
     assert_array_equal(np.flatnonzero(pair.propensity_coef_[0]), range(2, 2 + k))
 
 
-def test_what_is_hidden_changes_no_prediction_of_the_class():
-    """In the setting `original` the class probabilities of test rows do not move with their added attributes."""
+def test_hidden_attributes_change_no_prediction_of_the_class():
+    """In the setting `original` the class probabilities of test rows do not change with their added attributes."""
     split = half_positive()
     flipped = replace(split, X_test=split.X_test * np.array([1, 1, -1, -1, -1, -1]))
     spec = replace(SPEC, km_max_rows=60)

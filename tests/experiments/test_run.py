@@ -1,4 +1,4 @@
-"""Runs: the same records whatever came before them, however many workers, however often killed."""
+"""Runs give the same records after interruptions and with any number of workers."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ from scarless.papers import METHODS
 from scarless.papers.bekker2019 import specification
 
 ROOT = Path(__file__).parents[2]
-run_experiment = partial(run_module.run_experiment, methods=METHODS)  # those of an experiment that has its own, too
+run_experiment = partial(run_module.run_experiment, methods=METHODS)  # an experiment may pass its own methods
 SPEC = replace(
     specification(),
     datasets=("first", "second"),
@@ -51,7 +51,7 @@ def tiny_data(monkeypatch):
 
 
 class Told:
-    """A progress that remembers."""
+    """A progress display that stores its calls."""
 
     def __init__(self):
         self.stages, self.messages = [], []
@@ -147,7 +147,7 @@ def test_a_line_cut_in_the_middle_is_made_again(one_ended, tmp_path):
 
 
 @pytest.mark.parametrize("file", [RECORDS, TIMINGS])
-def test_a_damaged_line_is_told_and_made_again(one_ended, tmp_path, file):
+def test_a_damaged_line_is_reported_and_computed_again(one_ended, tmp_path, file):
     store = one_ended(tmp_path)
     complete, content = lines(store), (tmp_path / file).read_bytes()
     for place in (3, len(content) // 2):
@@ -179,7 +179,7 @@ SHARING = [("sar-em", "sar-em-refit"), ("scar-km2", "published-scar-km2")]
 
 
 def slow_to_converge(monkeypatch):
-    """Leave shared fits unfinished: after one iteration, each warns."""
+    """Stop shared fits after one iteration, so that each warns."""
     for name in ("SAREMClassifier", "NaiveClassifier"):
         monkeypatch.setattr(methods, name, partial(getattr(methods, name), max_iter=1))
 
@@ -217,7 +217,7 @@ def test_a_record_made_after_resuming_has_its_warnings_too(tmp_path, monkeypatch
         assert lines(store) == complete, resumed
 
 
-def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(tmp_path, monkeypatch):
+def test_a_failed_method_is_recorded_and_the_others_run(tmp_path, monkeypatch):
     def boom(bench):
         raise ArithmeticError("too much\nof it: é")
 
@@ -231,10 +231,10 @@ def test_a_method_that_fails_is_a_record_and_the_rest_goes_on(tmp_path, monkeypa
     assert told.messages == ["first/all/2/0/0/naive: ArithmeticError: too much\nof it: é"]
     monkeypatch.undo()
     monkeypatch.setattr(run_module, "load_dataset", lambda name, **options: pytest.fail("loaded"))
-    run_experiment(replace(ONE, settings=("all",)), tmp_path)  # a failure is a result: it is not tried again
+    run_experiment(replace(ONE, settings=("all",)), tmp_path)  # a failure is a result, and is not run again
 
 
-def test_what_fails_for_one_method_fails_for_those_that_share_it(tmp_path, monkeypatch):
+def test_a_failed_shared_fit_fails_for_every_method_that_uses_it(tmp_path, monkeypatch):
     class Broken:
         def __init__(self, *args, **options):
             pass
@@ -333,7 +333,7 @@ def test_a_folder_in_use_is_refused_and_left_alone(tmp_path):
 
 
 def test_the_results_do_not_depend_on_the_callers_threads(tmp_path, monkeypatch):
-    """Sums by several threads differ in their last bits, so that all is done by one."""
+    """Sums by several threads differ in their last bits, so runs use one thread."""
     from threadpoolctl import threadpool_info, threadpool_limits
 
     seen = []
@@ -355,7 +355,7 @@ def test_the_results_do_not_depend_on_the_callers_threads(tmp_path, monkeypatch)
 
 
 class Murderer(Told):
-    """Kills every worker of a run as soon as there is a result; what other tests left (of joblib) is spared."""
+    """Kills every worker of a run as soon as there is a result; workers of other tests (of joblib) are not killed."""
 
     def __init__(self):
         super().__init__()
@@ -371,7 +371,7 @@ class Murderer(Told):
                 os.kill(worker.pid, signal.SIGKILL)
 
 
-def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
+def test_a_killed_worker_is_reported_and_finished_runs_are_stored(tmp_path):
     spec = replace(SPEC, n_labellings=5, methods=("naive", "known-e", "scar-km2", "sar-em"))
     murderer = Murderer()
     with pytest.raises(
@@ -390,7 +390,7 @@ def test_a_worker_that_dies_is_told_and_what_was_finished_is_stored(tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for orphans in /proc")
 def test_killed_in_the_middle_it_ends_with_the_same_bytes_and_no_orphans(tmp_path, monkeypatch):
     """`python -m benchmarks kill_and_resume` does the same ten times."""
-    monkeypatch.undo()  # the child has the real data, and so must the run that it is compared with
+    monkeypatch.undo()  # the child process uses the real data, so the run that it is compared with must too
     path = ROOT / "benchmarks" / "kill_and_resume.py"
     loaded = importlib.util.spec_from_file_location("kill", path)
     kill = importlib.util.module_from_spec(loaded)

@@ -1,4 +1,4 @@
-"""Specifications: what a file may say, and seeds that depend on names only."""
+"""Specifications: valid and invalid files, and seeds that depend on names only."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ ALL = {**TOP, **LABELLING, **OPTIONS}
 
 
 def toml(table):
-    """JSON's texts, numbers and lists are TOML's too."""
+    """Write TOML with JSON: texts, numbers and lists have the same form in both."""
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in table.items())
 
 
@@ -170,7 +170,7 @@ def test_a_group_must_be_a_table(tmp_path):
         read_spec(path, quick=True)
 
 
-def test_what_is_no_toml_is_refused(tmp_path):
+def test_invalid_toml_is_refused(tmp_path):
     path = tmp_path / "spec.toml"
     path.write_text("name = ")
     with pytest.raises(ValueError, match=r"spec\.toml is not valid TOML: "):
@@ -233,7 +233,7 @@ def test_only_keeps_the_order_of_the_specification(read):
     assert spec.only(("three", "one")) == replace(spec, datasets=("one", "three"))
 
 
-def test_only_refuses_what_is_not_there(read):
+def test_only_refuses_unknown_datasets(read):
     with pytest.raises(ValueError, match=r"'tow' is not a dataset of small\. Did you mean 'two'\?"):
         read().only(("one", "tow"))
     with pytest.raises(ValueError, match=r"'adult' is not a dataset of small\. Its datasets are one, two\."):
@@ -315,7 +315,7 @@ def test_three_lines_are_enough(read_text, tmp_path):
     assert spec.own_datasets == {"mine": {"file": "mine.csv", "class": "ill"}}
 
 
-def test_nothing_at_all_is_enough(read_text):
+def test_an_empty_specification_is_valid(read_text):
     assert read_text("").datasets == tuple(BUNDLED)
 
 
@@ -375,8 +375,8 @@ def test_questions_are_judged_by_every_score_that_has_a_better_end():
         ),
         ("[datasets.mine]\nfile = 'a.csv'", r"\[datasets\.mine\]: class must be a text; it is missing"),
         ("[datasets.mine]\nfile = 3", r"\[datasets\.mine\]: file must be a text; it is 3"),
-        ("[datasets.mine]\ncallable = 'a:b'\nclass = 'c'", "class cannot be combined with callable"),
-        (f"{FILE}parameters = {{a = 1}}", "parameters cannot be combined with file"),
+        ("[datasets.mine]\ncallable = 'a:b'\nclass = 'c'", "class must not be set with callable"),
+        (f"{FILE}parameters = {{a = 1}}", "parameters must not be set with file"),
         (f"{FILE}positive = ['a']", r"positive must be one value of the class; it is \['a'\]"),
         (f"{FILE}propensity_attributes = 'age'", "propensity_attributes must be a list of columns; it is 'age'"),
         (f"{FILE}propensity_attributes = []", r"propensity_attributes must be a list of columns; it is \[\]"),
@@ -403,7 +403,7 @@ def test_questions_are_judged_by_every_score_that_has_a_better_end():
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(read_text, text, message):
+def test_invalid_specifications_are_refused(read_text, text, message):
     with pytest.raises(ValueError, match=message):
         read_text(text)
 

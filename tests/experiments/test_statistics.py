@@ -91,7 +91,7 @@ def test_critical_difference_has_the_quantiles_of_demsars_table(n_methods, quant
 
 @given(st.integers(3, 10), st.integers(3, 5), st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
-def test_nemenyi_and_the_critical_difference_say_the_same(n, m, seed):
+def test_nemenyi_and_the_critical_difference_agree(n, m, seed):
     scores = np.random.default_rng(seed).random((n, m)) + np.arange(m)
     methods = METHODS[:m] if m <= 4 else [*METHODS, "e"]
     found = compare_methods(scores, methods, lower_is_better=True)
@@ -139,7 +139,7 @@ def test_datasets_without_all_scores_are_left_out():
         (np.full((5, 4), np.nan), METHODS, "there is none"),
     ],
 )
-def test_where_there_is_no_test_words_say_why(scores, methods, words):
+def test_without_a_test_the_reason_is_given(scores, methods, words):
     found = compare_methods(scores, methods, lower_is_better=True)
     assert words in found.problem
     assert isnan(found.friedman_p)

@@ -1,4 +1,4 @@
-"""Records on disk: nothing lost but the line being written, nothing twice, one writer."""
+"""Records on disk: only the line that is being written can be lost, no record is stored twice, one writer."""
 
 import errno
 import json
@@ -36,7 +36,7 @@ def opened(tmp_path):
     return opened
 
 
-def test_what_is_added_is_read(opened):
+def test_added_records_are_read(opened):
     for row in RECORDS_OF_A_RUN:
         opened.add(row, timing(row))
     assert opened.records() == sorted(RECORDS_OF_A_RUN, key=key_of)
@@ -59,7 +59,7 @@ def test_the_order_of_adding_does_not_matter(tmp_path):
     assert all(other == found[0] for other in found)
 
 
-def test_a_key_is_everything_that_tells_records_apart():
+def test_the_key_of_a_record():
     assert key_of(record("naive", 3)) == ("simulated", "all", 2, 3, 0, "naive")
 
 
@@ -107,7 +107,7 @@ def test_a_reader_does_not_see_the_line_that_is_being_written(opened):
     assert opened.records() == [record()]
 
 
-def test_a_disk_that_is_full_is_said_and_leaves_nothing_broken(opened, monkeypatch):
+def test_a_full_disk_raises_and_damages_nothing(opened, monkeypatch):
     write = os.write
     opened.add(record(), timing(record()))
     with monkeypatch.context() as patch:
@@ -238,12 +238,12 @@ def test_one_writer_at_a_time(tmp_path):
             second.locked(),
         ):
             pass
-        assert second.records() == []  # reading is free
+        assert second.records() == []  # reading needs no lock
     with second.locked():
         pass
 
 
-def test_an_error_gives_the_lock_back(tmp_path):
+def test_an_error_releases_the_lock(tmp_path):
     with pytest.raises(ZeroDivisionError), Store(tmp_path).locked():
         raise ZeroDivisionError
     with Store(tmp_path).locked():
@@ -326,7 +326,7 @@ def test_a_damaged_manifest_is_named_and_can_be_written_anew(opened, content):
     assert opened.records() == [record()]
 
 
-def test_a_full_disk_is_told_with_the_file(opened, monkeypatch):
+def test_a_full_disk_is_reported_with_the_file(opened, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -61,7 +61,7 @@ def table(n=200, seed=0, positives=0.5, c=0.5):
 # --- the fit
 
 
-def test_prior_and_frequency_are_two_sides_of_the_share_of_labels():
+def test_class_prior_times_label_frequency_is_the_share_of_labelled_rows():
     X, s = table()
     model = Fixed(0.6).fit(X, s)
     assert model.class_prior_ == pytest.approx(0.6)
@@ -79,7 +79,7 @@ def test_further_results_are_stored_with_an_underscore():
     assert Above().fit(X, s).largest_ == X[:, 0].max()
 
 
-def test_the_order_of_rows_changes_nothing_not_even_what_is_drawn():
+def test_the_order_of_rows_changes_neither_results_nor_drawn_rows():
     X, s = table()
     order = np.random.default_rng(1).permutation(s.size)
     one = Above(n_resamples=20, random_state=3).fit(X, s)
@@ -116,7 +116,7 @@ def test_labels_of_other_codings():
     for labels, pos_label in ((2 * s - 1, None), (s == 1, None), (np.where(s == 1, "a", "b"), "a")):
         model = Fixed(0.6, pos_label=pos_label).fit(X, labels)
         np.testing.assert_array_equal(np.sort(model.labels_), np.sort(s))
-    with pytest.warns(UserWarning, match="pos_label is not given: 'b', the last"):
+    with pytest.warns(UserWarning, match="pos_label is not given.* The last in sorted order, 'b'"):
         Fixed(0.9).fit(X, np.where(s == 1, "b", "a"))
 
 
@@ -168,7 +168,7 @@ def test_impossible_priors_are_clipped_with_a_warning(prior, expected):
     assert model.class_prior_ == pytest.approx(s.mean() / model.label_frequency_)
 
 
-def test_the_tables_that_it_reads_are_those_of_the_inner_estimator():
+def test_tags_allow_the_tables_that_the_inner_estimator_accepts():
     class Reading(Fixed):
         def _inner(self):
             return self.prior
@@ -179,17 +179,17 @@ def test_the_tables_that_it_reads_are_those_of_the_inner_estimator():
     assert not get_tags(Fixed()).classifier_tags.multi_class
 
 
-def test_it_is_abstract():
+def test_the_base_class_is_abstract():
     with pytest.raises(TypeError, match="abstract"):
         LabelFrequencyEstimator()
 
 
-# The warnings are ours and meant: the checks label most rows, more than a prior of 0.5 allows.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings are expected: the checks label more rows than a class prior of 0.5 allows.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:Fixed estimates:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([Fixed()])
-def test_the_template_passes_scikit_learns_checks(estimator, check):
+def test_a_subclass_passes_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
@@ -221,7 +221,7 @@ def test_a_lower_level_is_a_shorter_interval():
     assert lengths[0] < 0.6 * lengths[2]
 
 
-def test_a_prior_that_never_varies_leaves_the_noise_of_the_labels():
+def test_with_a_constant_class_prior_only_the_share_of_labels_varies():
     X, s = table()
     model = Fixed(0.6, n_resamples=400, random_state=0).fit(X, s)
     assert model.class_prior_interval() == pytest.approx((0.6, 0.6))
@@ -276,7 +276,7 @@ def test_an_interval_needs_rows_of_both_kinds(labelled):
     s = np.arange(100) < labelled
     message = (
         "n_resamples=50: an interval needs at least 20 labelled and 20 unlabelled rows; "
-        f"there are {labelled} and {100 - labelled}. Set n_resamples=0 for an estimate without an interval."
+        f"{labelled} and {100 - labelled} are used. Use more rows, or set n_resamples=0 for no interval."
     )
     model = Fixed(0.9, n_resamples=50)
     with pytest.raises(ValueError, match=message):
@@ -292,8 +292,8 @@ def test_quantiles_by_hand():
     assert (low, high) == pytest.approx((7.0 - 45.0, 7.0 + 45.0))
 
 
-def test_a_skewed_estimate_is_mirrored():
-    # Halves that err far upwards say that the truth may be far below the estimate.
+def test_the_interval_of_a_skewed_estimate_is_mirrored():
+    # If some half-samples are far above the estimate, the true value may be far below it.
     low, high = half_sample_interval(0.5, np.repeat([0.0, 1.0], [90, 10]), 0.9)
     assert (low, high) == pytest.approx((0.5 - 0.9, 0.5 + 0.1))
 
@@ -312,14 +312,14 @@ def test_an_interval_stretches_with_the_halves_and_moves_with_the_estimate(shift
     assert moved == pytest.approx([shift + scale * low, shift + scale * high], abs=1e-9)
 
 
-def test_all_halves_of_a_sample_vary_as_its_mean_does():
+def test_means_of_half_samples_have_the_variance_of_the_mean():
     """The identity behind the interval, by enumeration: half-sample means have the variance of the mean."""
     values = np.array([0.3, -1.2, 2.2, 0.7, 5.0, -0.4, 0.0, 1.1])
     means = [values[list(rows)].mean() for rows in combinations(range(8), 4)]
     assert np.var(means) == pytest.approx(values.var(ddof=1) / 8)
 
 
-def test_an_interval_for_a_mean_covers_as_often_as_it_says():
+def test_an_interval_of_a_mean_has_its_nominal_coverage():
     rng = np.random.default_rng(0)
     covered = []
     for _ in range(400):
@@ -334,7 +334,7 @@ def test_an_interval_for_a_mean_covers_as_often_as_it_says():
 
 
 @pytest.mark.parametrize("c", [0.25 / (1 - 1 / 8), 0.3, 0.999, 1.0])
-def test_possible_frequencies_pass_without_a_word(c):
+def test_possible_frequencies_are_returned_without_a_warning(c):
     assert possible_label_frequency(c, 0.25, 8, "Name") == c
 
 
@@ -344,23 +344,23 @@ def test_possible_frequencies_pass_without_a_word(c):
         (
             1.25,
             1.0,
-            r"Name estimates a class prior of 0.2, below the share of labelled rows, 0.25, which are all positive\. "
-            r"The label frequency is set to 1: every positive is labelled",
+            r"Name estimates a class prior of 0.2, but the share of labelled rows is 0.25, and labelled rows are "
+            r"positive\. The label frequency is set to 1, which means that every positive is labelled\.",
         ),
-        (np.inf, 1.0, "Name estimates a class prior of 0, below"),
+        (np.inf, 1.0, "Name estimates a class prior of 0, but"),
         (0.25, 2 / 7, r"Name estimates a label frequency of 0.25\. .* is 0.25, so every row would be positive\. "),
         (0.0, 2 / 7, r"label frequency of 0\. .* is set to 0.286, which leaves one row negative"),
         (-1.0, 2 / 7, "label frequency of -1"),
         (-np.inf, 2 / 7, "label frequency of -inf"),
     ],
 )
-def test_impossible_frequencies_are_moved_to_the_nearest(c, used, message):
+def test_impossible_frequencies_are_replaced_by_the_nearest_possible_value(c, used, message):
     with pytest.warns(UserWarning, match=message) as record:
         assert possible_label_frequency(c, 0.25, 8, "Name") == pytest.approx(used)
     assert record[0].filename == __file__
 
 
-def test_no_number_is_an_error():
+def test_nan_is_an_error():
     with pytest.raises(ValueError, match=r"Name estimated a label frequency of NaN from 8 rows"):
         possible_label_frequency(np.nan, 0.25, 8, "Name")
 
@@ -368,9 +368,9 @@ def test_no_number_is_an_error():
 @pytest.mark.filterwarnings("ignore:Name estimates:UserWarning")
 @settings(max_examples=200, deadline=None)
 @given(labelled=st.integers(1, 500), unlabelled=st.integers(1, 500), c=st.floats(allow_nan=False))
-def test_what_comes_out_is_possible_and_stays(labelled, unlabelled, c):
+def test_the_result_is_possible_and_is_not_changed_again(labelled, unlabelled, c):
     s = np.repeat([1.0, 0.0], [labelled, unlabelled])
     possible = possible_label_frequency(c, s.mean(), s.size, "Name")
     assert s.mean() < possible <= 1
-    assert s.sum() / possible <= s.size - 1 + 1e-9  # one row at least is negative
+    assert s.sum() / possible <= s.size - 1 + 1e-9  # at least one row is negative
     assert possible_label_frequency(possible, s.mean(), s.size, "Name") == possible

@@ -36,12 +36,12 @@ PROBABILITY = "predict_proba"
 class Memory(ClassifierMixin, BaseEstimator):
     """Memorises the labels of its training rows, and records its inputs."""
 
-    diary: ClassVar[list] = []
+    recorded_fits: ClassVar[list] = []
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
         self.known_ = {tuple(row): label for row, label in zip(X, y, strict=True)}
-        self.diary.append((X.shape[0], int(y.sum())))
+        self.recorded_fits.append((X.shape[0], int(y.sum())))
         return self
 
     def predict_proba(self, X):
@@ -57,33 +57,33 @@ class Fixed(Memory):
 
 
 @pytest.fixture(autouse=True)
-def _empty_diary():
-    Memory.diary.clear()
+def _no_recorded_fits():
+    Memory.recorded_fits.clear()
 
 
 def test_no_row_is_scored_by_a_model_that_saw_it():
     scores = out_of_fold_scores(Memory(), PROBABILITY, X, S.astype(float), np.ones(S.size), 5, np.random.default_rng(0))
     np.testing.assert_array_equal(scores, 0.5)
-    # and the memory would have given itself away
+    # Scores of training rows would equal the labels.
     assert set(Memory().fit(X, S).predict_proba(X)[:, 1]) == {0.0, 1.0}
 
 
 @ALL
-def test_estimators_on_scores_need_no_refits_for_resamples_but_elkan_noto(kind):
+def test_only_elkan_noto_refits_the_classifier_for_half_samples(kind):
     kind(Fixed(), cv=4, n_resamples=20, random_state=0).fit(X, S)
-    again = 20 if kind is ElkanNoto else 0  # whose noise is the classifier's: new scores for each half
-    assert len(Memory.diary) == 4 * (1 + again)
-    assert {n for n, _ in Memory.diary} == ({180, 90} if again else {180})
+    again = 20 if kind is ElkanNoto else 0  # ElkanNoto computes new scores for each half-sample.
+    assert len(Memory.recorded_fits) == 4 * (1 + again)
+    assert {n for n, _ in Memory.recorded_fits} == ({180, 90} if again else {180})
 
 
 @pytest.mark.parametrize(("n_labelled", "n_folds"), [(2, 2), (3, 3), (5, 5), (40, 5)])
 def test_no_more_folds_than_rows_of_either_kind(n_labelled, n_folds):
     for labels in (np.arange(60) < n_labelled, np.arange(60) >= n_labelled):
-        Memory.diary.clear()
+        Memory.recorded_fits.clear()
         s = labels.astype(float)
         out_of_fold_scores(Memory(), PROBABILITY, X[:60], s, np.ones(60), 5, np.random.default_rng(0))
-        assert len(Memory.diary) == n_folds
-        assert all(0 < labelled < n for n, labelled in Memory.diary)
+        assert len(Memory.recorded_fits) == n_folds
+        assert all(0 < labelled < n for n, labelled in Memory.recorded_fits)
 
 
 @ALL
@@ -138,7 +138,7 @@ def test_sparse_table_goes_to_the_logistic_model(kind):
     assert default.n_features_in_ == 3
 
 
-def test_default_boosting_stops_early_where_rows_are_many():
+def test_default_boosting_stops_early_for_many_rows():
     few, many = default_classifier(np.zeros((10_000, 1))), default_classifier(np.zeros((10_001, 1)))
     assert (few.learning_rate, few.max_leaf_nodes, few.early_stopping) == (0.05, 8, "auto")
     assert many.get_params() == HistGradientBoostingClassifier(early_stopping=True).get_params()
@@ -152,7 +152,7 @@ class Watcher(Fixed):
         return super().fit(X, y)
 
 
-def test_default_boosting_of_few_rows_takes_one_thread(monkeypatch):
+def test_default_boosting_of_few_rows_uses_one_thread(monkeypatch):
     monkeypatch.setattr(held_out_scores, "default_classifier", lambda X: Watcher())
     with threadpool_limits(limits=2, user_api="openmp"):
         DEDPUL().fit(X, S)
@@ -180,7 +180,7 @@ def test_text_columns_through_a_pipeline(kind):
 
 
 @ALL
-def test_gaps_are_for_classifiers_that_cope(kind):
+def test_missing_values_need_a_classifier_that_accepts_them(kind):
     table = X.copy()
     table[::7, 0] = np.nan
     with pytest.raises(ValueError, match="Input X contains NaN at row 0, column 0"):
@@ -192,22 +192,22 @@ def test_gaps_are_for_classifiers_that_cope(kind):
 
 
 @pytest.mark.parametrize("kind", [DEDPUL, BestBinEstimator])
-def test_decision_function_serves_where_there_are_no_probabilities(kind):
+def test_decision_function_is_used_if_there_are_no_probabilities(kind):
     model = kind(LinearSVC(), random_state=0).fit(X, S)
     assert model.class_prior_ == pytest.approx(Y.mean(), abs=0.15)
 
 
 def test_elkan_noto_needs_probabilities():
-    with pytest.raises(ValueError, match="LinearSVC has no predict_proba, which ElkanNoto needs"):
+    with pytest.raises(ValueError, match=r"LinearSVC has no predict_proba, which ElkanNoto needs.*wrap this one"):
         ElkanNoto(LinearSVC()).fit(X, S)
 
 
 @ALL
-def test_what_is_no_classifier(kind):
+def test_invalid_options_are_refused(kind):
     for wrong in ("lr", LogisticRegression, 3):
         with pytest.raises(ValueError, match="must be None, 'precomputed' or a scikit-learn classifier"):
             kind(wrong).fit(X, S)
-    with pytest.raises(ValueError, match="LinearRegression has no predict_proba"):
+    with pytest.raises(ValueError, match=r"LinearRegression has no predict_proba.*pass your own scores"):
         kind(LinearRegression()).fit(X, S)
     with pytest.raises(ValueError, match="cv must be a whole number of at least 2; got 1"):
         kind(cv=1).fit(X, S)
@@ -219,8 +219,8 @@ class Broken(Memory):
 
 
 @ALL
-def test_scores_that_are_no_numbers(kind):
-    with pytest.raises(ValueError, match="Broken returned 240 of 240 scores that are not finite"):
+def test_scores_must_be_finite(kind):
+    with pytest.raises(ValueError, match="estimator=Broken: 240 of 240 scores are NaN or infinite"):
         kind(Broken()).fit(X, S)
 
 
@@ -231,7 +231,7 @@ def test_precomputed_scores_are_one_column(kind):
 
 
 @ALL
-def test_precomputed_scores_stand_for_the_classifier(kind):
+def test_precomputed_scores_replace_the_classifier(kind):
     from_classifier = kind(Fixed(), random_state=0).fit(X, S)
     scores = expit(X[:, :1])
     for column in (scores, sparse.csr_array(scores), pd.DataFrame(scores)):
@@ -239,7 +239,7 @@ def test_precomputed_scores_stand_for_the_classifier(kind):
         assert model.class_prior_ == pytest.approx(from_classifier.class_prior_, rel=1e-9)
 
 
-# --- Elkan noto
+# --- Elkan and Noto
 
 
 VARIANTS = pytest.mark.parametrize("variant", ["e1", "e2", "e3"])
@@ -303,7 +303,7 @@ def test_largest_score_allows_for_overlap_but_not_for_noise():
 @VARIANTS
 def test_all_positives_labelled(variant):
     s = np.repeat([1, 0], [30, 50])
-    model = fitted(variant, s.astype(float) * (1 - 1e-12), s)  # a hair below 1: not the label column itself
+    model = fitted(variant, s.astype(float) * (1 - 1e-12), s)  # slightly below 1, so that X does not equal the labels
     assert model.label_frequency_ == pytest.approx(1, abs=1e-9)
     assert model.class_prior_ == pytest.approx(s.mean(), rel=1e-9)
 
@@ -341,18 +341,20 @@ def test_interval_covers_the_class_prior():
 def test_errors():
     with pytest.raises(ValueError, match=r"variant must be one of 'e1', 'e2', 'e3'; got 'e4'"):
         fitted("e4")
-    with pytest.raises(ValueError, match=r"needs probabilities in \[0, 1\]; 2 of 6 scores are outside \(such as 1.5\)"):
+    with pytest.raises(ValueError, match=r"between 0 and 1; 2 of 6 scores are outside this range, for example 1\.5\."):
         fitted("e1", np.array([1.5, 0.5, 0.5, 1.5, 0.0, 0.0]))
 
 
-# The warnings are ours and meant: the checks fit strings without pos_label and columns that say nothing.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings are expected: the checks fit strings without pos_label, and columns without information.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([ElkanNoto(cv=2), ElkanNoto(LogisticRegression(), variant="e2")])
 def test_scikit_learns_checks(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
+        pytest.skip(
+            "its table has one unlabelled row, which cannot be in two folds; test_weights.py tests weights instead"
+        )
     check(estimator)
 
 
@@ -430,13 +432,13 @@ def test_all_positives_labelled_of_best_bin():
     assert model.class_prior_ == s.mean()
 
 
-def test_scores_without_information_say_that_all_rows_are_positive_of_best_bin():
+def test_scores_without_information_make_all_rows_positive_of_best_bin():
     with pytest.warns(UserWarning, match="BestBinEstimator estimates a label frequency of .* every row would be"):
         model = fit_to_scores(BestBinEstimator, np.zeros(40), np.repeat([1, 0], [10, 30]))
     assert model.class_prior_ == pytest.approx(39 / 40)
 
 
-def test_boosting_on_overlapping_heaps():
+def test_boosting_on_overlapping_clusters():
     rng = np.random.default_rng(0)
     y = rng.random(1500) < 0.4
     X = rng.normal(size=(1500, 3)) + 2.0 * y[:, None]
@@ -453,18 +455,20 @@ def test_errors_of_best_bin():
         fit_to_scores(BestBinEstimator, z, s, gamma=0)
 
 
-# The warnings are ours and meant: the checks fit strings without pos_label and columns that say nothing.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings are expected: the checks fit strings without pos_label, and columns without information.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([BestBinEstimator(cv=2), BestBinEstimator(LogisticRegression())])
 def test_scikit_learns_checks_of_best_bin(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
+        pytest.skip(
+            "its table has one unlabelled row, which cannot be in two folds; test_weights.py tests weights instead"
+        )
     check(estimator)
 
 
-def test_numbers_of_low_precision_are_taken_as_they_are():
+def test_options_of_low_precision_are_used_in_double_precision():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 1))
     s = (X[:, 0] > 0) & (np.arange(80) % 2 == 0)
@@ -472,7 +476,7 @@ def test_numbers_of_low_precision_are_taken_as_they_are():
     assert low.fit(X, s).label_frequency_ == plain.fit(X, s).label_frequency_
 
 
-# --- Dedpul
+# --- DEDPUL
 
 
 @pytest.mark.parametrize("c", [0.05, 0.3, 0.7])
@@ -488,7 +492,7 @@ def test_exact_probability_of_a_label_as_score():
     assert fit_to_scores(DEDPUL, 0.5 * expit(z), s).class_prior_ == pytest.approx(prior, abs=0.03)
 
 
-def test_heaps_of_equal_scores():
+def test_many_equal_scores():
     # labelled rows score 2; so do 150 of 400 unlabelled ones, and no negative does
     scores, s = np.repeat([2, 2, -1], [100, 150, 250]), np.repeat([1, 0, 0], [100, 150, 250])
     model = fit_to_scores(DEDPUL, scores, s)
@@ -496,7 +500,7 @@ def test_heaps_of_equal_scores():
     assert model.label_frequency_ == pytest.approx(0.4, abs=0.002)
 
 
-def test_probabilities_and_their_log_odds_are_one():
+def test_probabilities_and_their_log_odds_give_the_same_estimate():
     z, s, _ = gaussian_mixture(500, 0.5, 3.0)
     by_odds, by_probability = fit_to_scores(DEDPUL, z, s), fit_to_scores(DEDPUL, expit(z), s)
     assert by_probability.class_prior_ == pytest.approx(by_odds.class_prior_, abs=1e-6)
@@ -534,7 +538,7 @@ def test_all_positives_labelled_of_dedpul():
 
 
 @pytest.mark.parametrize("scores", [np.zeros(40), np.ones(40), np.full(40, 0.3), np.full(40, -7.1)])
-def test_scores_without_information_say_that_all_rows_are_positive_of_dedpul(scores):
+def test_scores_without_information_make_all_rows_positive_of_dedpul(scores):
     with pytest.warns(UserWarning, match="DEDPUL estimates a label frequency of .* every row would be positive"):
         model = fit_to_scores(DEDPUL, scores, np.repeat([1, 0], [10, 30]))
     assert model.class_prior_ == pytest.approx(39 / 40)
@@ -549,7 +553,7 @@ def test_very_few_labelled_rows(n_labelled):
     assert s.mean() <= model.class_prior_ <= 1
 
 
-def test_boosting_on_overlapping_heaps_of_dedpul():
+def test_boosting_on_overlapping_clusters_of_dedpul():
     rng = np.random.default_rng(0)
     y = rng.random(1500) < 0.4
     X = rng.normal(size=(1500, 3)) + 2.0 * y[:, None]
@@ -559,12 +563,14 @@ def test_boosting_on_overlapping_heaps_of_dedpul():
     assert isinstance(model.converged_, bool)
 
 
-# The warnings are ours and meant: the checks fit strings without pos_label and columns that say nothing.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings are expected: the checks fit strings without pos_label, and columns without information.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([DEDPUL(cv=2), DEDPUL(LogisticRegression())])
 def test_scikit_learns_checks_of_dedpul(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("its table has one unlabelled row, which cannot lie in two folds; test_weights has others")
+        pytest.skip(
+            "its table has one unlabelled row, which cannot be in two folds; test_weights.py tests weights instead"
+        )
     check(estimator)

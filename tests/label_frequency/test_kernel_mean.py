@@ -156,7 +156,7 @@ def test_labels_without_relation_to_the_rows_raise_a_warning():
 
 def test_a_reached_bound_is_reported():
     X, s, _ = clusters(600, 0.8, 0.2)
-    with pytest.warns(UserWarning, match="and returns max_share=0.3 .the slope stayed below its threshold"):
+    with pytest.warns(UserWarning, match="to max_share=0.3, because the slope stayed below its threshold"):
         found = KernelMean(max_share=0.3, random_state=0).fit(X, s)
     assert found.bound_reached_
     assert found.class_prior_ == pytest.approx(s.mean() + (1 - s.mean()) * 0.3)
@@ -172,7 +172,7 @@ def test_slopes_rise_from_0_towards_1_and_pass_the_threshold_at_the_estimate():
     assert np.interp(share, shares, slopes) == pytest.approx(found.threshold_, abs=0.02)
 
 
-def test_km1_threshold_is_the_papers_where_it_is_of_use():
+def test_km1_uses_the_threshold_of_the_paper_unless_it_is_above_0_9():
     X, s, _ = clusters(300, 0.5, 0.5)
     one, two = KernelMean("km1", random_state=0).fit(X, s), KernelMean("km2", random_state=0).fit(X, s)
     assert one.threshold_ != two.threshold_
@@ -210,7 +210,7 @@ def test_bad_parameters(options, message):
 
 def test_too_few_rows_for_an_interval():
     X, s, _ = clusters(50, 0.5, 0.5)
-    with pytest.raises(ValueError, match=r"at least 20 labelled and 20 unlabelled rows; there are 12 and 38"):
+    with pytest.raises(ValueError, match=r"at least 20 labelled and 20 unlabelled rows; 12 and 38 are used"):
         KernelMean(n_resamples=20).fit(X, s)
 
 
@@ -243,7 +243,7 @@ def test_equal_rows_are_merged_with_their_counts():
     np.testing.assert_allclose(labelled[order], [0, 1])
 
 
-def test_merging_leaves_the_problem_as_it_is():
+def test_merging_equal_rows_does_not_change_the_problem():
     rng = np.random.default_rng(0)
     X, s = rng.integers(0, 3, size=(60, 2)).astype(float), (rng.random(60) < 0.4).astype(float)
     points, unlabelled, labelled = merge_equal_rows(X, s, np.ones(s.size))
@@ -258,7 +258,8 @@ def test_merging_leaves_the_problem_as_it_is():
 def test_median_distance_counts_rows():
     squared = squared_distances(np.array([[0.0], [1.0], [5.0]]))
     rng = np.random.default_rng(0)
-    assert median_distance(squared, np.array([1.0, 3.0, 9.0]), rng) == 4.0  # 91 of 169 pairs are equal: of the others
+    # 91 of 169 pairs are equal, so the median is that of the other pairs.
+    assert median_distance(squared, np.array([1.0, 3.0, 9.0]), rng) == 4.0
     assert median_distance(squared, np.ones(3), rng) == 1.0
     assert median_distance(np.zeros((1, 1)), np.ones(1), rng) == 0.0
 
@@ -272,11 +273,11 @@ def test_columns_are_divided_by_their_ranges_in_the_whole_table():
 @pytest.mark.parametrize("outlier", [-1e6, 1e6, -1e10])
 def test_one_outlier_does_not_raise_an_error(outlier):
     X, s, y = clusters(400, 0.4, 0.5)
-    X[-1, 0] = outlier  # an unlabelled row; the other column still tells the classes apart
+    X[-1, 0] = outlier  # an unlabelled row; the other column still separates the classes
     assert KernelMean(random_state=0).fit(X, s).class_prior_ == pytest.approx(y.mean(), abs=0.06)
 
 
-def test_distances_lost_in_rounding_are_refused():
+def test_distances_smaller_than_rounding_errors_are_refused():
     with pytest.raises(
         ValueError, match=r"rounding errors are larger than the distances between rows.*Centre the columns first"
     ):
@@ -289,7 +290,7 @@ def test_few_labelled_rows_raise_a_warning():
         KernelMean(random_state=0).fit(X, s)
 
 
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:KernelMean:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([KernelMean(), KernelMean("km1", max_rows=50)])
@@ -338,7 +339,7 @@ def test_distance_is_the_least_over_all_faces(seed, n, stretch, spread):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.floats(1.0, 20.0))
-def test_a_start_that_holds_every_point_at_zero(seed, n, stretch):
+def test_a_start_with_every_weight_at_zero(seed, n, stretch):
     """Not all weights can be 0, so such a start is replaced."""
     rng = np.random.default_rng(seed)
     kernel, u = kernel_of(rng.normal(size=(n, 2))), signed_weighting(rng, n, stretch)
@@ -397,7 +398,7 @@ def test_slope_is_the_derivative_of_the_distance():
     assert nearest(3).slope(mixture - component) == pytest.approx(rise / (2 * step), rel=1e-3)
 
 
-def test_both_ways_through_a_face_agree():
+def test_both_solutions_on_a_face_agree():
     rng = np.random.default_rng(4)
     n = 50
     points = Hull(kernel_of(rng.normal(size=(n, 4))))
@@ -408,7 +409,7 @@ def test_both_ways_through_a_face_agree():
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 40), st.floats(1.01, 50.0), st.sampled_from([0.1, 1.0, 10.0]))
-def test_interior_point_ends_where_exchanges_do(seed, n, stretch, spread):
+def test_interior_point_method_and_pivoting_agree(seed, n, stretch, spread):
     rng = np.random.default_rng(seed)
     kernel = kernel_of(rng.normal(size=(n, 2)) * spread)
     u = signed_weighting(rng, n, stretch)
@@ -419,7 +420,7 @@ def test_interior_point_ends_where_exchanges_do(seed, n, stretch, spread):
         assert inside.squared_distance == pytest.approx(exchanged.squared_distance, rel=5e-3, abs=1e-10)
 
 
-def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method(monkeypatch):
+def test_if_pivoting_cycles_the_interior_point_method_is_used(monkeypatch):
     """Smooth kernel, few columns: the kernel matrix has low rank."""
     n = 600
     points = Hull(kernel_of(np.random.default_rng(0).normal(size=(n, 2)) * 3.0))
@@ -433,7 +434,7 @@ def test_exchanges_that_go_in_circles_are_left_for_the_interior_point_method(mon
     np.testing.assert_allclose(points._factor @ points._factor.T, points._kernel - ridge(n) * np.eye(n), atol=1e-6)
 
 
-def test_a_solver_that_runs_out_of_iterations_says_so(monkeypatch):
+def test_a_solver_that_runs_out_of_iterations_reports_it(monkeypatch):
     rng = np.random.default_rng(6)
     u = signed_weighting(rng, 40, 4.0)
     monkeypatch.setattr(kernel_mean, "MAX_INTERIOR_STEPS", 2)
@@ -478,7 +479,7 @@ def test_blocks_make_no_difference():
     )
 
 
-def test_kernel_can_take_the_place_of_the_distances():
+def test_the_kernel_can_overwrite_the_distances():
     squared = squared_distances(np.array([[0.0], [3.0]]))
     kernel = gaussian_kernel(squared, 1.5, out=squared)
     assert kernel is squared

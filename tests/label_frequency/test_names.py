@@ -1,4 +1,4 @@
-"""Estimators of the label frequency by name or as objects, and what is read from them."""
+"""Estimators of the label frequency by name or as objects, and checks of their results."""
 
 import warnings
 
@@ -22,7 +22,7 @@ from scarless.label_frequency.names import (
 )
 
 
-class Told(BaseEstimator):
+class Fixed(BaseEstimator):
     """Returns the given label frequency, possible or not."""
 
     def __init__(self, value=0.5):
@@ -40,7 +40,7 @@ X, S = np.zeros((20, 1)), np.repeat([1.0, 0.0], [4, 16])
 # --- names
 
 
-def test_every_name_is_an_estimator_that_gives_the_same_answer_each_time():
+def test_every_name_is_an_estimator_that_gives_the_same_result_each_time():
     kinds = {name: type(as_label_frequency_estimator(name, "label_frequency")).__name__ for name in NAMES}
     assert kinds == {
         "tice": "TIcE",
@@ -79,7 +79,7 @@ def test_every_named_estimator_finds_a_label_frequency(name):
     ("value", "nearest"),
     [("tise", "tice"), ("TIcE", "tice"), ("KM2", "km2"), ("ElkanNoto", "elkan-noto"), ("best bin", "best-bin")],
 )
-def test_an_unknown_name_gets_the_nearest(value, nearest):
+def test_the_error_of_an_unknown_name_suggests_the_nearest(value, nearest):
     message = (
         f"c='{value}' is not the name of an estimator. Names are 'tice', 'km1', 'km2', 'elkan-noto', 'dedpul', "
         rf"'best-bin'\. Did you mean '{nearest}'\?"
@@ -97,14 +97,14 @@ def test_an_unknown_name_without_a_similar_one_lists_all_names():
 
 
 def test_an_object_is_cloned():
-    given = Told(0.3).fit(X, S)
+    given = Fixed(0.3).fit(X, S)
     taken = as_label_frequency_estimator(given, "label_frequency")
     assert taken is not given
     assert taken.value == 0.3
     assert not hasattr(taken, "label_frequency_")
 
 
-class Codes(Told):
+class Codes(Fixed):
     """Has a `pos_label`, like the estimators of this package."""
 
     def __init__(self, value=0.5, pos_label=None):
@@ -125,8 +125,8 @@ def test_the_clone_gets_labels_of_0_and_1_whatever_the_users_are():
     ("value", "message"),
     [
         (
-            Told,
-            r"c must be a number in \(0, 1\], the name of an estimator, .* got <class .* Pass an instance: Told\(\)",
+            Fixed,
+            r"c must be a number in \(0, 1\], the name of an estimator, .* got <class .* Pass an instance: Fixed\(\)",
         ),
         (0.3, r"or an estimator whose fit\(X, s\) sets label_frequency_; got 0.3. Names are 'tice'"),
         (None, "got None. Names are 'tice'"),
@@ -139,18 +139,18 @@ def test_invalid_estimators(value, message):
 
 
 def test_the_last_step_of_a_pipeline_is_read():
-    inner = Told(0.4)
+    inner = Fixed(0.4)
     pipeline = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), inner))
     assert final_step(pipeline) is inner
     assert final_step(inner) is inner
     assert fit_label_frequency(pipeline, X, S) == 0.4
 
 
-# --- what is read after the fit
+# --- the result of a fit
 
 
-def test_labels_are_whole_numbers_and_weights_are_left_out_unless_given():
-    estimator = Told()
+def test_labels_are_integers_and_weights_are_passed_only_if_given():
+    estimator = Fixed()
     assert fit_label_frequency(estimator, X, S) == 0.5
     np.testing.assert_array_equal(estimator.s_, S)
     assert estimator.s_.dtype == np.int64
@@ -159,15 +159,15 @@ def test_labels_are_whole_numbers_and_weights_are_left_out_unless_given():
 
 @pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5), 1, np.array(0.5)])
 def test_numbers_of_any_kind(value):
-    c = fit_label_frequency(Told(value), X, S)
+    c = fit_label_frequency(Fixed(value), X, S)
     assert type(c) is float
     assert c == value
 
 
 @pytest.mark.parametrize("value", [None, "high", [0.1, 0.2], {}])
 def test_invalid_label_frequencies(value):
-    with pytest.raises(ValueError, match="Told must have a number as label_frequency_ after fit, like TIcE and"):
-        fit_label_frequency(Told(value), X, S)
+    with pytest.raises(ValueError, match=r"Fixed must have a number as label_frequency_ after fit: .*such as TIcE"):
+        fit_label_frequency(Fixed(value), X, S)
 
 
 def test_a_classifier_has_no_label_frequency():
@@ -175,7 +175,7 @@ def test_a_classifier_has_no_label_frequency():
         fit_label_frequency(LogisticRegression(), np.arange(20.0)[:, None], S)
 
 
-class Refusing(Told):
+class Refusing(Fixed):
     def fit(self, X, s):
         raise ValueError("Not these.")
 
@@ -184,7 +184,7 @@ class Refusing(Told):
 def test_the_error_names_an_estimator_that_cannot_read_the_table(column):
     table = pd.DataFrame({"a": np.arange(20.0), "b": column})
     message = (
-        r"label_frequency: Refusing could not be fitted\. Not these\. Refusing gets the original table.*"
+        r"label_frequency: Refusing could not be fitted\. Not these\. Refusing is fitted to the original table.*"
         r"pass a pipeline: label_frequency=make_pipeline\(encoder, Refusing\(\)\)\."
     )
     with pytest.raises(ValueError, match=message) as caught:
@@ -196,29 +196,29 @@ def test_the_error_names_an_estimator_that_cannot_read_the_table(column):
 
 
 def test_nan_is_an_error_and_impossible_values_are_clipped():
-    with pytest.raises(ValueError, match=r"Told estimated a label frequency of NaN from 20 rows"):
-        fit_label_frequency(Told(np.nan), X, S)
-    with pytest.warns(UserWarning, match="Told estimates a class prior of 0.1, below the share of labelled rows, 0.2"):
-        assert fit_label_frequency(Told(2.0), X, S) == 1.0
-    with pytest.warns(UserWarning, match="Told estimates a label frequency of 0.1. The share of labelled rows is 0.2"):
-        assert fit_label_frequency(Told(0.1), X, S) == pytest.approx(0.2 / (1 - 1 / 20))
+    with pytest.raises(ValueError, match=r"Fixed estimated a label frequency of NaN from 20 rows"):
+        fit_label_frequency(Fixed(np.nan), X, S)
+    with pytest.warns(UserWarning, match="Fixed estimates a class prior of 0.1, but the share of labelled rows is 0.2"):
+        assert fit_label_frequency(Fixed(2.0), X, S) == 1.0
+    with pytest.warns(UserWarning, match="Fixed estimates a label frequency of 0.1. The share of labelled rows is 0.2"):
+        assert fit_label_frequency(Fixed(0.1), X, S) == pytest.approx(0.2 / (1 - 1 / 20))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e12])
-def test_weights_decide_what_is_possible(scale):
+def test_the_smallest_possible_frequency_depends_on_the_weights(scale):
     weight = scale * np.where(S == 1, 1.0, 9.0)
     share = 4 / (4 + 9 * 16)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert fit_label_frequency(Told(1.1 * share), X, S, weight) == 1.1 * share < S.mean()
+        assert fit_label_frequency(Fixed(1.1 * share), X, S, weight) == 1.1 * share < S.mean()
     with pytest.warns(UserWarning, match="leaves one row negative"):
-        fit_label_frequency(Told(0.9 * share), X, S, weight)
+        fit_label_frequency(Fixed(0.9 * share), X, S, weight)
 
 
-def test_weights_are_copies_also_where_an_estimate_is_clipped():
+def test_weights_are_copies_also_if_an_estimate_is_clipped():
     weight = np.r_[0.0, 2.0, 3.0, np.ones(16), 7.0]
     rows = np.repeat(np.arange(20), weight.astype(int))
-    estimator = Told(0.0)
+    estimator = Fixed(0.0)
     with pytest.warns(UserWarning, match="leaves one row negative"):
         weighted = fit_label_frequency(estimator, X, S, weight)
     with pytest.warns(UserWarning, match="leaves one row negative"):
@@ -226,14 +226,14 @@ def test_weights_are_copies_also_where_an_estimate_is_clipped():
     assert estimator.w_ is weight
 
 
-def test_weights_for_an_estimator_without():
-    class Plain(Told):
+def test_weights_for_an_estimator_that_does_not_accept_them():
+    class Plain(Fixed):
         def fit(self, X, s):
             return super().fit(X, s)
 
     with pytest.raises(
         ValueError,
-        match="sample_weight is given, but Plain, which estimates the label frequency, has no sample_weight in fit",
+        match="sample_weight: Plain, the estimator of the label frequency, does not accept weights in fit",
     ):
         fit_label_frequency(Plain(), X, S, np.ones(20))
 
@@ -250,7 +250,7 @@ def test_tags_are_narrowed_only(readable):
         return tags.input_tags.sparse, tags.input_tags.allow_nan
 
     assert isinstance(get_tags(BaseEstimator()), Tags)
-    assert tags_of(Told()) == (False, False)
+    assert tags_of(Fixed()) == (False, False)
     assert tags_of("elkan-noto") == (readable, False)
-    for untold in (None, 0.5, "no name", Told, object()):
+    for untold in (None, 0.5, "no name", Fixed, object()):
         assert tags_of(untold) == (readable, readable)

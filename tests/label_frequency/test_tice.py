@@ -12,12 +12,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from scarless.label_frequency.tice import TIcE
 
-# The share of labelled rows is all that such tables tell, and the base class says so.
-NOTHING_FOUND = pytest.mark.filterwarnings("ignore:TIcE estimates a label frequency of:UserWarning")
+# With so few rows, the bound is not above the share of labelled rows, and the base class warns.
+TOO_FEW_ROWS = pytest.mark.filterwarnings("ignore:TIcE estimates a label frequency of:UserWarning")
 
 
 def corner(n, c, seed=0, d=4):
-    """Positives are the rows with the first attribute above 0.7, a region of 25% of attribute space and some more."""
+    """Return rows and labels. Rows with a first attribute above 0.7 are positive: the last of four ranges, and more."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     y = X[:, 0] > 0.7
@@ -28,7 +28,7 @@ def fitted(X, s, **options):
     return TIcE(**({"random_state": 0} | options)).fit(X, s)
 
 
-# --- what it estimates
+# --- estimates
 
 
 @pytest.mark.parametrize("c", [0.1, 0.3, 0.5, 0.8])
@@ -42,7 +42,7 @@ def test_a_pure_region_gives_the_label_frequency_less_the_margin(c):
     assert all(subset.ranges[0][0] == pytest.approx(0.75, abs=1e-3) for subset in model.subsets_)
 
 
-def test_more_rows_come_closer():
+def test_more_rows_bring_the_estimate_closer():
     errors = [0.5 - fitted(*corner(n, 0.5)).label_frequency_ for n in (10_000, 30_000, 100_000)]
     assert errors[0] > errors[1] > errors[2] > 0
 
@@ -69,7 +69,7 @@ def test_very_few_labels():
 
 
 @pytest.mark.parametrize("seed", range(3))
-@NOTHING_FOUND
+@TOO_FEW_ROWS
 def test_labels_that_have_nothing_to_do_with_the_attributes(seed):
     rng = np.random.default_rng(seed)
     X, s = rng.random((4000, 5)), (rng.random(4000) < 0.3).astype(int)
@@ -86,7 +86,7 @@ def test_an_estimate_at_the_share_of_labels_is_reported():
     assert model.subsets_[0].ranges == {}
 
 
-def test_subsets_are_told_in_units_of_the_table():
+def test_subsets_are_reported_in_units_of_the_table():
     X, s = corner(4000, 0.5)
     frame = pd.DataFrame(X * [100, 1, 1, 1], columns=["age", "b", "c", "d"])
     subset = fitted(frame, s).subsets_[0]
@@ -99,7 +99,7 @@ def test_subsets_are_told_in_units_of_the_table():
     assert subset.lower_bound < subset.n_labelled / subset.n_rows
 
 
-# --- what must not matter
+# --- invariances
 
 
 def results(model):
@@ -153,7 +153,7 @@ def test_scaled_and_constant_columns_change_no_estimate():
 
 
 def test_kind_of_table(tmp_path):
-    """Numbers that float32 holds exactly: sorted alike, cut alike."""
+    """Numbers that are exact in float32 have the same order and the same ranges in both precisions."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 5, (1000, 4)) * (rng.random((1000, 4)) < 0.5)
     X = X.astype(float)
@@ -175,7 +175,7 @@ def test_kind_of_table(tmp_path):
         assert results(fitted(frame, s))[:3] == expected[:3]
 
 
-def test_rows_twice_make_it_surer():
+def test_duplicated_rows_raise_the_bound():
     # At c = .6 there is no such difference: -.0008 with a standard error of .0007 over 40 seeds.
     once, twice = [], []
     for seed in range(16):
@@ -203,7 +203,7 @@ def test_seeds():
     ),
     seed=st.integers(0, 10**6),
 )
-@NOTHING_FOUND
+@TOO_FEW_ROWS
 def test_any_table_gives_a_possible_frequency(n, d, n_labelled, kind, scale, options, seed):
     rng = np.random.default_rng(seed)
     X = scale * rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7) * (rng.random(d) < 0.8)
@@ -226,14 +226,14 @@ def test_interval_around_the_estimate():
     assert model.fold_estimates_.tolist() == fitted(X, s).fold_estimates_.tolist()
 
 
-def test_a_half_without_labelled_rows_says_nothing():
+def test_a_half_sample_without_labelled_rows_has_a_class_prior_of_1():
     X, _ = corner(100, 0.5)
     model = TIcE()
     sample = model._prepare(X, np.zeros(100), np.ones(100), None)
     assert model._estimate(*sample, np.random.default_rng(0)).class_prior == 1.0
 
 
-@NOTHING_FOUND
+@TOO_FEW_ROWS
 def test_as_many_folds_as_rows():
     X, s = corner(20, 0.9, seed=3)
     assert fitted(X, s, cv=20).fold_estimates_.shape == (2, 20)
@@ -243,7 +243,7 @@ def test_as_many_folds_as_rows():
     ("options", "message"),
     [
         ({"n_ranges": 1}, "n_ranges must be a whole number of at least 2; got 1"),
-        ({"n_ranges": 257}, "n_ranges must be at most 256; got 257. Fewer ranges with more rows work better"),
+        ({"n_ranges": 257}, "n_ranges must be at most 256; got 257. Use fewer ranges"),
         ({"cv": 1}, "cv must be a whole number of at least 2; got 1"),
         ({"n_iterations": 0}, "n_iterations must be a whole number of at least 1; got 0"),
         ({"max_splits": 0}, "max_splits must be a whole number of at least 1; got 0"),
@@ -261,12 +261,12 @@ def test_errors_say_what_to_do(options, message):
         fitted(X, s, **options)
 
 
-# The warnings are ours and meant: the checks fit strings without pos_label and columns that say nothing.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings are expected: the checks fit strings without pos_label, and columns without information.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* estimates a (class prior|label frequency) of:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks([TIcE(), TIcE(2, cv=2, min_rows=1)])
 def test_scikit_learns_checks(estimator, check):
     if "sample_weight_equivalence" in str(check):
-        pytest.skip("it gives cv pairs of rows, and folds of TIcE are a number; test_weights has others")
+        pytest.skip("it passes pairs of rows as cv, but cv of TIcE is a number; test_weights.py tests weights instead")
     check(estimator)

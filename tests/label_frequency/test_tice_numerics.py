@@ -1,4 +1,4 @@
-"""TIcE's numerics: the bound by enumeration, the search against plain Python and against an exhaustive one."""
+"""TIcE: bounds compared with enumeration, and the search with a plain Python and with an exhaustive search."""
 
 import importlib.util
 from fractions import Fraction
@@ -40,7 +40,7 @@ plain = load_plain()
 
 
 class Bounds(NamedTuple):
-    """What the searches found, by iteration and fold, and the subsets of the last iteration."""
+    """Results of the searches by iteration and fold, and the subsets of the last iteration."""
 
     bounds: np.ndarray
     n_splits: np.ndarray
@@ -48,7 +48,7 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(codes, s, folds, w=None, **options):
-    """Bounds of a table of codes; each column needs a 0 and a row in its last range to keep its codes."""
+    """Return the bounds for a table of codes; each column must have a row in its first and in its last range."""
     table = cut_into_ranges(np.asarray(codes, dtype=float), int(np.max(codes, initial=1)) + 1)
     found = TIcE(**(OPTIONS | options))._bounds(table, np.asarray(s, float), np.asarray(folds), w)
     bounds, n_splits = (np.array([[fold[i] for fold in folds] for folds in found]) for i in (0, 2))
@@ -56,13 +56,13 @@ def bounds_of(codes, s, folds, w=None, **options):
 
 
 def grow(codes, s, own, variance=1.0):
-    """The tree of some rows, for its searches."""
+    """Return the tree that is grown on the rows `own`."""
     table = cut_into_ranges(np.asarray(codes, dtype=float), int(np.max(codes)) + 1)
     return SubsetTree(table, np.asarray(s) == 1, own, None, variance, 5.0)
 
 
 def random_problem(seed, n, d, n_ranges, n_folds=5, c=0.5):
-    """A table of codes whose positives sit in a corner, some of them labelled; all columns are full range."""
+    """Return a table of codes, labels and folds; positives have low codes, and all columns have the full range."""
     rng = np.random.default_rng(seed)
     codes = np.minimum(rng.integers(0, n_ranges, (n, d)), rng.integers(0, n_ranges, (n, d)))
     for j in np.flatnonzero(rng.random(d) < 0.5):  # columns with an empty range, among them some with two ranges only
@@ -81,18 +81,18 @@ def test_a_bound_is_too_high_with_probability_delta_at_most(n_rows, delta):
     L = np.arange(n_rows + 1)
     for c in np.linspace(0.01, 0.99, 40):
         too_high = lower_bound(n_rows, L, bound_variance(c, delta)) > c
-        for positive in (0.2, 0.6, 1.0):  # negatives in the subset only help
+        for positive in (0.2, 0.6, 1.0):  # Negatives only lower the bound.
             assert binom.pmf(L, n_rows, c * positive)[too_high].sum() <= delta * (1 + 1e-12)
 
 
-def test_the_bound_can_be_no_higher():
+def test_no_higher_bound_is_valid():
     """One positive row, c just below delta: the bound is too high whenever the row is labelled, which is delta."""
     delta = 0.2
     for c, too_high in [(delta * (1 - 1e-6), True), (delta * (1 + 1e-6), False)]:
         assert (lower_bound(1, 1, bound_variance(c, delta)) > c) == too_high
 
 
-def test_chance_of_error():
+def test_error_probability():
     assert error_probability(0) == 1.0
     assert error_probability(1000) == pytest.approx(0.2)
     assert error_probability(9750) == pytest.approx(0.025)
@@ -100,7 +100,7 @@ def test_chance_of_error():
 
 
 @given(st.integers(1, 60), st.integers(0, 200), st.floats(0.01, 0.99), st.floats(0.02, 0.98))
-def test_no_subset_beats_its_labelled_rows_alone(n_labelled, n_others, c, delta):
+def test_no_subset_has_a_higher_bound_than_its_labelled_rows_alone(n_labelled, n_others, c, delta):
     variance = bound_variance(c, delta)
     alone = lower_bound(n_labelled, n_labelled, variance)
     assert lower_bound(n_labelled + n_others, n_labelled, variance) <= max(alone, 0.0) + 1e-12
@@ -152,7 +152,7 @@ def test_same_as_plain_python_with_any_options(seed, n, d, n_ranges, n_folds, op
     assert found.n_splits.tolist() == expected.n_splits
 
 
-def test_plain_python_may_ask_idle_attributes_again():
+def test_plain_python_gives_the_same_if_it_tries_idle_attributes_again():
     problem = random_problem(3, 600, 8, 3)
     assert plain.plain_tice(*problem, forget_idle=False) == plain.plain_tice(*problem)
 
@@ -166,7 +166,7 @@ def test_plain_python_may_ask_idle_attributes_again():
         (tice, "_BLOCK_ROWS", 7),
     ],
 )
-def test_what_is_done_for_speed_changes_nothing(monkeypatch, module, name, value):
+def test_block_sizes_change_no_result(monkeypatch, module, name, value):
     problem = random_problem(5, 2500, 12, 4)
     expected = bounds_of(*problem, max_splits=40)
     monkeypatch.setattr(module, name, value)
@@ -194,10 +194,10 @@ def test_weights_of_1_count_each_row_once(seed):
     ],
     ids=["the one with more labelled rows", "the one that was found first"],
 )
-def test_of_equal_nodes_this_one_is_cut_first(tree, best):
+def test_which_of_two_equal_subsets_is_cut_first(tree, best):
     """Half of the rows of both children of the root are labelled; without a variance their bounds are equal.
 
-    Of two splits, the second cuts one of them; only the better one brings a subset to light that is all labelled.
+    The second of two splits cuts one child. Only the child that should be cut first has a part with labels only.
     """
     others = [(a, b, 10 if b else 30, (9 + (a == best)) * b) for a in (0, 1) for b in (0, 1)]
     rows = [((a, b), i < L, fold) for fold, part in enumerate((tree, others)) for a, b, T, L in part for i in range(T)]
@@ -238,7 +238,7 @@ def exhaustive(codes, s, folds, fold, c, *, min_rows=10, max_bepp=5):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nodes_that_are_dropped_would_not_have_mattered(seed):
+def test_skipped_subsets_would_not_change_the_result(seed):
     codes, s, folds = random_problem(seed, 500, 5, 3)
     found = bounds_of(codes, s, folds, n_iterations=1, max_splits=10**6)
     assert found.bounds[0] == pytest.approx([exhaustive(codes, s, folds, fold, 0.5) for fold in range(5)], rel=1e-12)
@@ -252,7 +252,7 @@ def two_parts(n_tree=200, n_others=800):
     return np.repeat([0, 1], [n_tree, n_others])
 
 
-def test_the_bound_is_made_by_the_other_rows_alone():
+def test_the_bound_depends_on_the_other_rows_only():
     """In the tree's fold all rows of a region are labelled, elsewhere a third: a leak would push the bound up."""
     folds = two_parts()
     region = np.tile([1, 0], 500)
@@ -267,7 +267,7 @@ def test_the_bound_is_made_by_the_other_rows_alone():
     assert found.subsets[0] == (((0, 1),), T, L)
 
 
-def test_the_tree_is_grown_by_its_own_rows_alone():
+def test_the_tree_is_grown_on_its_own_rows_only():
     """The first attribute predicts labels in the tree's fold, the second in others; a leak would choose the second."""
     folds = two_parts()
     rng = np.random.default_rng(0)
@@ -283,7 +283,7 @@ def test_the_tree_is_grown_by_its_own_rows_alone():
     assert leaked > found.bounds[0, 0] + 0.05
 
 
-def test_labels_of_the_other_rows_do_not_shape_the_tree():
+def test_labels_of_the_other_rows_do_not_affect_the_tree():
     codes, s, folds = random_problem(1, 1500, 8, 3)
     other = s.copy()
     others = folds != 0
@@ -321,7 +321,7 @@ def test_a_region_of_positives_gives_the_closed_form():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_subset_that_is_named_has_that_bound(seed):
+def test_the_reported_subset_has_the_reported_bound(seed):
     codes, s, folds = random_problem(seed, 1500, 8, 4)
     found = bounds_of(codes, s, folds)
     c = found.bounds[0].mean()

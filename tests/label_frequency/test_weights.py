@@ -88,7 +88,7 @@ def test_the_order_of_weighted_rows_changes_nothing(estimator, table):
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000))
-def test_tice_counts_copies_that_lie_in_one_fold(seed):
+def test_tice_counts_copies_in_the_same_fold(seed):
     rng = np.random.default_rng(seed)
     codes, s, folds = rng.integers(0, 3, size=(150, 4)), rng.random(150) < 0.4, np.arange(150) % 3
     codes[:2] = [[0] * 4, [2] * 4]  # the full range, also in the copies
@@ -105,18 +105,18 @@ def test_tice_counts_copies_that_lie_in_one_fold(seed):
         assert (found.subset.n_rows, found.subset.n_labelled) == (expected.subset.n_rows, expected.subset.n_labelled)
 
 
-def test_a_column_that_cuts_nothing_is_not_cut_for_rounding():
+def test_rounding_errors_do_not_make_a_column_cut_a_subset():
     codes = np.zeros((60, 2))
     codes[:, 0] = np.arange(60) % 2
     codes[0, 1] = 1.0
     w = np.full(60, 0.1)
-    w[0] = 1e-12  # all others lie in one range of the second column
+    w[0] = 1e-12  # All other rows are in one range of the second column.
     options = {"n_iterations": 1, "max_splits": 500, "min_rows": 1, "max_bepp": 5.0, "delta": 0.5}
     found = TIcE(**options)._bounds(cut_into_ranges(codes, 2), codes[:, 0], np.arange(60) % 3, w)
     assert max(best.n_splits for best in found[0]) <= 1
 
 
-def test_scores_are_those_of_copies_that_lie_in_one_fold(monkeypatch):
+def test_scores_are_those_of_copies_in_the_same_fold(monkeypatch):
     w = np.maximum(W, 1)
     rows, fold = np.repeat(np.arange(N), w), np.arange(N) % 3
     folds = {N: fold, rows.size: fold[rows]}
@@ -138,7 +138,7 @@ def test_scores_are_those_of_copies_that_lie_in_one_fold(monkeypatch):
 # --- halves for intervals
 
 
-def test_a_half_of_copies_is_any_half_alike():
+def test_half_samples_of_weighted_rows_are_distributed_like_those_of_copies():
     w, rng = np.array([2.0, 1.0, 3.0]), np.random.default_rng(0)
     expected = Counter(tuple(np.bincount(half, minlength=3)) for half in combinations([0, 0, 1, 2, 2, 2], 3))
     drawn = Counter(tuple(random_half(w, rng).astype(int)) for _ in range(4000))
@@ -154,11 +154,11 @@ def test_a_row_of_weight_two_and_a_half_is_two_rows_and_half_a_row():
     assert set(halves[:, 0]) == {0.0, 0.5, 1.0, 1.5, 2.0, 2.5}
     assert set(halves[:, 2]) == {0.0, 0.25}
     pieces = np.floor(halves).sum(axis=1) + (halves % 1 > 0).sum(axis=1)
-    assert set(pieces) == {4.0}  # of nine
+    assert set(pieces) == {4.0}  # half of nine, rounded down
     np.testing.assert_allclose(halves.mean(axis=0), w * 4 / 9, rtol=0.06)
 
 
-def test_an_interval_of_weights_is_about_that_of_copies():
+def test_the_interval_of_weighted_rows_is_close_to_that_of_copies():
     model = ElkanNoto("precomputed", n_resamples=400, random_state=0)
     weighted = clone(model).fit(SCORES, S, W).class_prior_interval()
     copied = clone(model).fit(SCORES[ROWS], S[ROWS]).class_prior_interval()
@@ -167,9 +167,9 @@ def test_an_interval_of_weights_is_about_that_of_copies():
     assert weighted.high - weighted.low < 0.9 * (plain.high - plain.low)  # about 450 rows in place of 300
 
 
-def test_more_copies_than_can_be_drawn_from():
+def test_too_many_copies_for_half_samples():
     model = ElkanNoto("precomputed", n_resamples=20)
-    with pytest.raises(ValueError, match=r"sample_weight counts as .*e\+10 rows, too many to draw the half-samples"):
+    with pytest.raises(ValueError, match=r"sample_weight counts as .*e\+10 rows\. .* fewer than 1e\+09 rows"):
         model.fit(SCORES, S, np.full(N, 1e8))
     model.set_params(n_resamples=0).fit(SCORES, S, np.full(N, 1e8))
 
@@ -193,14 +193,12 @@ def test_ratios_of_sums_do_not_depend_on_the_unit_of_weights(estimator):
     assert other == pytest.approx(one, rel=1e-12)
 
 
-# --- what cannot be
+# --- errors
 
 
-def test_a_classifier_that_takes_no_weights():
+def test_a_classifier_that_does_not_accept_weights():
     model = ElkanNoto(KNeighborsClassifier())
-    message = (
-        "sample_weight is given, but fit of estimator=KNeighborsClassifier does not take it. Use another classifier"
-    )
+    message = "sample_weight: estimator=KNeighborsClassifier does not accept weights in fit. Use another classifier"
     with pytest.raises(ValueError, match=message):
         model.fit(X, S, W)
     model.fit(X, S)
@@ -217,7 +215,7 @@ def test_a_negative_weight():
         TIcE().fit(X, S, np.where(np.arange(N) == 7, -1.0, 1.0))
 
 
-# --- models hand weights on
+# --- models pass weights on
 
 
 @pytest.mark.parametrize("given", [TIcE(random_state=0), make_pipeline(StandardScaler(), KernelMean(random_state=0))])

@@ -41,7 +41,7 @@ def test_dtypes(form, dtype):
 
 def test_integers_are_positions_even_where_a_frame_has_integer_names():
     X = pd.DataFrame(VALUES, columns=[2, 0, 1])
-    told = "attributes? has the number 2, which is a position, .* column named 2 is at position 0"
+    told = "attributes?: the number 2 is a position, .* column named 2 is at position 0"
     for mechanism in (
         LogisticSAR([2], [1.0]),
         GeometricMeanSAR(2),
@@ -136,7 +136,7 @@ def test_text_is_not_a_number():
         ([0.5], "attributes must be names or column numbers, a slice, .*; got 0.5 of type float"),
         ([True, 0], "attributes must be names or column numbers, a slice, .*; got True of type bool"),
         (None, "attributes must be names or column numbers, a slice, .*; got None of type NoneType"),
-        (slice(0.5), "attributes: the ends of a slice must be names or column numbers; got 0.5"),
+        (slice(0.5), "attributes: a slice must begin and end with a name or a column number, .*; got 0.5"),
     ],
 )
 def test_attribute_list_errors(attributes, message):

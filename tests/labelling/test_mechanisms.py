@@ -170,7 +170,7 @@ def test_opposite_signs_multiply_to_low_times_high(X, signs):
     np.testing.assert_allclose(one * other, 0.2 * 0.8, rtol=1e-12)
 
 
-def test_geometric_mean_does_not_care_for_units_or_column_order():
+def test_geometric_mean_does_not_depend_on_units_or_column_order():
     X = np.random.default_rng(3).normal(size=(50, 3))
     e = GeometricMeanSAR([0, 2], signs=[1, -1]).propensity(X)
     np.testing.assert_allclose(GeometricMeanSAR([0, 2], signs=[1, -1]).propensity(32 + 1.8 * X), e, rtol=1e-12)
@@ -268,7 +268,7 @@ def test_turning_all_logits_around_mirrors_the_curve():
     np.testing.assert_allclose(LogisticSAR([0, 1], [-1.5, 2.0], -0.3).propensity(X), 1 - e, rtol=1e-12)
 
 
-def test_logistic_takes_attributes_as_they_are():
+def test_logistic_does_not_scale_attributes():
     X = np.array([[1.0, 7.0], [1.0, 8.0]])
     np.testing.assert_allclose(LogisticSAR([0], [2.0]).propensity(X), expit(2.0))
 
@@ -359,7 +359,7 @@ def test_gap_parameter_errors(options, message):
 
 
 @pytest.mark.parametrize("number", [10**400, -(10**400)])
-def test_integers_beyond_floats_are_no_parameters(number):
+def test_integers_too_large_for_floats_are_refused_as_parameters(number):
     with pytest.raises(ValueError, match="high must be a finite number; it is an integer of 1329 bits"):
         ProbabilisticGap(high=number)
     with pytest.raises(ValueError, match=r"coefficients\[0\] must be a finite number; it is an integer of 1329 bits"):
@@ -382,7 +382,7 @@ def test_flags_and_directions_are_checked_at_once(value):
         ProbabilisticGap(direction=value)
 
 
-def test_coefficients_beyond_all_numbers_are_refused_where_they_cancel():
+def test_products_that_overflow_to_both_infinities_are_refused():
     X = np.array([[1e10, -1e10], [0.0, 0.0]])
     with pytest.raises(ValueError, match=r"overflow to both \+inf and -inf"):
         LogisticSAR([0, 1], [1e300, 1e300]).propensity(X)

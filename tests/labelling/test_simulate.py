@@ -45,7 +45,7 @@ def test_a_row_does_not_depend_on_later_rows(y, e, seed):
 
 
 @given(classes, propensities, propensities, seeds)
-def test_no_label_is_lost_as_the_propensity_grows(y, one, other, seed):
+def test_higher_propensities_only_add_labels(y, one, other, seed):
     few = simulate_labels(y, min(one, other), random_state=seed)
     many = simulate_labels(y, max(one, other), random_state=seed)
     assert (few <= many).all()
@@ -71,7 +71,7 @@ def test_the_stream_is_the_documented_one():
     e = np.linspace(0.01, 1.0, 500)
     u = Generator(PCG64(SeedSequence(11, spawn_key=(0x6C61626C,)))).random(500)
     np.testing.assert_array_equal(simulate_labels(np.ones(500), e, random_state=11), u < e)
-    # A row is labelled from the first float above its draw on, and not before.
+    # A row is labelled if and only if the propensity is above its random number.
     assert not simulate_labels(np.ones(500), u, random_state=11).any()
     assert simulate_labels(np.ones(500), np.nextafter(u, 1), random_state=11).all()
 
@@ -115,14 +115,14 @@ def test_labellings_are_independent_of_each_other():
     assert np.abs(off_diagonal).max() < 4.5 / np.sqrt(n)
 
 
-def test_a_seed_sequence_is_left_as_it_was():
+def test_a_seed_sequence_is_not_changed():
     y, seed = np.ones(30), SeedSequence(3)
     np.testing.assert_array_equal(simulate_labels(y, 0.5, random_state=seed), simulate_labels(y, 0.5, random_state=3))
     assert seed.n_children_spawned == 0
 
 
 @pytest.mark.parametrize("make", [default_rng, RandomState, PCG64])
-def test_a_generator_moves_on(make):
+def test_a_generator_advances(make):
     y = np.ones(200)
     stream, twin = make(8), make(8)
     first, second = (simulate_labels(y, 0.5, random_state=stream) for _ in range(2))
@@ -152,7 +152,7 @@ def test_propensity_out_of_range(e):
         simulate_labels([0, 1], e)
 
 
-def test_a_mechanism_is_not_its_propensities():
+def test_a_mechanism_instead_of_propensities_is_refused():
     with pytest.raises(
         ValueError, match=r"propensity must be numbers; it is the mechanism SCAR. Pass mechanism.propensity"
     ):
@@ -215,7 +215,7 @@ def test_without_false_positives_no_negative_is_labelled(drawn, seed):
 
 
 @given(settings_with_looks(), seeds)
-def test_a_mask_says_exactly_which_looks_took_place(drawn, seed):
+def test_a_mask_selects_exactly_the_looks_that_took_place(drawn, seed):
     y, e, h, taken = drawn
     all_looks = simulate_looks(y, e, false_positive_rate=h, random_state=seed)
     assert not np.isnan(all_looks).any()
@@ -242,7 +242,7 @@ def test_a_row_depends_on_no_other_row_and_a_look_on_no_other_look(drawn, seed):
 
 
 @given(settings_with_looks(), seeds, shares)
-def test_nothing_is_lost_as_probabilities_grow(drawn, seed, factor):
+def test_higher_probabilities_only_add_labels_and_looks(drawn, seed, factor):
     y, e, h, taken = drawn
     few = simulate_looks(y, factor * e, false_positive_rate=factor * h, random_state=seed)
     many = simulate_looks(y, e, false_positive_rate=h, random_state=seed)
@@ -252,7 +252,7 @@ def test_nothing_is_lost_as_probabilities_grow(drawn, seed, factor):
 
 
 @given(settings_with_looks(), seeds)
-def test_spellings_of_the_same_looks(drawn, seed):
+def test_equivalent_forms_of_the_same_looks(drawn, seed):
     y, e, h, taken = drawn
     same = {"false_positive_rate": h[0], "observed": taken[0], "random_state": seed}
     S = simulate_looks(y, e, **same)
@@ -267,7 +267,7 @@ def test_spellings_of_the_same_looks(drawn, seed):
     np.testing.assert_array_equal(simulate_looks(y, np.full((y.size, 3), 0.3), **vectors), constant)
 
 
-def test_truth_values_say_whether_a_look_took_place_for_all():
+def test_a_boolean_applies_to_all_rows_of_a_look():
     S = simulate_looks([1, 0], [1.0, 1.0], observed=[True, False], random_state=0)
     np.testing.assert_array_equal(S, [[1, np.nan], [0, np.nan]])
     assert not np.isnan(simulate_looks([1, 0], [1.0], observed=True)).any()
@@ -301,7 +301,7 @@ def test_shares_of_labels_looks_and_false_positives():
             assert within(np.nansum(S[:, k]), looked.sum(), rate[k])
 
 
-def test_looks_are_independent_of_each_other_of_labels_and_of_what_took_place():
+def test_looks_are_independent_of_each_other_and_of_the_gaps():
     n = 10_000
     full = simulate_looks(np.ones(n), [0.5] * 4, random_state=3)
     looked = ~np.isnan(simulate_looks(np.ones(n), [0.5] * 4, observed=0.5, random_state=3))
@@ -315,7 +315,7 @@ def test_looks_are_independent_of_each_other_of_labels_and_of_what_took_place():
 @pytest.mark.parametrize("make", [default_rng, RandomState, PCG64])
 @pytest.mark.parametrize("call", [lambda s: simulate_looks(np.ones(200), [0.5, 0.5], random_state=s),
                                   lambda s: simulate_audit(np.arange(200) % 2, 90, random_state=s)])  # fmt: skip
-def test_a_generator_moves_on_with_looks(make, call):
+def test_a_generator_advances_with_looks(make, call):
     stream, twin = make(8), make(8)
     first, second = call(stream), call(stream)
     np.testing.assert_array_equal(call(twin), first)
@@ -323,7 +323,7 @@ def test_a_generator_moves_on_with_looks(make, call):
     assert not np.array_equal(call(None), call(None), equal_nan=True)
 
 
-def test_a_generator_moves_on_by_as_much_whatever_is_asked():
+def test_a_generator_advances_equally_for_all_options():
     after = []
     for options in ({}, {"observed": 0.2}, {"false_positive_rate": 0.5}):
         stream = default_rng(0)
@@ -332,7 +332,7 @@ def test_a_generator_moves_on_by_as_much_whatever_is_asked():
     assert after[0] == after[1] == after[2]
 
 
-def test_a_seed_sequence_is_left_as_it_was_with_looks():
+def test_a_seed_sequence_is_not_changed_by_looks():
     seed = SeedSequence(3)
     S = simulate_looks(np.ones(30), [0.5, 0.5], random_state=seed)
     np.testing.assert_array_equal(S, simulate_looks(np.ones(30), [0.5, 0.5], random_state=3))
@@ -365,14 +365,14 @@ def test_a_seed_sequence_is_left_as_it_was_with_looks():
         ({"random_state": True}, "random_state must be None, a whole number of at least 0"),
     ],
 )  # fmt: skip
-def test_what_simulate_looks_refuses(options, message):
+def test_invalid_arguments_of_simulate_looks_are_refused(options, message):
     given = {"y": [1, 0, 1], "propensities": [0.5, 0.5], **options}
     with pytest.raises(ValueError, match=message):
         simulate_looks(given.pop("y"), given.pop("propensities"), **given)
 
 
 def test_sparse_propensities_are_refused():
-    with pytest.raises(TypeError, match="propensities must be a dense array"):
+    with pytest.raises(TypeError, match=r"propensities must be a dense array .*Pass propensities\.toarray\(\)\.$"):
         simulate_looks([1, 0], sparse.csr_array(np.ones((2, 2))))
 
 
@@ -380,7 +380,7 @@ def test_sparse_propensities_are_refused():
 
 
 @given(classes, seeds, st.data())
-def test_an_audit_of_some_rows_says_their_classes(y, seed, data):
+def test_an_audit_returns_the_classes_of_the_audited_rows(y, seed, data):
     size = data.draw(st.integers(0, y.size))
     audit = simulate_audit(y, size, random_state=seed)
     audited = ~np.isnan(audit)
@@ -398,7 +398,7 @@ def test_the_rows_of_a_smaller_audit_are_among_those_of_a_larger_one(y, seed, da
 
 
 @given(classes, seeds, st.floats(0.01, 100), st.floats(0.01, 100), st.data())
-def test_no_positive_is_lost_as_the_odds_grow(y, seed, one, other, data):
+def test_higher_odds_only_add_positives(y, seed, one, other, data):
     size = data.draw(st.integers(0, y.size))
     for how in ({"n_rows": size}, {"probability": size / y.size}):
         fair, biased = (
@@ -417,7 +417,7 @@ def test_rows_that_are_audited_for_sure_or_never(y, seed):
 
 
 @given(classes, seeds, shares)
-def test_what_is_reported(y, seed, probability):
+def test_reports_of_negatives_and_false_reports(y, seed, probability):
     fair = simulate_audit(y, probability=probability, random_state=seed)
     findings = simulate_audit(y, probability=probability, negatives_reported=0.0, random_state=seed)
     np.testing.assert_array_equal(findings, np.where(fair == 1, 1.0, np.nan))
@@ -441,8 +441,8 @@ def test_a_fair_audit_has_as_many_positives_as_a_draw_without_replacement():
 
 
 @pytest.mark.parametrize("odds", [0.5, 2.0, 5.0])
-def test_odds_are_what_they_are_called(odds):
-    # Independent draws have the odds exactly; of few rows among many, each next one has them among those left.
+def test_odds_for_positives_are_odds_ratios(odds):
+    # The odds are exact for independent draws, and nearly exact for few rows drawn from many.
     n, share = 200_000, 0.3
     y = (np.arange(n) % 10 < 10 * share).astype(int)
     audit = simulate_audit(y, probability=0.2, odds_for_positives=odds, random_state=4)
@@ -476,9 +476,9 @@ def test_shares_of_false_and_missing_reports():
     [
         (
             {},
-            "Pass either n_rows, the number of rows to audit, or probability, the .* is audited; got neither",
+            r"Pass either n_rows .the number of rows to audit. or probability .that a row is audited.; got neither",
         ),
-        ({"n_rows": 1, "probability": 0.5}, "the probability that a row is audited; got both"),
+        ({"n_rows": 1, "probability": 0.5}, "or probability .that a row is audited.; got both"),
         ({"n_rows": 4}, "n_rows is 4, but y has only 3 rows. Each row is audited at most once"),
         ({"n_rows": -1}, "n_rows must be a whole number of at least 0; got -1"),
         ({"n_rows": 1.5}, "n_rows must be a whole number of at least 0; got 1.5"),
@@ -494,7 +494,7 @@ def test_shares_of_false_and_missing_reports():
         ({"n_rows": 1, "y": [0, 1, 5]}, "y must be binary"),
     ],
 )
-def test_what_simulate_audit_refuses(options, message):
+def test_invalid_arguments_of_simulate_audit_are_refused(options, message):
     given = {"y": [1, 0, 1], **options}
     with pytest.raises(ValueError, match=message):
         simulate_audit(given.pop("y"), **given)

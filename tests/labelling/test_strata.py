@@ -47,7 +47,8 @@ def test_unknown_stratum():
     X = pd.DataFrame({"region": ["north", "west", "west", "east"], "sex": [1, 0, 0, 1]})
     with pytest.raises(
         ValueError,
-        match=r"attribute 'region' = 'west', attribute 'sex' = 0 \(row 1\) is not in the table. "
+        match=r"no propensity for the stratum with attribute 'region' = 'west', attribute 'sex' = 0 \(row 1, counted "
+        r"from 0\). "
         r"3 of 4 rows are in strata without a propensity. Add every missing stratum to the table \(2 in total\)",
     ):
         StratifiedSAR(["region", "sex"], TABLE).propensity(X)
@@ -65,12 +66,12 @@ def test_unknown_stratum():
 )
 def test_missing_value(values):
     table = {"north": 0.1, "south": 0.9, 0: 0.1, 1: 0.9, pd.Timestamp(0): 0.3}
-    with pytest.raises(ValueError, match=r"attribute 'a' has 1 missing values of 3 \(first: row 1\)"):
+    with pytest.raises(ValueError, match=r"attribute 'a' has 1 missing values of 3 \(first: row 1, counted from 0\)"):
         StratifiedSAR("a", table).propensity(pd.DataFrame({"a": values}))
 
 
 def test_missing_value_in_polars():
-    with pytest.raises(ValueError, match=r"attribute 'a' has 1 missing values of 2 \(first: row 1\)"):
+    with pytest.raises(ValueError, match=r"attribute 'a' has 1 missing values of 2 \(first: row 1, counted from 0\)"):
         StratifiedSAR("a", {"x": 0.5}).propensity(pl.DataFrame({"a": ["x", None]}))
 
 
@@ -91,7 +92,7 @@ def test_table_errors(table, message):
 
 
 def test_stratum_given_bare_and_as_a_tuple():
-    with pytest.raises(ValueError, match=r"table has the stratum \(1,\) twice"):
+    with pytest.raises(ValueError, match=r"table has two entries for the stratum \(1,\)"):
         StratifiedSAR([0], {1: 0.5, (1,): 0.6})
 
 
@@ -106,7 +107,7 @@ def test_a_value_on_a_threshold_is_in_the_step_above():
     st.lists(st.floats(-25, 25), min_size=1, max_size=10),
     st.data(),
 )
-def test_step_counts_the_thresholds_that_are_passed(thresholds, x, data):
+def test_the_step_is_the_number_of_thresholds_below(thresholds, x, data):
     n_steps = len(thresholds) + 1
     propensities = data.draw(st.lists(st.floats(0.01, 1), min_size=n_steps, max_size=n_steps))
     e = StepSAR(0, thresholds, propensities).propensity(np.array(x).reshape(-1, 1))

@@ -91,7 +91,7 @@ def test_coverage_by_simulation_with_many_rows(cost):
 
 
 def test_union_bound_covers_the_best_of_several_predictors():
-    """The chosen predictor looks best, so its risk is underestimated; the bound must survive that."""
+    """The chosen predictor looks best, so its risk is underestimated; the bound must still hold."""
     rng = np.random.default_rng(3)
     n, n_hypotheses, e = 60, 20, np.full(60, 0.2)
     y = (rng.random(n) < 0.5).astype(float)
@@ -177,7 +177,7 @@ def test_an_invalid_largest_cost_is_refused(bad):
 def test_propensities_whose_inverse_leaves_the_range_of_numbers():
     y_pred = [0.9, 0.5, 0.2]
     assert corrected_bound(y_pred, propensity=[5e-324, 0.5, 0.5], cost="squared") == np.inf
-    # At 0.5 both classes cost the same: no label of that row moves the risk, however unlikely it is.
+    # At 0.5 both classes cost the same, so a label of this row does not change the risk.
     here = corrected_bound(y_pred, propensity=[0.5, 5e-324, 0.5], cost="squared")
     assert here == pytest.approx(corrected_bound(y_pred, propensity=0.5, cost="squared"))
     assert corrected_bound(y_pred, propensity=1e-300, cost="squared") == pytest.approx(

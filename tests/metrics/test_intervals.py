@@ -280,7 +280,7 @@ def test_input_errors():
             risk_interval(s, f, propensity=0.5, method="bootstrap", n_resamples=wrong)
     with pytest.raises(ValueError, match="at least 2 rows with a positive weight; got 1"):
         risk_interval([1], [0.5], propensity=0.5)
-    with pytest.raises(ValueError, match=r"needs finite costs, but 1 of 2 predictions.*first: row 1.*np\.clip"):
+    with pytest.raises(ValueError, match=r"the cost of 1 of 2 predictions can be infinite .first: row 1.*np\.clip"):
         risk_interval(s, [0.5, 1.0], propensity=0.5)
     with pytest.raises(ValueError, match="y_pred has no rows"):
         risk_interval([], [], propensity=[])
@@ -297,6 +297,6 @@ def test_input_errors():
 
 
 @pytest.mark.parametrize("method", [np.array(["normal", "normal"]), pd.NA, None, 3])
-def test_a_method_that_is_no_name(method):
+def test_a_method_of_a_wrong_type_is_refused(method):
     with pytest.raises(ValueError, match="method must be one of 'empirical-bernstein', 'bootstrap', 'normal'; got"):
         risk_interval([0, 1], [0.2, 0.8], propensity=0.5, method=method)

@@ -97,7 +97,7 @@ def test_normalised_follows_its_formula(cost):
 
 @COSTS
 def test_normalised_is_exact_when_the_gap_is_constant(cost):
-    """With one prediction for all rows the Hajek form has no variance, whatever is labelled."""
+    """With one prediction for all rows, the Hajek estimate has no variance."""
     p = np.full(7, 0.3)
     risk = true_risk(Y, p, cost=cost)
     for s in np.eye(7)[Y == 1]:
@@ -325,7 +325,7 @@ def test_tiny_propensities_give_infinite_variance_and_no_warning():
     assert risk_variance([1, 0], [0.5, 0.2], propensity=5e-324, cost="squared") == 0.0
 
 
-def test_weights_beyond_all_numbers_are_refused_unless_clipped():
+def test_infinite_weights_are_refused_unless_clipped():
     message = "the weight s/e of a labelled row is infinite.*np.maximum.*max_weight="
     for normalised in (False, True):
         with pytest.raises(ValueError, match=message):

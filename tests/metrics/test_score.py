@@ -45,10 +45,10 @@ def draw(rng, n, decided, precision, missed, low, high):
 
 @cache
 def many_rows():
-    """Return decisions, labels, propensities and weights, which nobody changes."""
+    """Return decisions, labels, propensities and weights, shared by tests that do not change them."""
     rng = np.random.default_rng(0)
     d, s, e = draw(rng, 400_000, 0.3, 0.7, 0.13, 0.2, 0.8)
-    e = np.where(d == 1, e, np.sqrt(e))  # sides that differ
+    e = np.where(d == 1, e, np.sqrt(e))  # the sides have different propensities
     return d, s, e, rng.uniform(0.2, 3.0, size=d.size) * (1 + s)
 
 
@@ -126,7 +126,7 @@ def test_one_labelled_row_is_not_certain_of_recall():
 
 
 def test_no_labelled_row_among_the_decided_ones_leaves_precision_open():
-    """Of three rows decided positive none is labelled; with e = 1/2 three positives do that one time in eight."""
+    """No row of three predicted positive is labelled; three positives with e = 1/2 have no label in 1 of 8 cases."""
     p = np.r_[np.full(3, 0.9), np.full(197, 0.1)]
     s = np.zeros(200)
     s[50:70] = 1
@@ -145,7 +145,7 @@ def test_no_row_decided_positive_leaves_recall_open():
     ("n", "shares", "low", "high"),
     [
         (300, (1 / 30, 0.3, 0.03), 0.2, 0.2),  # ten rows decided positive, two or three labels
-        (350, (0.4, 0.523, 0.1516), 0.05, 0.25),  # 16 labels, worth ten
+        (350, (0.4, 0.523, 0.1516), 0.05, 0.25),  # 16 labels, effective sample size 10
         (1200, (0.4, 0.523, 0.1516), 0.05, 0.25),  # 54 labels
     ],
     ids=["3 labels", "16 labels", "54 labels"],
@@ -201,7 +201,7 @@ def test_clipped_weights_that_are_scaled_up_again_have_students_interval():
 
 @pytest.mark.parametrize(("prior", "recall", "e"), [(0.2, 1.0, 0.2), (0.2, 0.98, 0.05)])
 def test_intervals_with_a_class_prior_cover_where_all_labelled_rows_are_found(prior, recall, e):
-    """The share of decided rows varies as well: values that ask for a recall above 1 are not ruled out by that."""
+    """The share of rows predicted positive varies too, so values that imply a recall above 1 are not rejected."""
     rng = np.random.default_rng(1)
     covered, truth = 0, prior * recall / (prior * recall + (1 - prior) * 0.1)
     for _ in range(200):
@@ -213,7 +213,7 @@ def test_intervals_with_a_class_prior_cover_where_all_labelled_rows_are_found(pr
     assert covered > 0.91 * 200
 
 
-def test_the_search_for_the_ends_goes_as_far_as_scaled_targets_reach():
+def test_the_search_for_the_ends_covers_scaled_targets():
     s, d = np.zeros(100, dtype=int), np.zeros(100)
     s[:18] = s[60:62] = d[:24] = 1
     found = propensity_weighted_precision(s, d, propensity=0.9, normalised=True, class_prior=0.3)
@@ -226,7 +226,7 @@ def test_the_search_for_the_ends_goes_as_far_as_scaled_targets_reach():
 
 
 @pytest.mark.parametrize("decided", [0, 1])
-def test_rows_that_are_all_decided_alike_leave_nothing_open(decided):
+def test_rows_with_one_predicted_class_and_a_known_prior_have_no_interval(decided):
     s = np.repeat([1, 0], [4, 8])
     found = propensity_weighted_accuracy(s, np.full(12, decided), propensity=0.4, normalised=True, class_prior=0.3)
     assert found.value == pytest.approx(0.3 if decided else 0.7)

@@ -28,7 +28,7 @@ FOLDS = KFold(3, shuffle=True, random_state=0)
 
 
 def pair(**options):
-    """A model with a propensity of its own, told apart from the class by seeing another column."""
+    """A model with its own propensity, which uses another column than the class."""
     return SAREMClassifier(propensity_attributes=[2], classification_attributes=[0, 1], **options)
 
 
@@ -116,7 +116,7 @@ def test_a_model_without_probabilities_can_be_scored_by_ranks_only():
         make_pu_scorer("neg_log_loss", pos_label="case")(model, Data.X, words, propensity=Data.e)
 
 
-# Labels by other names, tables of other kinds.
+# Other codings of labels, other types of tables.
 
 
 @pytest.mark.parametrize("name", pu_scorer_names())
@@ -131,7 +131,7 @@ def test_the_names_of_the_labels_do_not_matter(name, sar):
 def test_of_unknown_names_the_last_is_positive_with_a_warning():
     words = np.where(Data.y == 1, "yes", "no")
     model = LogisticRegression().fit(Data.X, words)
-    with pytest.warns(UserWarning, match="'yes', the last in sorted order, marks the labelled rows"):
+    with pytest.warns(UserWarning, match="The last in sorted order, 'yes', is used as the value of labelled rows"):
         found = make_pu_scorer("accuracy")(model, Data.X, words, propensity=1.0)
     assert found == model.score(Data.X, words)
 
@@ -246,7 +246,7 @@ def test_it_can_be_cloned_pickled_and_printed():
 
 @pytest.mark.usefixtures("routing")
 def test_a_threshold_is_tuned_by_a_scorer_of_decisions():
-    """What the docstring of make_pu_scorer and the error say to do there."""
+    """The advice of the docstring of make_pu_scorer, and of the error."""
     function = make_scorer(lambda s, d, propensity: float(propensity_weighted_f1(s, d, propensity=propensity)))
     scorer = function.set_score_request(propensity=True)
     tuned = TunedThresholdClassifierCV(LogisticRegression(), scoring=scorer).fit(Data.X, Data.s, propensity=Data.e)
@@ -278,11 +278,9 @@ def test_a_missing_propensity_is_refused():
 def test_wrong_names_and_options_are_refused_at_once():
     with pytest.raises(ValueError, match=r"metric must be one of 'neg_log_loss', .*; got 'log_loss'"):
         make_pu_scorer("log_loss")
-    with pytest.raises(
-        ValueError, match=r"Leave out normalised, which 'recall' does not use. Of .*, it takes only max_weight"
-    ):
+    with pytest.raises(ValueError, match=r"the metric 'recall' uses only max_weight\. Leave out normalised"):
         make_pu_scorer("recall", normalised=True)
-    with pytest.raises(ValueError, match=r"does not use. Of normalised, max_weight and class_prior, it takes none"):
+    with pytest.raises(ValueError, match=r"of normalised, max_weight and class_prior, the metric .* uses none of them"):
         make_pu_scorer("observed_log_likelihood", max_weight=3.0)
     with pytest.raises(ValueError, match="metric must be one of"):
         PUScorer("auc")(None, None, None)
@@ -305,7 +303,7 @@ def test_wrong_rows_are_refused(sar):
     scorer = make_pu_scorer("accuracy")
     with pytest.raises(ValueError, match="s has 5 values for 600 rows"):
         scorer(sar, Data.X, Data.s[:5], propensity=Data.e)
-    with pytest.raises(ValueError, match="labels have the value 2; the model was fitted with"):
+    with pytest.raises(ValueError, match="The labels contain 2, but the model was fitted with the labels"):
         scorer(sar, Data.X, Data.s + 1, propensity=Data.e)
     with pytest.raises(ValueError, match="propensity has 3 values for 600 rows"):
         scorer(sar, Data.X, Data.s, propensity=Data.e[:3])

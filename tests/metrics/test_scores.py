@@ -98,7 +98,7 @@ def simulate(n, seed, low=0.2, high=0.9):
     return f, y, e, y * (rng.random(n) < e)
 
 
-# With the classes known, they are scikit-learn's.
+# With known classes, scores equal those of scikit-learn.
 
 
 @EVERY
@@ -315,7 +315,7 @@ def test_the_standard_error_is_near_the_bootstraps(name):
 
 
 def test_a_known_class_prior_is_exact_where_all_positives_cost_the_same():
-    """Then Hajek's ratio has no variance left, whatever the labels."""
+    """Hajek's ratio then has no variance."""
     p = np.full(Y.size, 0.8)
     draws, _ = labelings(Y, E)
     for score in (propensity_weighted_brier_score, propensity_weighted_accuracy, propensity_weighted_precision):
@@ -345,7 +345,7 @@ def test_spread_of_normal_influences_has_as_many_degrees_of_freedom_as_rows():
 
 
 def test_spread_where_few_rows_matter():
-    """Four rows of influence and many of none: some eight degrees of freedom."""
+    """Four rows with influence and many without: about eight degrees of freedom."""
     psi = np.append([1.0, -1.0, 1.0, -1.0], np.zeros(9996))
     error, freedom = spread(psi)
     assert error == pytest.approx(2.0, rel=1e-3)
@@ -369,7 +369,7 @@ def test_spread_without_variation_is_unknown():
 
 @pytest.mark.parametrize("name", ["log loss", "Brier", "ROC-AUC", "average precision"])
 def test_few_labels_have_few_degrees_of_freedom(name):
-    """No more than what the labels are worth, less one; average precision on the scale of logarithms."""
+    """At most the effective sample size minus 1; for average precision, on the log scale."""
     f, _, _, s = simulate(60, seed=8)
     s[np.flatnonzero(s)[4:]] = 0.0
     found = SCORES[name](s, f, propensity=0.5)
@@ -382,7 +382,7 @@ def test_few_labels_have_few_degrees_of_freedom(name):
 
 
 @pytest.mark.parametrize("name", ["log loss", "Brier", "ROC-AUC", "average precision"])
-def test_one_label_shows_nothing_of_how_labels_vary(name):
+def test_one_label_gives_no_interval(name):
     s = (np.arange(P.size) == 1).astype(float)
     found = SCORES[name](s, P, propensity=0.9)
     assert math.isfinite(found.value)
@@ -498,7 +498,7 @@ def test_precision_without_decisions_and_f1_without_anything_are_undefined():
     assert float(propensity_weighted_f1(S, 0.1 * P, propensity=E)) == 0.0
 
 
-def test_labels_that_stand_for_all_rows_leave_no_negative():
+def test_labels_that_imply_only_positives_leave_no_negative():
     with pytest.warns(UndefinedMetricWarning, match=r"the share of positives is 1\.\d+\. .*propensities are too small"):
         assert math.isnan(float(propensity_weighted_roc_auc([1, 1, 0], [0.9, 0.4, 0.2], propensity=0.5)))
 
@@ -529,7 +529,7 @@ def test_one_row_has_a_score_and_no_standard_error():
     assert math.isnan(found.standard_error)
 
 
-def test_equal_rows_do_not_show_how_rows_vary():
+def test_equal_rows_have_no_standard_error():
     for found in (
         propensity_weighted_brier_score([1] * 4, [0.8] * 4, propensity=1.0),
         observed_log_likelihood([1] * 4, [0.8] * 4, propensity=1),
@@ -618,7 +618,7 @@ def test_whether_weights_are_normalised_is_a_flag(flag):
         propensity_weighted_roc_auc([1, 0], [0.9, 0.1], propensity=0.5, normalised=flag)
 
 
-def test_an_integer_beyond_floats_is_no_largest_weight():
+def test_an_integer_too_large_for_a_float_is_refused_as_max_weight():
     with pytest.raises(ValueError, match=r"max_weight .*number of at least 1, e.g. 10; got an integer of 1329 bits"):
         propensity_weighted_roc_auc([1, 0], [0.9, 0.1], propensity=0.5, max_weight=10**400)
 

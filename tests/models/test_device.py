@@ -1,6 +1,6 @@
-"""Tables that are arrays of other libraries, left where they are: the same answers as from numpy's.
+"""Tables that are arrays of other libraries stay on their device, and give the results of numpy arrays.
 
-Array-api-strict is always here; torch where it is installed (``make test-torch``).
+Tests always use array-api-strict, and torch if it is installed (``make test-torch``).
 """
 
 import warnings
@@ -30,7 +30,7 @@ pytest.importorskip("scipy", minversion="1.14", reason="scikit-learn dispatches 
 
 @pytest.fixture(params=["strict", "torch"])
 def there(request):
-    """What brings an array to another library."""
+    """Return a function that converts an array to another library."""
     if request.param == "torch":
         return pytest.importorskip("torch").asarray
     return strict.asarray
@@ -61,7 +61,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_answers_are_those_of_numpy_and_come_back_where_the_table_is(data, there, name):
+def test_predictions_equal_those_of_numpy_and_are_on_the_device_of_the_table(data, there, name):
     X, s, _ = data
     weight = np.arange(len(s)) % 3 + 1.0
     want = sklearn.clone(MODELS[name]).fit(X, s, sample_weight=weight)
@@ -102,7 +102,9 @@ def test_float32_and_whole_numbers(data, there):
     error = want.standard_errors().coef
     assert (np.abs(got.coef_ - want.coef_) < 1e-4 * error).all()
     exact = sklearn.clone(MODELS["pair"]).fit(X.astype(np.float32).astype(np.float64), s)
-    np.testing.assert_allclose(got.coef_, exact.coef_, rtol=1e-9)  # only the table is in float32
+    np.testing.assert_allclose(
+        got.coef_, exact.coef_, rtol=1e-9
+    )  # The table is in float32, but the computation in float64.
     whole = np.round(3 * X).astype(np.int64)
     np.testing.assert_allclose(
         sklearn.clone(MODELS["pair"]).fit(there(whole), there(s)).coef_,
@@ -111,18 +113,18 @@ def test_float32_and_whole_numbers(data, there):
     )
 
 
-def test_columns_out_of_proportion(data, there):
+def test_badly_scaled_columns_get_a_warning(data, there):
     X, s, _ = data
     far = X.copy()
     far[:, 1] = 1e9 + far[:, 1]
-    with pytest.warns(UserWarning, match="lies farther from 0"):
+    with pytest.warns(UserWarning, match="more than 1e5 standard deviations from 0"):
         want = sklearn.clone(MODELS["pair"]).fit(far, s)
-    with pytest.warns(UserWarning, match="lies farther from 0"):
+    with pytest.warns(UserWarning, match="more than 1e5 standard deviations from 0"):
         got = sklearn.clone(MODELS["pair"]).fit(there(far), there(s))
     np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-5)
 
 
-def test_what_is_wrong_is_named(data, there):
+def test_errors_name_the_problem(data, there):
     X, s, _ = data
     gap = X.copy()
     gap[17, 2] = np.nan
@@ -132,7 +134,7 @@ def test_what_is_wrong_is_named(data, there):
         SAREMClassifier().fit(there(X), there(s[:5]))
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         SAREMClassifier().fit(there(X[:, 0]), there(s))
-    with pytest.raises(ValueError, match="X must be an array of float64 or float32; its type is complex128"):
+    with pytest.raises(ValueError, match="X must be an array of numbers; its type is complex128"):
         SAREMClassifier().fit(there(X.astype(complex)), there(s))
     with pytest.raises(ValueError, match="X has 3 features, but SAREMClassifier is expecting 4"):
         SAREMClassifier().fit(there(X), there(s)).predict(there(X[:, :3]))
@@ -141,7 +143,7 @@ def test_what_is_wrong_is_named(data, there):
         NaiveClassifier().fit(there(leak), there(s))
 
 
-def test_labels_and_weights_are_checked_as_those_of_numpys_arrays_are(data, there):
+def test_labels_and_weights_are_checked_like_numpy_arrays(data, there):
     X, s, _ = data
     weight, model = np.arange(len(s)) % 3 + 1.0, MODELS["pair"]
     want = sklearn.clone(model).fit(X, s, sample_weight=weight).coef_
@@ -172,8 +174,8 @@ def test_tables_without_rows_or_columns_are_refused_in_scikit_learns_words(data,
         assert str(got.value) == str(want.value)
 
 
-def test_tensors_that_remember_where_they_come_from(data):
-    """Their gradients are nobody's business here: nothing is recorded, and torch has nothing to warn of."""
+def test_tensors_that_require_gradients(data):
+    """No gradients are recorded, and torch does not warn."""
     torch = pytest.importorskip("torch")
     X, s, _ = data
     A, b = torch.asarray(X).requires_grad_(True), torch.asarray(s).requires_grad_(True)
@@ -183,7 +185,7 @@ def test_tensors_that_remember_where_they_come_from(data):
     assert not got.predict_proba(A).requires_grad
 
 
-def test_tensors_of_a_kind_of_ones_own(data):
+def test_subclasses_of_tensors(data):
     torch = pytest.importorskip("torch")
     X, s, _ = data
     mine = type("Mine", (torch.Tensor,), {"__module__": "mine"})
@@ -192,7 +194,7 @@ def test_tensors_of_a_kind_of_ones_own(data):
     assert isinstance(got.predict_proba(torch.asarray(X).as_subclass(mine)), torch.Tensor)
 
 
-def test_labels_in_a_type_that_numpy_has_not(data):
+def test_labels_of_a_dtype_that_numpy_does_not_have(data):
     torch = pytest.importorskip("torch")
     X, s, _ = data
     A, b = torch.asarray(X), torch.asarray(s).to(torch.bfloat16)
@@ -208,7 +210,7 @@ def test_arrays_of_two_devices_are_refused_in_scikit_learns_words(data):
         SAREMClassifier().fit(strict.asarray(X), away)
 
 
-def test_a_table_on_a_device_of_its_own(data):
+def test_a_table_on_another_device_than_the_default(data):
     X, s, _ = data
     device = strict.Device("device1")
     A, b = (strict.asarray(each, device=device) for each in (X, s))
@@ -217,7 +219,7 @@ def test_a_table_on_a_device_of_its_own(data):
     assert got.predict_proba(A).device == device
 
 
-def test_what_is_not_computed_there_yet_says_so(data, there):
+def test_methods_without_device_support_are_refused(data, there):
     X, s, _ = data
     A, b = there(X), there(s)
     for model in (SAREMClassifier(), SAREMClassifierCV()):
@@ -240,11 +242,11 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_searches_choose_what_they_choose_from_numpys_arrays(data, there, name):
+def test_searches_select_the_same_candidates_as_with_numpy_arrays(data, there, name):
     X, s, _ = data
     weight = np.arange(len(s)) % 3 + 1.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that labels cannot tell is told here as there
+        warnings.simplefilter("ignore")  # Both fits warn that the labels do not separate the candidates.
         want = sklearn.clone(SEARCHES[name]).fit(X, s, sample_weight=weight)
         got = sklearn.clone(SEARCHES[name]).fit(there(X), there(s), sample_weight=there(weight))
     assert got.selection_.members == want.selection_.members
@@ -263,7 +265,7 @@ def test_searches_choose_what_they_choose_from_numpys_arrays(data, there, name):
     [None, KFold(2), RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0), "list"],
     ids=["none", "splitter", "repeated", "list"],
 )
-def test_folds_may_be_those_of_a_splitter_or_a_list(data, there, cv):
+def test_folds_can_come_from_a_splitter_or_a_list(data, there, cv):
     X, s, _ = data
     folds = [(np.r_[:400], np.r_[400:600]), (np.r_[200:600, 200:300], np.r_[:150])] if cv == "list" else cv
     model = SAREMClassifierCV(propensity_attributes=[2], Cs=[0.1, 1.0], cv=folds, recalibrate=False)
@@ -273,8 +275,8 @@ def test_folds_may_be_those_of_a_splitter_or_a_list(data, there, cv):
     np.testing.assert_allclose(got.coef_, want.coef_, rtol=1e-5, atol=1e-7)
 
 
-def test_folds_of_fits_are_walked_together(data, there, monkeypatch):
-    """The folds of a generation of penalties share their walks over the rows."""
+def test_passes_of_all_folds_are_combined(data, there, monkeypatch):
+    """All folds share the passes over the rows for each group of penalties."""
     X, s, _ = data
     walked, before = [], lockstep._BatchedPasses._batched
 
@@ -287,7 +289,7 @@ def test_folds_of_fits_are_walked_together(data, there, monkeypatch):
     assert max(walked) == 3
 
 
-def test_resamples_are_those_of_numpys_arrays(data, there):
+def test_resamples_equal_those_of_numpy_arrays(data, there):
     X, s, _ = data
     options = {"n_resamples": 20, "random_state": 0}
     want = bootstrap_intervals(sklearn.clone(MODELS["pair"]).fit(X, s), X, s, rows=X[:3], **options)
@@ -299,7 +301,7 @@ def test_resamples_are_those_of_numpys_arrays(data, there):
 
 
 def test_resamples_of_a_search_do_not_go_to_other_processes(data, there):
-    """What takes part in a lockstep stays where it is, whatever the search's own `n_jobs`."""
+    """Fits in lockstep stay in this process, whatever the `n_jobs` of the search."""
     X, s, _ = data
     search = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, recalibrate=False, random_state=0, n_jobs=2)
     A, b = there(X), there(s)
@@ -310,7 +312,7 @@ def test_resamples_of_a_search_do_not_go_to_other_processes(data, there):
     np.testing.assert_allclose(got.samples["coef_"], want.samples["coef_"], rtol=1e-5, atol=1e-7)
 
 
-def test_large_tables_are_walked_in_blocks(data, there, monkeypatch):
+def test_large_tables_are_read_in_blocks(data, there, monkeypatch):
     X, s, _ = data
     whole = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
     monkeypatch.setattr("scarless.engines.device._BLOCK_NUMBERS", 4 * 128)
@@ -318,8 +320,8 @@ def test_large_tables_are_walked_in_blocks(data, there, monkeypatch):
     np.testing.assert_allclose(blocks.coef_, whole.coef_, rtol=1e-9)
 
 
-def test_where_many_rows_take_no_longer_than_a_part_no_part_is_climbed_first(data, there, monkeypatch):
-    """The same optimum, from all rows at once."""
+def test_no_part_of_the_rows_is_fitted_first_if_a_pass_over_all_rows_is_fast(data, there, monkeypatch):
+    """Both ways find the same optimum."""
     X, s, _ = data
     climbed = []
     before = starts._fit_parts_first

@@ -1,4 +1,4 @@
-"""Reasons for single rows: what columns add to the log-odds, as in the report."""
+"""Contributions of columns to the log-odds of single rows, as in the report."""
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def model(request):
     return TableClassifier({"linear": LINEAR, "forest": FOREST}[request.param]).fit(TABLE, S)
 
 
-def test_they_are_the_reasons_of_the_report(model):
+def test_explanations_equal_the_reasons_of_the_report(model):
     shown = model_report(model, TABLE, S, n_ranked=20).ranked.rows
     found = model.explain(TABLE.iloc[[row.position for row in shown]], n_reasons=None)
     assert any(row.reasons for row in shown)
@@ -59,7 +59,7 @@ def test_contributions_of_a_linear_model_add_up_to_the_distance_from_the_average
     assert set(found["column"]) == {*TABLE.columns}
 
 
-def test_the_largest_come_first_whatever_their_sign_with_the_values_of_the_table(model):
+def test_the_largest_absolute_contributions_come_first(model):
     some = TABLE.iloc[[5, 3]]
     found = model.explain(some, n_reasons=2)
     assert list(found.columns) == ["row", "column", "value", "contribution"]
@@ -73,7 +73,7 @@ def test_the_largest_come_first_whatever_their_sign_with_the_values_of_the_table
         np.testing.assert_array_equal(found[found["row"] == name]["contribution"], part["contribution"][:2])
 
 
-def test_one_row_is_compared_with_the_fit_and_not_with_itself(model, tmp_path):
+def test_one_row_is_compared_with_the_rows_of_the_fit(model, tmp_path):
     whole = model.explain(TABLE, n_reasons=1)
     one = model.explain(TABLE.iloc[[9]], n_reasons=1)
     assert one["contribution"].tolist() == pytest.approx([whole["contribution"][9]])
@@ -93,7 +93,7 @@ def test_weights_count_in_the_average_row():
     pd.testing.assert_frame_equal(weighted.explain(new), repeated.explain(new), rtol=1e-4)
 
 
-def test_classifiers_of_numbers_are_told_what_to_compare_with():
+def test_classifiers_without_preparation_need_a_background():
     X = TABLE[["age", "visits"]].to_numpy()
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, S)
     found = model.explain(X[:4], X, n_reasons=None)
@@ -104,7 +104,7 @@ def test_classifiers_of_numbers_are_told_what_to_compare_with():
     assert model.explain(X[:4].tolist(), X.tolist())["value"].tolist() == found["value"].tolist()
 
 
-def test_frames_of_polars_have_reasons_too():
+def test_polars_frames_can_be_explained():
     frame = pl.DataFrame({name: TABLE[name].tolist() for name in ("age", "visits")})
     model = SAREMClassifier(propensity_attributes=["visits"]).fit(frame, S)
     found = model.explain(frame[:2], frame)
@@ -112,7 +112,7 @@ def test_frames_of_polars_have_reasons_too():
     assert set(found["column"]) == {"age", "visits"}
 
 
-def test_what_is_refused():
+def test_unsupported_tables_are_refused():
     X = TABLE[["age", "visits"]]
     pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[1])).fit(X, S)
     made = TableClassifier.from_pipeline(pipeline)
@@ -126,21 +126,19 @@ def test_what_is_refused():
         model.explain(TABLE, n_reasons=0)
     by_words = SCARClassifier(0.5, estimator=make_pipeline(OneHotEncoder(), LogisticRegression()))
     words = TABLE[["kind"]]
-    with pytest.raises(
-        ValueError, match=r"explain needs numeric columns\. For other tables wrap the estimator in TableClassifier"
-    ):
+    with pytest.raises(ValueError, match=r"explain needs numeric columns, .*or wrap the estimator in TableClassifier"):
         by_words.fit(words, S).explain(words, words)
     with pytest.raises(ValueError, match=r"explain needs numeric columns after the preparation\. Use the default"):
         TableClassifier(by_words, preparation="passthrough").fit(words, S).explain(words, words)
 
 
-def test_large_tables_are_taken_in_parts_with_the_same_result(model, monkeypatch):
+def test_blocks_of_large_tables_give_the_same_result(model, monkeypatch):
     whole = model.explain(TABLE[:60], TABLE)
     monkeypatch.setattr("scarless.models.explaining._CELLS_PER_BLOCK", 300)
     pd.testing.assert_frame_equal(model.explain(TABLE[:60], TABLE), whole, rtol=1e-9)
 
 
-def test_gaps_do_not_count_in_the_average_row_and_sparse_tables_have_one():
+def test_the_average_row_ignores_missing_values_and_exists_for_sparse_tables():
     values = np.array([[1.0, np.nan], [3.0, 4.0]])
     np.testing.assert_array_equal(average_row(values), [2.0, 4.0])
     np.testing.assert_array_equal(average_row(values, [3, 1]), [1.5, 4.0])

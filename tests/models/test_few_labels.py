@@ -1,4 +1,4 @@
-"""Few labels, nothing named: what the stack does then, what every fit says, and which cut decides."""
+"""Few labels and no named attributes: the stack, the warnings of fits, and decision thresholds."""
 
 import warnings
 from dataclasses import replace
@@ -33,7 +33,7 @@ from scarless.pair.stack import FoundColumn, mean_logits, naive_member, weigh_ag
 
 
 def labelled_table(n_rows=300, frequency=0.15, seed=0):
-    """Return rows whose labels are picked completely at random among the positives."""
+    """Return rows whose labels are selected completely at random."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 4))
     y = rng.random(n_rows) < expit(3.0 * X[:, 0])
@@ -50,7 +50,7 @@ def stack(few):
     return SARStackingClassifier(random_state=0).fit(*few)
 
 
-def test_the_propensity_follows_the_class_where_nothing_is_named(few, stack):
+def test_without_named_attributes_the_propensity_rises_with_the_class_logit(few, stack):
     X, _ = few
     f, e = stack.predict_proba(X)[:, 1], stack.predict_propensity(X)
     np.testing.assert_allclose(logit(e), stack.propensity_intercept_[0] + ASSUMED_FOLLOW_SLOPE * logit(f), atol=1e-9)
@@ -59,7 +59,7 @@ def test_the_propensity_follows_the_class_where_nothing_is_named(few, stack):
     assert "No propensity attributes are named" in str(stack.summary())
 
 
-def test_naming_every_column_is_naming_none(few):
+def test_naming_every_column_equals_naming_none(few):
     X, s = few
     models = [SARStackingClassifier([("l", None)], propensity_attributes=p, cv=2, random_state=0).fit(X, s)
               for p in (None, "all", [0, 1, 2, 3])]  # fmt: skip
@@ -77,7 +77,7 @@ def test_the_naive_model_is_a_member_and_boosting_needs_labels(few, stack):
     assert "Gradient boosting was left out: it needs at least 20 labelled rows, and there are 19" in said
 
 
-def test_a_member_that_ranks_labels_worse_than_naive_has_no_weight(few):
+def test_a_member_that_ranks_labels_worse_than_the_naive_model_has_weight_0(few):
     X, s = few
     folds = [(np.arange(0, 300, 2), np.arange(1, 300, 2)), (np.arange(1, 300, 2), np.arange(0, 300, 2))]
     options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 200, None, follow=ASSUMED_FOLLOW_SLOPE)
@@ -114,37 +114,37 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
     ],
     ids=["stack", "search", "scar", "cross-fit"],
 )
-def test_fits_to_few_labels_say_what_can_be_trusted(few, make):
+def test_fits_to_few_labels_warn_about_the_class_prior(few, make):
     X, s = few
     text = (
         r"there are only \d+ labelled rows. You can rely on the ranking of rows. Do not rely on the number of "
-        r"positives \(class prior 0\.\d\d, 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on it. Name "
-        r"the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
+        r"positives \(class prior 0\.\d\d, 95% interval 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on it. "
+        r"Name the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
         r"scarless.diagnostics.plan_audit."
     )
     with pytest.warns(ClassPriorWarning, match=text):
         make().fit(X, s)
 
 
-def test_one_label_is_one_row():
+def test_the_warning_about_one_label_is_singular():
     with pytest.warns(ClassPriorWarning, match="M: there is only 1 labelled row. You can rely on the ranking"):
         warn_if_class_prior_is_uncertain("M", 1.0, 0.4, None, nameless=False, swappable=False)
 
 
-def test_imaginary_audits_are_no_knowledge_of_the_level(few):
+def test_pseudo_observations_do_not_suppress_the_warning(few):
     with pytest.warns(ClassPriorWarning, match="there are only"):
         logistic_stack(known=[PseudoObservations(1000)]).fit(*few)
 
 
 @pytest.mark.parametrize("make", [SAREMClassifier, lambda **given: SAREMClassifierCV(cv=2, Cs=[1.0], **given)])
-def test_models_that_see_the_same_columns_do_not_vouch_for_their_ranking(few, make):
+def test_models_with_the_same_columns_warn_that_they_may_be_swapped(few, make):
     X, s = few
-    text = "use the same columns and may be swapped: compare the ranking of rows with that of NaiveClassifier"
+    text = "use the same columns and may be swapped: compare the ranking of rows with the ranking by NaiveClassifier"
     with pytest.warns(ClassPriorWarning, match=text):
         make(propensity_attributes="all").fit(X, s)
 
 
-def test_a_wide_interval_is_told_of_with_many_labels_too():
+def test_a_wide_interval_gets_a_warning_with_many_labels_too():
     X, s = labelled_table(n_rows=1000, frequency=0.3)
     with pytest.warns(ClassPriorWarning, match="the labels do not determine the class prior"):
         SARStackingClassifier([("l", None)], cv=2, random_state=0).fit(X, s)
@@ -170,7 +170,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_decisions_cut_the_probability_where_their_formula_says(few, name):
+def test_decisions_use_the_documented_threshold(few, name):
     X, s = few
     model = MODELS[name](X, s)
     f = model.predict_proba(X)[:, 1]
@@ -180,15 +180,15 @@ def test_decisions_cut_the_probability_where_their_formula_says(few, name):
     np.testing.assert_array_equal(model.predict(X, decision=(1, 4)), f > 0.2)
 
 
-def test_the_balanced_cut_is_the_best_for_a_calibrated_probability():
-    # Expected sensitivity plus specificity of the cut t: sum_{f > t} f / P + sum_{f <= t} (1 - f) / N.
+def test_the_balanced_threshold_maximises_balanced_accuracy():
+    # Expected sensitivity plus specificity at the threshold t: sum_{f > t} f / P + sum_{f <= t} (1 - f) / N.
     f = np.sort(np.random.default_rng(0).beta(0.5, 2.0, 400))
     prior = f.mean()
     values = [f[i:].sum() / f.sum() + (1 - f[:i]).sum() / (1 - f).sum() for i in range(401)]
     assert int(np.argmax(values)) == int(np.searchsorted(f, prior))
 
 
-def test_tables_decide_as_their_classifier_does(few):
+def test_a_table_classifier_decides_like_its_classifier(few):
     pandas = pytest.importorskip("pandas")
     X, s = few
     frame = pandas.DataFrame(X, columns=list("abcd"))
@@ -198,7 +198,7 @@ def test_tables_decide_as_their_classifier_does(few):
     np.testing.assert_array_equal(model.predict(frame), f > 0.5)
 
 
-def test_strata_decide_by_the_class_prior_too(few):
+def test_strata_use_the_class_prior_as_threshold(few):
     X, s = few
     X = np.column_stack([X, np.arange(300) % 2])
     with warnings.catch_warnings():
@@ -209,7 +209,7 @@ def test_strata_decide_by_the_class_prior_too(few):
 
 
 @pytest.mark.parametrize("decision", ["best", 0.3, None, (1,), (1, 2, 3)])
-def test_a_decision_that_is_none_of_the_three(few, decision):
+def test_an_unknown_decision_is_refused(few, decision):
     X, s = few
     model = NaiveClassifier().fit(X, s)
     with pytest.raises(
@@ -233,17 +233,17 @@ def logistic_stack(**options):
 
 @pytest.mark.parametrize("named", quick_first(None, [2]))
 @pytest.mark.parametrize("fact", [ClassPrior(0.45), LabelFrequency(0.2)], ids=["class prior", "label frequency"])
-def test_a_stack_keeps_to_a_fact(few, named, fact):
+def test_a_stack_satisfies_an_exact_known_value(few, named, fact):
     X, s = few
     model = logistic_stack(propensity_attributes=named, known=[fact]).fit(X, s)
     assert getattr(model, f"{fact.share}_") == pytest.approx(fact.value, abs=2e-3)
     low, high = model.class_prior_interval()
     assert high - low < 0.02
-    held_out = expit(model.recalibration_(mean_logits(model.members_)))  # what the class prior is the mean of
+    held_out = expit(model.recalibration_(mean_logits(model.members_)))  # The class prior is the mean of these.
     np.testing.assert_allclose(held_out.mean(), model.class_prior_, atol=0.01)
 
 
-def test_an_uncertain_fact_is_weighed_with_the_labels_and_narrows_the_interval(few):
+def test_an_uncertain_known_value_narrows_the_interval(few):
     X, s = few
     free, told = (logistic_stack(known=known).fit(X, s) for known in (None, [ClassPrior(0.45, se=0.05)]))
     widths = [np.ptp(model.class_prior_interval()) for model in (free, told)]
@@ -252,14 +252,14 @@ def test_an_uncertain_fact_is_weighed_with_the_labels_and_narrows_the_interval(f
     assert ends[0] <= told.class_prior_ <= ends[1]
 
 
-def test_a_level_that_is_known_needs_no_warning(few):
+def test_a_known_class_prior_suppresses_the_warning(few):
     X, s = few
     with warnings.catch_warnings():
         warnings.simplefilter("error", ClassPriorWarning)
         logistic_stack(known=[ClassPrior(0.5, se=0.03)]).fit(X, s)
 
 
-def test_facts_that_labels_contradict_are_told_of():
+def test_known_values_that_labels_contradict_get_a_warning():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(3_000, 2))
     y = rng.random(3_000) < expit(6.0 * X[:, 0])
@@ -280,7 +280,7 @@ def test_a_class_prior_below_the_share_of_labels_is_refused(few):
         (0.3, r"known must be a list, such as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
         ([0.3], r"known may contain .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\) only; got 0\.3"),
         ([ClassPrior(0.3, where={0: 1})], r"known has the class prior where 0 = 1, but no row has these values"),
-        ([LabelFrequency(0.3, look=1)], r"known has label frequency of look 1, but labels have 1 looks"),
+        ([LabelFrequency(0.3, look=1)], r"known has the label frequency of look 1, but labels have 1 look"),
     ],
 )
 def test_known_is_checked(few, known, told):
@@ -290,14 +290,14 @@ def test_known_is_checked(few, known, told):
 
 @pytest.fixture(scope="module")
 def driven():
-    """Return rows whose labels depend on the last column, which the class does not."""
+    """Return rows whose labelling depends on the last column, and whose class does not."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(1_200, 4))
     y = rng.random(1_200) < expit(5.0 * X[:, 0])
     return X, (y & (rng.random(1_200) < expit(2.5 * X[:, 3] - 0.5))).astype(int)
 
 
-def test_a_column_that_labels_prove_to_drive_the_labelling_is_as_good_as_named(driven):
+def test_a_column_that_clearly_drives_the_labelling_is_found_and_used(driven):
     X, s = driven
     with pytest.warns(UserWarning, match=r"'x3' seems to drive the labelling \(held-out log-likelihood higher by"):
         found = logistic_stack().fit(X, s)
@@ -313,7 +313,7 @@ def test_a_column_that_labels_prove_to_drive_the_labelling_is_as_good_as_named(d
 
 
 @pytest.mark.parametrize("options", [{}, {"find_attributes": False}])
-def test_columns_must_pay_in_held_out_labels_and_be_wanted(driven, monkeypatch, options):
+def test_found_columns_need_a_held_out_gain_and_find_attributes(driven, monkeypatch, options):
     X, s = driven
     if not options:
         monkeypatch.setattr("scarless.models.sar_stacking.MIN_GAIN_PER_COLUMN", 1e9)
@@ -322,19 +322,19 @@ def test_columns_must_pay_in_held_out_labels_and_be_wanted(driven, monkeypatch, 
     assert model.recalibration_.follow == ASSUMED_FOLLOW_SLOPE
 
 
-def test_what_labels_gain_must_be_due_to_the_columns(driven, monkeypatch):
+def test_the_gain_must_be_due_to_the_found_columns(driven, monkeypatch):
     X, _ = driven
     rng = np.random.default_rng(1)
     s = (rng.random(len(X)) < 0.5 * expit(3.0 * X[:, 0])).astype(int)
-    monkeypatch.setattr("scarless.models.sar_stacking.ASSUMED_FOLLOW_SLOPE", 4.0)  # which labels at random contradict
+    monkeypatch.setattr("scarless.models.sar_stacking.ASSUMED_FOLLOW_SLOPE", 4.0)  # contradicted by these labels
     monkeypatch.setattr("scarless.models.sar_stacking.MIN_GAIN_PER_COLUMN", 1.5)
     monkeypatch.setattr("scarless.models.sar_stacking.find_columns", lambda *_, **__: [FoundColumn(2, 9.0)])
     model, other = logistic_stack().fit(X, s), logistic_stack(propensity_attributes=[2]).fit(X, s)
-    assert other.log_likelihood_ > model.log_likelihood_ + 1.5  # as a constant propensity would have it
+    assert other.log_likelihood_ > model.log_likelihood_ + 1.5  # although the propensity is constant
     assert not model.propensity_coef_.any()
 
 
-def test_of_many_columns_none_is_tried_and_the_summary_says_so(driven, monkeypatch):
+def test_more_than_100_columns_are_not_searched_and_the_summary_says_so(driven, monkeypatch):
     X, s = driven
     monkeypatch.setattr("scarless.models.sar_stacking.MAX_COLUMNS_SEARCHED", 3)
     model = logistic_stack().fit(X, s)
@@ -344,11 +344,13 @@ def test_of_many_columns_none_is_tried_and_the_summary_says_so(driven, monkeypat
     )
 
 
-def test_intervals_of_named_stacks_allow_for_an_attribute_that_was_forgotten():
+def test_intervals_allow_for_a_missing_propensity_attribute():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(3_000, 4))
     y = rng.random(3_000) < expit(4.0 * X[:, 0])
-    s = (y & (rng.random(3_000) < expit(1.5 * X[:, 1] + 3.0 * X[:, 0] - 2.0))).astype(int)  # column 0 is not named
+    s = (y & (rng.random(3_000) < expit(1.5 * X[:, 1] + 3.0 * X[:, 0] - 2.0))).astype(
+        int
+    )  # column 0 drives the labelling but is not named
     model = logistic_stack(propensity_attributes=[1]).fit(X, s)
     without = grid_interval(model.fitted_pair_.grids[:-1], "class_prior", 0.95)
     low, high = model.class_prior_interval()
@@ -358,7 +360,7 @@ def test_intervals_of_named_stacks_allow_for_an_attribute_that_was_forgotten():
     assert "A propensity attribute may be missing" in " ".join(model.summary().remarks)
 
 
-def test_a_flat_class_is_told_of():
+def test_a_class_model_that_ranks_worse_than_the_naive_model_gets_a_warning():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     s = ((rng.random(400) < expit(4.0 * X[:, 0])) & (rng.random(400) < 0.3)).astype(int)
@@ -369,7 +371,7 @@ def test_a_flat_class_is_told_of():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not(seed):
+def test_a_search_over_all_columns_ranks_like_the_naive_model_or_warns(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(150, 10))
     y = rng.random(150) < expit(4.0 * X[:, 0])
@@ -381,10 +383,10 @@ def test_a_search_over_all_columns_ranks_as_naive_does_or_says_that_it_does_not(
     naive = NaiveClassifier().fit(X, s).predict_proba(X)[:, 1]
     told = any("ranks labelled rows worse than the naive model" in str(each.message) for each in caught)
     assert told or roc_auc_score(y, f) > roc_auc_score(y, naive) - 0.05
-    assert np.ptp(f) > 0.01  # the direction of the labels is the class's, not the propensity's alone
+    assert np.ptp(f) > 0.01  # the class model must explain part of the labels
 
 
-def test_few_labels_of_several_looks_are_told_of():
+def test_few_labels_of_several_looks_get_a_warning():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     looks = (rng.random((60, 2)) < 0.1).astype(int)

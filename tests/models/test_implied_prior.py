@@ -1,4 +1,4 @@
-"""The class prior that propensities imply: its error by copies of rows, and who is told that theirs is another."""
+"""The class prior that propensities imply: its standard error, and warnings if a fit has another class prior."""
 
 import re
 
@@ -34,7 +34,7 @@ def test_implied_prior_is_the_mean_share_with_its_error_and_weights_are_copies(d
     assert _implied(data.s, data.e, w.astype(float)) == pytest.approx(expected)
 
 
-def test_shares_beyond_all_numbers_leave_an_error_that_excludes_nothing():
+def test_overflowing_shares_give_a_standard_error_that_excludes_nothing():
     for weight in (1.0, 1e10, 1e90):
         implied = _implied(np.array([1.0, 0.0]), np.array([5e-324, 0.0]), np.full(2, weight))
         assert implied.possible == 1
@@ -47,7 +47,7 @@ def test_shares_beyond_all_numbers_leave_an_error_that_excludes_nothing():
     [DecisionTreeClassifier(random_state=0), RandomForestClassifier(20, random_state=0)],
     ids=["tree", "forest"],
 )
-def test_estimators_that_memorise_labels_are_told_of_at_the_users_line(data, estimator):
+def test_the_warning_about_memorised_labels_points_to_the_users_line(data, estimator):
     implied = (data.s / data.e).mean()
     told = rf"gives a class prior of (0\.\d{{3}}), .* imply {implied:.3f}, the mean of s/e \(standard .*depth"
     with pytest.warns(UserWarning, match=told) as record:
@@ -57,7 +57,7 @@ def test_estimators_that_memorise_labels_are_told_of_at_the_users_line(data, est
     assert model.class_prior_ < implied - 0.1
 
 
-def test_what_the_warning_advises_ends_it(data):
+def test_the_advice_of_the_warning_removes_the_warning(data):
     for model in (
         PropensityWeightedClassifier(DecisionTreeClassifier(max_depth=4, random_state=0)),
         PropensityWeightedClassifier(RandomForestClassifier(20, min_samples_leaf=20, random_state=0)),
@@ -67,7 +67,7 @@ def test_what_the_warning_advises_ends_it(data):
         assert model.class_prior_ == pytest.approx((data.s / data.e).mean(), abs=0.1)
 
 
-def test_class_weights_are_told_of_in_every_classifier_with_a_given_propensity():
+def test_every_classifier_with_given_propensities_warns_about_class_weights():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
     s = (rng.random(3000) < 0.05).astype(int)
@@ -81,10 +81,10 @@ def test_class_weights_are_told_of_in_every_classifier_with_a_given_propensity()
         with pytest.warns(UserWarning, match=f"{type(model).__name__}: the classifier gives .* leave class_weight out"):
             model.fit(X, s, **options)
     SCARClassifier(0.7, estimator=LogisticRegression()).fit(X, s)
-    NaiveClassifier(balanced).fit(X, s)  # which is the baseline that it is
+    NaiveClassifier(balanced).fit(X, s)  # The naive model does not correct for missing labels, so it does not warn.
 
 
-def test_a_cross_fit_that_disagrees_puts_the_propensities_in_question(simulated):
+def test_a_cross_fit_with_another_class_prior_warns_about_the_propensities(simulated):
     pu = simulated(n=2000, low=0.05, high=0.95)
     upside_down = 1 - pu.e
     tree = DecisionTreeClassifier(min_samples_leaf=50, random_state=0)
@@ -93,7 +93,7 @@ def test_a_cross_fit_that_disagrees_puts_the_propensities_in_question(simulated)
         model.fit(pu.X, pu.s, propensity=np.maximum(upside_down, 0.25))
 
 
-LOW = r"imply a class prior of \d+\.\d{3}, the mean of s/e.*: more positives than rows.* SAREMClassifier to estimate"
+LOW = r"imply a class prior of \d+\.\d{3} \(the mean of s/e.* more positives than rows.* SAREMClassifier to estimate"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ LOW = r"imply a class prior of \d+\.\d{3}, the mean of s/e.*: more positives tha
     ],
     ids=str,
 )
-def test_propensities_that_are_too_low_are_told_of_by_both_methods(data, estimator, propensity):
+def test_both_methods_warn_about_propensities_that_are_too_low(data, estimator, propensity):
     X = 0.1 * data.X
     for method in ("risk", "likelihood"):
         model = PropensityWeightedClassifier(estimator, method=method, random_state=0)
@@ -117,29 +117,31 @@ def test_propensities_that_are_too_low_are_told_of_by_both_methods(data, estimat
             SCARClassifier(propensity, estimator=estimator, method=method).fit(X, data.s)
 
 
-def test_too_few_rows_to_be_sure_are_told_of_where_all_are_called_positive():
+def test_few_rows_get_a_warning_if_all_are_predicted_positive():
     X, s = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 20 == 0
-    assert _implied(s, np.full(100, 0.03), np.ones(100)).error > 0.3  # 1.67, with an error that allows for 1
+    assert (
+        _implied(s, np.full(100, 0.03), np.ones(100)).error > 0.3
+    )  # The implied class prior is 1.67, and 1 is within its error.
     with pytest.warns(UserWarning, match=LOW):
         model = PropensityWeightedClassifier(method="likelihood").fit(X, s, propensity=0.03)
     assert model.class_prior_ > 0.95
 
 
-def test_a_table_of_positives_most_of_which_are_labelled_is_believed():
+def test_a_table_of_mostly_labelled_positives_gets_no_warning():
     X, s = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 20 > 0
     PropensityWeightedClassifier(method="likelihood").fit(X, s, propensity=0.94)
 
 
-def test_the_risks_warning_does_not_send_anyone_into_the_same_trap(data):
+def test_the_warning_of_the_risk_says_when_the_likelihood_helps(data):
     with pytest.warns(ConvergenceWarning, match="method='likelihood' helps only if the excess is due to chance"):
         PropensityWeightedClassifier().fit(0.1 * data.X, data.s, propensity=0.02)
 
 
-def test_a_logistic_likelihood_that_disagrees_is_told_of(simulated):
+def test_a_logistic_likelihood_with_another_class_prior_gets_a_warning(simulated):
     pu = simulated(n=2000, low=0.05, high=0.95)
     wrong = np.maximum(1 - pu.e, 0.25)
     with pytest.warns(
-        UserWarning, match=r"Possible causes are wrong propensities, a class that is not logistic .*Check them"
+        UserWarning, match=r"Possible causes are wrong propensities, a class that is not logistic .*Check all three"
     ):
         PropensityWeightedClassifier(method="likelihood").fit(pu.X, pu.s, propensity=wrong)
     PropensityWeightedClassifier(method="likelihood").fit(pu.X, pu.s, propensity=pu.e)

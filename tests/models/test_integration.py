@@ -29,7 +29,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_pipeline_is_its_steps(pu, model):
+def test_a_pipeline_equals_its_steps(pu, model):
     pipeline = make_pipeline(StandardScaler(), clone(model)).fit(pu.X, pu.s)
     X = StandardScaler().fit_transform(pu.X)
     np.testing.assert_array_equal(pipeline.predict_proba(pu.X), clone(model).fit(X, pu.s).predict_proba(X))
@@ -63,7 +63,7 @@ def test_calibration_and_inspection(pu):
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_parallel_fits_are_the_serial_ones(pu, backend):
+def test_parallel_fits_equal_serial_fits(pu, backend):
     penalties = [1.0, 5.0]
     fits = joblib.Parallel(n_jobs=2, backend=backend)(
         joblib.delayed(SAREMClassifier(C=C).fit)(pu.X, pu.s) for C in penalties

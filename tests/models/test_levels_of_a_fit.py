@@ -1,4 +1,4 @@
-"""How far a fit of few rows goes through the house: modules of ours, and calls inside calls."""
+"""Number of nested calls and of modules of the package in a fit of few rows."""
 
 import sys
 
@@ -8,10 +8,10 @@ from scipy.special import expit
 import scarless
 from scarless import SAREMClassifier
 
-HOUSE = scarless.__file__.removesuffix("__init__.py")
+PACKAGE = scarless.__file__.removesuffix("__init__.py")
 
 
-def test_a_fit_of_few_rows_goes_through_few_levels():
+def test_a_small_fit_has_few_nested_calls_and_modules():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     y = rng.random(600) < expit(2 * X[:, 0])
@@ -23,7 +23,7 @@ def test_a_fit_of_few_rows_goes_through_few_levels():
         nonlocal deepest
         if event == "call":
             file = frame.f_code.co_filename
-            ours.append(file.startswith(HOUSE))
+            ours.append(file.startswith(PACKAGE))
             if ours[-1]:
                 modules.add(file)
                 deepest = max(deepest, sum(ours))

@@ -1,4 +1,4 @@
-"""What users say of audits, looks, bounds, offsets and rates, where rows contradict it: told of, and nothing else."""
+"""A fit warns about claims on audits, looks, bounds, offsets and rates if the rows contradict them, and only then."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.helpers import fit_and_listen, quick_first
 
 from scarless import Labelling, SAREMClassifier, SAREMClassifierCV, audited_class_prior
-from scarless.checks.looks import doubts_of_audits
+from scarless.checks.looks import warnings_about_audits
 from scarless.labelling import simulate_audit, simulate_looks
 from scarless.scale import ParquetRows
 
@@ -17,7 +17,7 @@ SEEDS = quick_first(*range(3))
 
 
 class Seen:
-    """Rows with three looks and 200 audits; the labelling sees the last attribute."""
+    """Rows with three looks and 200 audits; the propensity depends on the last attribute."""
 
     def __init__(self, seed, n=3000):
         self.rng = rng = np.random.default_rng(seed)
@@ -53,8 +53,8 @@ def covers(model, y):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_right_is_not_doubted(seed):
-    """Audits chosen by chance, by labels, by attributes; looks that are independent; offsets, bounds, rates as true."""
+def test_correct_claims_get_no_warning(seed):
+    """Audits selected at random, by labels or by attributes; independent looks; true offsets, bounds and rates."""
     seen = Seen(seed)
     X, s, S = seen.X, seen.s, seen.S
     by_label = np.concatenate([seen.drawn(s == 1, 100), seen.drawn(s == 0, 100)])
@@ -76,7 +76,7 @@ def test_what_is_right_is_not_doubted(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("attributes", [(3,), "all"])
-def test_zeros_where_nobody_checked(seed, attributes):
+def test_audits_of_0_in_unaudited_rows_get_a_warning(seed, attributes):
     seen = Seen(seed)
     zeros = np.where(seen.s == 1, seen.audit, np.nan_to_num(seen.audit))
     model, told = fit_pair(seen.X, seen.s, zeros, attributes)
@@ -85,15 +85,15 @@ def test_zeros_where_nobody_checked(seed, attributes):
     assert "If 0 was filled in" in summary_of(model)
 
 
-def test_zeros_on_labelled_rows_are_refused_with_the_remedy():
+def test_audits_of_0_in_labelled_rows_are_refused():
     seen = Seen(0)
     with pytest.raises(ValueError, match="code audit as NaN"):
         SAREMClassifier(propensity_attributes=[3]).fit(seen.X, seen.s, audit=np.nan_to_num(seen.audit))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_audits_are_compared_with_a_fit_that_leaves_them_out(seed):
-    """Zeros in half of the rows dominate the fit, which then agrees with them; labels alone do not."""
+def test_audits_are_compared_with_a_fit_to_labels_alone(seed):
+    """Wrong audits of 0 in half of the rows dominate a fit that includes them. A fit to labels alone disagrees."""
     seen = Seen(seed, n=4000)
     half = (np.arange(seen.s.size) % 2 == 0) & (seen.s == 0)
     model, told = fit_pair(seen.X, seen.s, np.where(half, np.nan_to_num(seen.audit), seen.audit))
@@ -101,21 +101,21 @@ def test_audits_are_compared_with_a_fit_that_leaves_them_out(seed):
     assert any("positives, but labels and models predict" in each for each in told)
 
 
-def test_when_nearly_all_rows_without_a_label_have_an_audit():
+def test_audits_of_nearly_all_unlabelled_rows_get_a_warning():
     labels = np.r_[np.ones(10), np.zeros(100)].astype(np.int8)[:, None]
     audit = np.r_[np.full(10, -1), np.zeros(95), np.full(5, -1)].astype(np.int8)
-    (told,) = doubts_of_audits(labels, audit)
+    (told,) = warnings_about_audits(labels, audit)
     assert told.startswith("95 of the 100 unlabelled rows have an audit (0 positive, 95 negative).")
     audit[50:] = -1
-    assert doubts_of_audits(labels, audit) == []
+    assert warnings_about_audits(labels, audit) == []
 
 
 @pytest.mark.parametrize(
     ("n_seeds", "attributes"),
     [(1, (3,)), pytest.param(6, (3,), marks=pytest.mark.slow), pytest.param(6, "all", marks=pytest.mark.slow)],
 )
-def test_findings_that_were_entered_as_labels(n_seeds, attributes):
-    """By default the class prior is missed and this is told of; audit_labels='drop' covers.
+def test_findings_entered_as_labels_get_a_warning(n_seeds, attributes):
+    """By default the class prior is wrong, and the fit warns; with audit_labels='drop' the interval covers it.
 
     'undo' is exactly the fit to the labels before the audit. Over 40 seeds 'drop' covered 39 times, 'undo' 36 times.
     """
@@ -143,7 +143,7 @@ def test_findings_that_were_entered_as_labels(n_seeds, attributes):
     [(1, (3,)), pytest.param(3, (3,), marks=pytest.mark.slow), pytest.param(3, "all", marks=pytest.mark.slow)],
 )
 def test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels(n_seeds, attributes):
-    """Rows audited whether or not they had a label, and rows without a label only; by chance, and by an attribute."""
+    """Rows are audited regardless of their label, or only if unlabelled; at random, or by an attribute."""
     wrong = []
     for seed in range(n_seeds):
         for by_risk in (False, True):
@@ -157,7 +157,7 @@ def test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels(n_seeds, 
                 assert told == []
                 instead, told = fit_pair(seen.X, found, audit, attributes, labelling=Labelling(audit_labels=other))
                 wrong.append(any(f"audit_labels={other!r} assumes that" in each for each in told))
-                assert all("rows contradict it" in each and f"use audit_labels={right!r}" in each for each in told)
+                assert all("rows contradict this" in each and f"use audit_labels={right!r}" in each for each in told)
                 text = summary_of(instead)
                 assert f"audit_labels={other!r} assumes that" in text
                 assert (
@@ -168,8 +168,8 @@ def test_how_rows_were_chosen_for_audits_is_compared_with_audit_labels(n_seeds, 
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_dropped_labels_of_several_looks_are_not_doubted(seed):
-    """What a row that was audited would have been without, several looks do not tell: there is nothing to compare."""
+def test_dropped_labels_of_several_looks_get_no_warning(seed):
+    """With several looks, the two assumptions about audits cannot be compared."""
     seen = Seen(seed, n=1500)
     audit = seen.audited(seen.rng.choice(1500, 150, replace=False))
     entered = np.where((audit == 1)[:, None], 1.0, seen.S)
@@ -178,8 +178,8 @@ def test_dropped_labels_of_several_looks_are_not_doubted(seed):
     assert "If this is wrong, so is the class prior." in summary_of(model)
 
 
-def test_survey_weights_do_not_make_the_choice_of_audits_surer():
-    """Labels and audits of all rows count as 333 each: the rows say as much as with weights of 1."""
+def test_survey_weights_do_not_add_evidence_about_the_selection_for_audits():
+    """Each row has weight 333, but the evidence must be the same as with weights of 1."""
     seen = Seen(0, n=1500)
     audit = seen.audited(seen.rng.choice(1500, 100, replace=False))
     found, remarks = np.where(audit == 1, 1.0, seen.s), []
@@ -195,8 +195,8 @@ def test_survey_weights_do_not_make_the_choice_of_audits_surer():
 
 
 @pytest.mark.parametrize("weights", ["alike", "varied", "counts"])
-def test_survey_weights_do_not_make_doubts(weights):
-    """Right looks, audits, offsets and rates: weights are told of, and nothing else; a copy is found as before."""
+def test_survey_weights_cause_no_further_warnings(weights):
+    """With correct claims, the fit warns only about the weights; a copied look is still found."""
     seen = Seen(0, n=2000)
     by = {"alike": np.full(2000, 333.0), "varied": seen.rng.uniform(1, 600, 2000), "counts": np.full(2000, 2.0)}
     w, effort, copied = by[weights], seen.rng.uniform(0.5, 10, 2000), seen.S.copy()
@@ -221,7 +221,7 @@ def test_survey_weights_do_not_make_doubts(weights):
         assert any("look 0 and look 1 agree more often" in each for each in other) if number == 4 else not other
 
 
-def test_dropped_and_undone_labels_are_as_if_they_had_not_been_there():
+def test_dropped_and_undone_labels_have_no_influence():
     seen = Seen(0)
     audited = ~np.isnan(seen.audit)
     gaps = np.where(audited, np.nan, seen.found)[:, None]
@@ -281,8 +281,8 @@ def test_audit_labels_that_are_refused(how, audit, match):
 
 
 @pytest.mark.parametrize("attributes", [(3,), "all"])
-def test_a_look_that_is_partly_a_copy(attributes):
-    """With three looks in every run; with two only the form of the models tells, which is said."""
+def test_a_look_that_is_partly_a_copy_gets_a_warning(attributes):
+    """With three looks, every run finds the copy. With two, only the form of the models can; a remark says so."""
     two = []
     for seed in range(3):
         seen = Seen(seed)
@@ -302,7 +302,7 @@ def test_a_look_that_is_partly_a_copy(attributes):
     assert sum(two) >= 2
 
 
-def test_looks_that_stop_after_a_label_and_are_written_as_0():
+def test_looks_coded_as_0_after_a_label_get_a_warning():
     seen = Seen(0)
     S = seen.S.copy()
     S[:, 1:] *= np.cumsum(S, axis=1)[:, :-1] == 0
@@ -312,7 +312,7 @@ def test_looks_that_stop_after_a_label_and_are_written_as_0():
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("bounds", [(0.6, 1), (0, 0.1)])
-def test_bounds_that_rows_contradict(seed, bounds):
+def test_bounds_that_rows_contradict_get_a_warning(seed, bounds):
     seen = Seen(seed)
     model, told = fit_pair(seen.X, seen.s, labelling=Labelling(bounds=bounds))
     assert not covers(model, seen.y)
@@ -320,8 +320,8 @@ def test_bounds_that_rows_contradict(seed, bounds):
     assert "Propensity bounds are taken as given" in summary_of(model)
 
 
-def test_a_bound_that_decides_is_told_of():
-    """The propensity is one constant, a little below the bound: rows say nothing, and the bound all."""
+def test_a_bound_that_determines_the_class_prior_gets_a_warning():
+    """The propensity is constant and slightly below the bound, so the bound alone determines the class prior."""
     seen = Seen(0)
     s = simulate_looks(seen.y, [0.45], random_state=0)[:, 0]
     _, told = fit_pair(seen.X, s, attributes=None, labelling=Labelling(bounds=(0.5, 1)))
@@ -329,20 +329,22 @@ def test_a_bound_that_decides_is_told_of():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_effort_in_place_of_its_logarithm(seed):
+def test_an_effort_instead_of_its_logarithm_gets_a_warning(seed):
     seen = Seen(seed)
     effort = seen.rng.uniform(0.5, 10, seen.y.size)
     s = simulate_looks(seen.y, [expit(seen.logit - 2 + np.log(effort))], random_state=seed)[:, 0]
     model, told = fit_pair(np.column_stack([seen.X, effort]), s, labelling=Labelling(offset=4))
     assert not covers(model, seen.y)
     assert any("the logarithm of the offset fits better" in each for each in told)
-    negative = np.column_stack([seen.X, -3.0 * np.log(effort)])  # no logarithm, and the wrong sign
+    negative = np.column_stack(
+        [seen.X, -3.0 * np.log(effort)]
+    )  # has no logarithm, and the coefficient has the wrong sign
     _, told = fit_pair(negative, s, labelling=Labelling(offset=4))
     assert any("coefficient of an offset is 1" in each for each in told)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_false_positive_rate_that_is_too_high_with_one_look(seed):
+def test_a_false_positive_rate_that_is_too_high_gets_a_warning(seed):
     seen = Seen(seed)
     model, told = fit_pair(seen.X, seen.s, labelling=Labelling(false_positive_rate=0.1))
     assert any("labels do not fit a model with a false-positive rate of 0.1" in each for each in told)

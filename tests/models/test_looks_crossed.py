@@ -1,4 +1,4 @@
-"""A classifier of the user's, cross-fitted to several looks, audits, false positives and facts."""
+"""Classifiers cross-fitted to several looks, audits, false positives and known values."""
 
 import pickle
 
@@ -32,16 +32,18 @@ def crossed(classifier, **options):
     return SAREMClassifier(classifier, **params)
 
 
-@pytest.mark.filterwarnings("ignore:.*labels do not fit a model with a false-positive rate")  # there are none
+@pytest.mark.filterwarnings(
+    "ignore:.*labels do not fit a model with a false-positive rate"
+)  # the data have no false positives
 @pytest.mark.parametrize("said", [{}, {"shared": False}, {"false_positive_rate": 0.05}])
-def test_expectation_maximisation_ends_where_newtons_method_does(seen, said):
-    """One fold that is fitted to all rows and judges all of them: that is plain EM, whose end is the optimum."""
+def test_em_and_newtons_method_find_the_same_optimum(seen, said):
+    """One fold that trains on all rows and predicts all of them is plain EM, which converges to the optimum."""
     rows, weak = np.arange(len(seen.X)), {"C": 1e4, "propensity_C": 1e4}
     settled = {"cv": [(rows, rows)], "tol": 1e-13, "max_iter": 500}
     more = {"labelling": Labelling(**said)}
     em = crossed(EXACT, **settled, **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
     newton = SAREMClassifier(propensity_attributes=[2], **weak, **more).fit(seen.X, seen.S, audit=seen.audit)
-    found = em.fitted_pair_.source.fit  # before it was recalibrated, with weak penalties of its own
+    found = em.fitted_pair_.source.fit  # before recalibration, which has its own weak penalties
     assert found.log_likelihood[found.best] * len(rows) == pytest.approx(newton.log_likelihood_, abs=1e-5)
     np.testing.assert_allclose(expit(found.u), newton.predict_proba(seen.X)[:, 1], atol=1e-3)
     assert em.class_prior_ == pytest.approx(newton.class_prior_, abs=1e-4)
@@ -62,7 +64,7 @@ def test_at_the_optimum_there_is_nothing_to_recalibrate(seen):
     np.testing.assert_allclose(model.fitted_pair_.source.tilt, 0.0, atol=0.01)
 
 
-@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # here all were checked
+@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # all rows are audited here
 @quietly
 def test_audits_of_all_rows_are_supervised_learning(seen):
     folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(seen.X, seen.y))
@@ -75,7 +77,7 @@ def test_audits_of_all_rows_are_supervised_learning(seen):
     np.testing.assert_allclose(found.fit.u, u + slope * seen.X[:, 2] + level, atol=1e-4)
     labelling = LogisticRegression(tol=1e-10).fit(seen.X[seen.y][:, [2]], labels[seen.y])
     np.testing.assert_allclose(model.propensity_coef_[0, 2], labelling.coef_[0, 0], atol=1e-3)
-    assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=1e-3)  # a shift without a penalty: means agree
+    assert model.class_prior_ == pytest.approx(seen.y.mean(), abs=1e-3)  # the shift has no penalty, so the means agree
 
 
 @quietly
@@ -96,7 +98,7 @@ def test_answers_follow_from_the_parameters(seen, classifier):
     assert model.score(seen.X, seen.S) == pytest.approx(np.log(f * A + (1 - f) * B).mean(), abs=1e-10)
     curve = [f @ e[:, 0] / f.sum(), f @ (1 - (1 - e[:, 0]) * (1 - e[:, 1])) / f.sum()]
     np.testing.assert_allclose(model.detection_curve(seen.X), curve, atol=1e-10)
-    held = expit(model.recalibration_(found.fit.u))  # these are tilted
+    held = expit(model.recalibration_(found.fit.u))  # these include the tilt
     assert model.class_prior_ == pytest.approx(held.mean(), abs=1e-10)
     np.testing.assert_allclose(model.label_frequencies_, held @ e / held.sum(), atol=1e-10)
 
@@ -112,13 +114,13 @@ def test_boosting_finds_a_class_that_no_logistic_model_can():
     errors = [np.mean((model.predict_proba(X)[:, 1] - f) ** 2) for model in (boosted, logistic)]
     assert errors[0] < 0.05
     assert errors[1] > 0.15
-    # Its interval does not know of what the trees get wrong: here it ends just below the share of positives.
+    # The interval ignores errors of the trees: here it ends just below the share of positives.
     assert abs(boosted.class_prior_ - y.mean()) < 0.06
 
 
 @quietly
 @pytest.mark.parametrize("classifier", [LOGISTIC, DecisionTreeClassifier(max_depth=2, random_state=0)])
-def test_weights_are_copies(seen, classifier):
+def test_weights_equal_copies(seen, classifier):
     weight = np.random.default_rng(0).integers(0, 3, len(seen.X))
     rows = np.repeat(np.arange(len(seen.X)), weight)
     weighted = crossed(classifier).fit(seen.X, seen.S, sample_weight=weight, audit=seen.audit)
@@ -129,7 +131,7 @@ def test_weights_are_copies(seen, classifier):
 
 @quietly
 @pytest.mark.filterwarnings("ignore:.* and the rows disagree")
-def test_facts_are_kept_to_for_all_rows_and_for_a_group(seen):
+def test_known_values_hold_for_all_rows_and_for_a_group(seen):
     X = np.column_stack([seen.X, np.arange(len(seen.X)) % 2])
     model = crossed(LOGISTIC, known=[ClassPrior(0.55)]).fit(X, np.nan_to_num(seen.S[:, 0]))
     assert model.class_prior_ == pytest.approx(0.55, abs=1e-5)
@@ -162,7 +164,7 @@ def test_visit_attributes_belong_to_their_look(seen):
 
 
 @quietly
-def test_tables_may_hold_text_that_the_classifier_reads(seen):
+def test_tables_can_have_text_that_the_classifier_reads(seen):
     frame = pd.DataFrame(seen.X, columns=list("abcd"))
     frame["kind"] = pd.Categorical(np.where(seen.X[:, 0] > 0, "left", "right"))
     booster = HistGradientBoostingClassifier(max_iter=20, categorical_features="from_dtype")
@@ -175,12 +177,12 @@ def test_tables_may_hold_text_that_the_classifier_reads(seen):
 
 
 @quietly
-def test_the_summary_has_shares_slope_and_the_traps(seen):
+def test_the_summary_has_shares_slope_and_remarks(seen):
     model = crossed(BOOSTING, labelling=Labelling(shared=False)).fit(seen.X, seen.S, audit=seen.audit)
     text = " ".join(str(model.summary()).split())
     audited = np.count_nonzero(seen.audit >= 0)
     assert f"Looks: 2; audited rows: {audited}; label frequency of a look:" in text
-    assert "Brackets: 0.95 intervals from the likelihood on the grid of class priors" in text
+    assert "Brackets: 95% intervals from the likelihood on the grid of class priors" in text
     assert "Rows are assumed to be chosen for audits by their attributes, by their labels or at random" in text
     assert f"x2 (look 1) {model.propensity_coef_[1, 2]:.3g}" in text
     low, high = model.class_prior_interval()
@@ -193,7 +195,7 @@ def test_the_summary_has_shares_slope_and_the_traps(seen):
 
 
 @quietly
-def test_a_saved_model_says_the_same_and_damaged_numbers_are_refused(seen, tmp_path):
+def test_a_saved_model_predicts_the_same_and_damaged_numbers_are_refused(seen, tmp_path):
     model = crossed(LOGISTIC).fit(seen.X, seen.S, audit=seen.audit)
     save(model, tmp_path / "model.skops")
     again = load(tmp_path / "model.skops")
@@ -210,7 +212,7 @@ def test_a_saved_model_says_the_same_and_damaged_numbers_are_refused(seen, tmp_p
 def test_a_fitted_model_holds_no_rows_and_forgets_looks_when_fitted_to_labels(seen):
     model = crossed(LOGISTIC).fit(seen.X, seen.S, audit=seen.audit)
     twice = crossed(LOGISTIC).fit(np.tile(seen.X, (4, 1)), np.tile(seen.S, (4, 1)), audit=np.tile(seen.audit, 4))
-    # Held-out logits and propensities of training rows are kept, and no table.
+    # The model stores out-of-fold logits and propensities of training rows, but no table.
     grown = len(pickle.dumps(twice)) - len(pickle.dumps(model))
     assert grown < 3 * seen.X.nbytes + 60_000
     s = np.nan_to_num(seen.S[:, 0]).astype(int)
@@ -220,21 +222,21 @@ def test_a_fitted_model_holds_no_rows_and_forgets_looks_when_fitted_to_labels(se
     assert again.class_prior_interval() == fresh.class_prior_interval()
 
 
-def test_what_does_not_go_together_is_said(seen):
+def test_incompatible_options_are_refused(seen):
     given = {"X": seen.X, "y": seen.S}
     with pytest.raises(ValueError, match="propensity_estimator needs one label for each row"):
         crossed(LOGISTIC, propensity_estimator=LOGISTIC).fit(**given)
-    with pytest.raises(ValueError, match=r"cv must not be None .* PublishedEMClassifier fits without folds"):
+    with pytest.raises(ValueError, match=r"cv must not be None .* To fit without folds, .* use PublishedEMClassifier"):
         crossed(LOGISTIC, cv=None).fit(**given)
     for model in (crossed(LOGISTIC, known=[PseudoObservations(3)]), crossed(None, known=[PseudoObservations(0)])):
         with pytest.raises(ValueError, match="PseudoObservations need one label for each row"):
             model.fit(**given)
-    with pytest.raises(ValueError, match=r"n_starts must be a number .* a list of starts needs one label for each row"):
+    with pytest.raises(ValueError, match=r"n_starts must be a whole number .* A list of starts needs one label"):
         crossed(None, n_starts=["paper"]).fit(**given)
 
 
 @quietly
-def test_intervals_are_those_of_levels_unless_asked_otherwise_and_others_are_refused(seen):
+def test_intervals_use_the_grid_by_default_and_unknown_kinds_are_refused(seen):
     model = crossed(LOGISTIC).fit(seen.X, seen.S)
     by_grid, by_model = (model.class_prior_interval(kind=kind) for kind in ("grid", "model"))
     assert model.class_prior_interval() == by_grid

@@ -1,4 +1,4 @@
-"""What a fit to looks and audits says of itself where it would otherwise be wrong without a word."""
+"""Warnings of fits to looks and audits whose estimates are probably wrong."""
 
 import re
 import warnings
@@ -17,7 +17,7 @@ from scarless.pair.look_checks import prior_gap
 
 
 class Seen:
-    """Three looks of rows whose class and labelling see the same attributes, and 200 audits."""
+    """Rows with three looks and 200 audits; class and labelling depend on the same attributes."""
 
     def __init__(self, n=3000, seed=3):
         rng = np.random.default_rng(seed)
@@ -38,7 +38,7 @@ def fit_pair(X, S, audit=None, weight=None, **params):
     return fit_and_listen(model, X, S, audit=audit, sample_weight=weight)
 
 
-def test_fits_that_are_right_say_nothing(seen):
+def test_correct_fits_do_not_warn(seen):
     removal, labelled = seen.S[:, :2].copy(), seen.S[:, :2].copy()
     removal[removal[:, 0] == 1, 1] = np.nan  # no second look after a label
     labelled[labelled[:, 0] == 0, 1] = np.nan  # a second look of labelled rows only
@@ -47,8 +47,8 @@ def test_fits_that_are_right_say_nothing(seen):
     assert fit_pair(seen.X, seen.S[:, 0], seen.audit)[1] == []
 
 
-def test_models_that_can_be_swapped_are_told_of_however_labels_are_laid_out(seen):
-    """One look of each row in two columns, audits of labelled rows, audits without weight: nothing tells them apart."""
+def test_swappable_models_get_a_warning_for_every_layout_of_labels(seen):
+    """One look per row in two columns, audits of labelled rows and audits of weight 0 do not identify the models."""
     first, rng = seen.S[:, 0], np.random.default_rng(0)
     either = seen.S[:, :2].copy()
     either[np.arange(len(either)), rng.integers(0, 2, len(either))] = np.nan
@@ -64,18 +64,18 @@ def test_models_that_can_be_swapped_are_told_of_however_labels_are_laid_out(seen
         assert any("does not show which one is the class model" in each for each in told)
 
 
-def test_looks_that_differ_are_told_of_where_they_share_a_propensity(seen):
+def test_looks_that_differ_but_share_a_propensity_get_a_warning(seen):
     S = seen.S.copy()
     S[:, 2] *= np.random.default_rng(0).random(len(S)) < 0.3
     model, told = fit_pair(seen.X, S)
     assert len(told) == 1
     assert told[0].startswith(f"SAREMClassifier: look 2 found {int(S[:, 2].sum())} labels, but ")
-    assert int(told[0].split("but ")[1].split()[0]) == pytest.approx(S.sum() / 3, abs=3)  # the mean of the three
+    assert int(told[0].split("but ")[1].split()[0]) == pytest.approx(S.sum() / 3, abs=3)  # the mean of the three looks
     assert "share one propensity" in str(model.summary())
     assert fit_pair(seen.X, S, labelling=Labelling(shared=False))[1] == []
 
 
-def test_a_boosted_classifier_and_a_search_tell_too(seen):
+def test_a_boosted_classifier_and_a_search_warn_too(seen):
     S = np.column_stack([seen.S[:, 0], np.zeros(len(seen.S))])
     booster = HistGradientBoostingClassifier(max_iter=10)
     with pytest.warns(UserWarning, match=r"look [01] found \d+ labels"):
@@ -85,7 +85,7 @@ def test_a_boosted_classifier_and_a_search_tell_too(seen):
 
 
 def curved(seed, n=2000):
-    """Return rows whose class depends on the square of what drives the labelling, and two looks."""
+    """Return rows with two looks whose class depends on the square of the propensity attribute."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     y = rng.random(n) < expit(2 * (X[:, 2] ** 2 - 1))
@@ -95,7 +95,7 @@ def curved(seed, n=2000):
 AGAIN = "the share of labelled rows that are labelled again implies"
 
 
-def test_a_class_prior_that_histories_of_labelled_rows_contradict_is_told_of():
+def test_a_class_prior_that_histories_of_labelled_rows_contradict_gets_a_warning():
     X, y, S = curved(0)
     linear = SAREMClassifier(propensity_attributes=[2])
     with warnings.catch_warnings(record=True) as told:
@@ -104,8 +104,8 @@ def test_a_class_prior_that_histories_of_labelled_rows_contradict_is_told_of():
     found = [str(each.message) for each in told if AGAIN in str(each.message)]
     assert len(found) == 1
     assert re.search(
-        f"the class prior of the fit is 0.38., but {AGAIN} 0.46., an estimate without a class model "
-        ".*3.1 standard errors apart",
+        rf"the class prior of the fit is 0.38., but {AGAIN} 0.46. \(3.1 standard errors apart\)\. The second estimate "
+        "needs no class model",
         found[0],
     )
     assert linear.class_prior_ < y.mean() - 0.02
@@ -125,13 +125,13 @@ def gap_of(S, X):
     return prior_gap(problem, fit, given.labels, given.looks.kinds, max_iter=200)
 
 
-def test_histories_say_nothing_where_they_cannot():
+def test_no_comparison_with_histories_if_they_have_too_little_information():
     X, _, S = curved(0)
     assert abs(gap_of(S, X).z_score) > 2.5
     removal, one, few = S.copy(), S.copy(), S.copy()
     removal[removal[:, 0] == 1, 1] = np.nan  # no second look after a label
-    one[np.arange(len(one)), np.arange(len(one)) % 2] = np.nan  # one look each
-    few[np.flatnonzero((few == 1).all(axis=1))[10:], 1] = 0.0  # ten rows have two labels
+    one[np.arange(len(one)), np.arange(len(one)) % 2] = np.nan  # one look for each row
+    few[np.flatnonzero((few == 1).all(axis=1))[10:], 1] = 0.0  # only ten rows have two labels
     for each in (removal, one, few):
         assert gap_of(each, X) is None
 
@@ -139,13 +139,13 @@ def test_histories_say_nothing_where_they_cannot():
 def test_histories_do_not_change_with_copies_of_rows_or_gaps_by_chance():
     X, _, S = curved(1, n=800)
     once, twice = gap_of(S, X), gap_of(np.tile(S, (2, 1)), np.tile(X, (2, 1)))
-    assert twice.by_histories == pytest.approx(once.by_histories, abs=0.01)  # the ridge weighs half as much
+    assert twice.by_histories == pytest.approx(once.by_histories, abs=0.01)  # the penalty has half the relative weight
     assert twice.z_score == pytest.approx(np.sqrt(2) * once.z_score, rel=0.1)
     S[np.random.default_rng(0).random(S.shape) < 0.1] = np.nan
     assert gap_of(S, X).by_histories == pytest.approx(once.by_histories, rel=0.1)
 
 
-def test_false_positives_that_nobody_mentioned(seen):
+def test_undeclared_false_positives_get_a_warning(seen):
     rng = np.random.default_rng(0)
     S = np.where(rng.random(seen.S.shape) < 0.02, 1.0, seen.S)
     _, told = fit_pair(seen.X, S)
@@ -156,7 +156,7 @@ def test_false_positives_that_nobody_mentioned(seen):
         assert fit_pair(seen.X, S, labelling=Labelling(false_positive_rate=right))[1] == []
 
 
-def test_audits_of_which_positive_ones_are_likelier(seen):
+def test_audits_that_favour_positives_get_a_warning(seen):
     audit = np.where(seen.y & (np.random.default_rng(0).random(seen.y.size) < 0.2), 1.0, np.nan)
     _, told = fit_pair(seen.X, seen.S[:, 0], audit)
     assert any("audits of unlabelled rows are positive" in each for each in told)
@@ -165,14 +165,14 @@ def test_audits_of_which_positive_ones_are_likelier(seen):
     assert any("positives, but labels and models predict" in each for each in told)
 
 
-def test_a_claim_that_is_wrong_is_told_of_once(seen):
+def test_a_wrong_known_value_gets_one_warning(seen):
     _, told = fit_pair(seen.X, seen.S, known=[ClassPrior(0.1)])
     assert any("disagree" in each for each in told)
     assert not any("share one propensity" in each or "without false positives" in each for each in told)
 
 
-def test_another_optimum_that_is_as_likely_is_told_of():
-    """Very few rows with a second look hardly tell two models from each other that see the same attributes."""
+def test_another_optimum_that_fits_as_well_gets_a_warning():
+    """If few rows have a second look, two models of the same attributes are hardly distinguishable."""
     seen = Seen(n=5000)
     told = []
     for size in (10, 20, 40, 5000):
@@ -183,7 +183,7 @@ def test_another_optimum_that_is_as_likely_is_told_of():
     assert not told[3]
 
 
-def test_a_column_that_is_the_same_at_every_look_is_no_visit_attribute(seen):
+def test_a_visit_attribute_with_the_same_column_at_every_look_is_refused(seen):
     with pytest.raises(ValueError, match=r"visit_attributes\['v'\] has the same column for all 3 looks"):
         SAREMClassifier(propensity_attributes="all", labelling=Labelling(visit_attributes={"v": [1, 1, 1]})).fit(
             seen.X, seen.S
@@ -199,7 +199,7 @@ def test_looks_in_another_order_are_refused(seen):
         model.score(seen.X, S[["c", "b", "a"]])
 
 
-def test_labels_of_plus_and_minus_one_take_audits(seen):
+def test_labels_of_plus_and_minus_one_work_with_audits(seen):
     s = seen.S[:, 0]
     want = SAREMClassifier(propensity_attributes="all").fit(seen.X, s, audit=seen.audit)
     got = SAREMClassifier(propensity_attributes="all").fit(seen.X, 2 * s - 1, audit=seen.audit)
@@ -207,7 +207,7 @@ def test_labels_of_plus_and_minus_one_take_audits(seen):
     np.testing.assert_array_equal(got.predict_posterior(seen.X, 2 * s - 1), want.predict_posterior(seen.X, s))
 
 
-def test_known_and_estimated_rates_beside_each_other_in_a_cross_fit(seen):
+def test_a_cross_fit_with_known_and_estimated_false_positive_rates(seen):
     model = SAREMClassifier(
         HistGradientBoostingClassifier(max_iter=10),
         propensity_attributes=[3],
@@ -226,7 +226,7 @@ def test_known_and_estimated_rates_beside_each_other_in_a_cross_fit(seen):
     np.testing.assert_allclose(model.predict_posterior(seen.X, seen.S), f * a / (f * a + (1 - f) * b), rtol=1e-9)
 
 
-def test_probabilities_that_cannot_have_chosen_the_audits(seen):
+def test_impossible_audit_probabilities_are_refused(seen):
     model = SAREMClassifier(propensity_attributes="all").fit(seen.X, seen.S)
     given = model, seen.X, seen.S, seen.audit
     with pytest.warns(UserWarning, match=r"audits represent \d+ rows, but there are"):

@@ -1,4 +1,4 @@
-"""SCAR by maximum likelihood has one door, `SCARClassifier()`; a pair without propensity attributes is the same fit."""
+"""`SCARClassifier()` and `SAREMClassifier()` without propensity attributes give the same fit."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def both(request):
     return tuple(kind(**request.param).fit(X, S, sample_weight=W) for kind in (SCARClassifier, SAREMClassifier))
 
 
-def test_both_are_one_fit(both):
+def test_both_classes_give_the_same_fit(both):
     scar, pair = both
     for name in ("coef_", "intercept_", "propensity_coef_", "propensity_intercept_"):
         np.testing.assert_array_equal(getattr(scar, name), getattr(pair, name))
@@ -40,7 +40,7 @@ def test_both_are_one_fit(both):
     assert scar.score(X, S) == pytest.approx(pair.score(X, S), rel=1e-12)
 
 
-def test_both_know_how_sure_they_are(both):
+def test_both_classes_give_the_same_intervals_and_summary(both):
     scar, pair = both
     assert scar.class_prior_interval(level=0.9) == pair.class_prior_interval(level=0.9)
     assert scar.label_frequency_interval() == pair.label_frequency_interval()
@@ -48,11 +48,11 @@ def test_both_know_how_sure_they_are(both):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(scar.predict_proba_interval(X[:9]), pair.predict_proba_interval(X[:9]))
     np.testing.assert_array_equal(scar.predict_propensity_interval(X[:9]), pair.predict_propensity_interval(X[:9]))
-    assert str(scar.summary()).splitlines()[1:] == str(pair.summary()).splitlines()[1:]  # all but the name
+    assert str(scar.summary()).splitlines()[1:] == str(pair.summary()).splitlines()[1:]  # all lines but the title
     assert "this is SCAR, by maximum likelihood" in " ".join(str(scar.summary()).split())
 
 
-def test_diagnostics_take_either(both):
+def test_diagnostics_accept_both_classes(both):
     scar, pair = both
     assert str(identifiability_report(scar)) == str(identifiability_report(pair))
     profiles = [profile_class_prior(model, X, S, sample_weight=W, level=0.5) for model in (scar, pair)]
@@ -62,7 +62,7 @@ def test_diagnostics_take_either(both):
 @pytest.mark.parametrize(
     "model", [SCARClassifier(0.4), SCARClassifier("elkan-noto"), SCARClassifier(0.4, estimator=GaussianNB())], ids=str
 )
-def test_a_label_frequency_from_elsewhere_has_no_errors_of_the_likelihood(model):
+def test_a_given_label_frequency_has_no_standard_errors(model):
     model = clone(model).fit(X, S)
     message = (
         r"This SCARClassifier has no standard errors: .* maximum likelihood \(label_frequency=None, estimator=None\)"

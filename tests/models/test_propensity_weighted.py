@@ -86,7 +86,7 @@ def test_em_with_logistic_regression_reaches_the_direct_maximum(pu):
     np.testing.assert_allclose(parameters(em.estimator_), parameters(direct), atol=1e-4)
 
 
-def test_likelihood_beats_the_risk_where_propensities_are_small(simulated):
+def test_the_likelihood_beats_the_risk_for_small_propensities(simulated):
     errors = {"risk": [], "likelihood": []}
     for seed in range(8):
         data = simulated(n=600, seed=seed, low=0.05, high=0.3)
@@ -136,7 +136,7 @@ def test_prior_above_one_keeps_weights_equal_to_copies(simulated):
 
 
 def test_a_second_fit_forgets_the_first(pu):
-    # Coefficients of an earlier logistic fit used to be served in place of the new estimator.
+    # Regression: predictions used the coefficients of an earlier logistic fit instead of the new estimator.
     from sklearn.tree import DecisionTreeClassifier
 
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
@@ -190,7 +190,7 @@ def test_a_memorising_tree_finds_the_class_prior_only_if_cross_fitted(simulated)
     crossed = memorising(cv=5).fit(data.X, data.s, propensity=data.e).class_prior_
     with pytest.warns(UserWarning, match="an estimator that memorises labels"):
         plain = memorising(cv=None).fit(data.X, data.s, propensity=data.e).class_prior_
-    assert abs(plain - true) > 0.15  # it finds the labelled rows, and no others
+    assert abs(plain - true) > 0.15  # it finds only the labelled rows
     assert abs(crossed - true) < 0.5 * abs(plain - true)
 
 
@@ -204,7 +204,7 @@ def test_a_cross_fit_has_one_estimator_for_each_fold_and_predicts_their_mean(pu)
     np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], expit(crossed.slope * u + crossed.level))
 
 
-def test_scale_and_level_of_a_cross_fit_are_what_the_labels_like_best(pu):
+def test_slope_and_shift_of_a_cross_fit_maximise_the_likelihood(pu):
     model = memorising(cv=3).fit(pu.X, pu.s, propensity=pu.e)
     crossed = model._learner.crossed
 
@@ -246,13 +246,13 @@ def test_rows_of_weight_0_and_of_no_fold_do_not_count_in_a_cross_fit(pu):
     assert some.class_prior_ == pytest.approx(expit(crossed(crossed.fit.u[judged])).mean())
 
 
-def test_folds_of_a_cross_fit_that_are_none_are_refused(pu):
+def test_invalid_folds_of_a_cross_fit_are_refused(pu):
     for given in (True, 0.5, "five"):
         with pytest.raises(ValueError, match="cv must be a number of folds, a splitter such as"):
             memorising(cv=given).fit(pu.X, pu.s, propensity=pu.e)
 
 
-def test_propensities_whose_inverse_overflows_are_told_of():
+def test_propensities_whose_inverse_overflows_get_a_warning():
     s = np.array([1, 0, 1, 0])
     with pytest.warns(ConvergenceWarning, match="more positives than rows"):
         model = PropensityWeightedClassifier().fit(np.eye(4), s, propensity=np.full(4, 5e-324))
@@ -268,7 +268,7 @@ def _with_propensities_down_to(smallest, seed=0, n=3000):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_few_rows_with_most_of_the_weight_are_told_of(seed):
+def test_a_few_rows_with_most_of_the_weight_get_a_warning(seed):
     X, _, s, e = _with_propensities_down_to(1e-4, seed)
     with pytest.warns(UserWarning, match=r"labelled rows are worth only \d+ rows of equal weight.*max_weight=20"):
         PropensityWeightedClassifier().fit(X, s, propensity=e)
@@ -284,12 +284,12 @@ def test_effective_rows_are_those_of_the_weights():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_moderate_propensities_are_not_told_of(seed):
+def test_moderate_propensities_get_no_warning(seed):
     X, _, s, e = _with_propensities_down_to(0.1, seed)
-    PropensityWeightedClassifier().fit(X, s, propensity=e)  # a warning would be an error
+    PropensityWeightedClassifier().fit(X, s, propensity=e)  # pytest turns warnings into errors
 
 
-def test_max_weight_cuts_weights_as_larger_propensities_would():
+def test_max_weight_equals_larger_propensities():
     X, _, s, e = _with_propensities_down_to(1e-3)
     cut = PropensityWeightedClassifier(max_weight=10).fit(X, s, propensity=e)
     same = PropensityWeightedClassifier().fit(X, s, propensity=np.maximum(e, 0.1))
@@ -297,13 +297,13 @@ def test_max_weight_cuts_weights_as_larger_propensities_would():
 
 
 @pytest.mark.parametrize("wrong", [0.5, "10", True, np.nan])
-def test_a_largest_weight_below_one_is_refused(wrong):
+def test_max_weight_below_1_is_refused(wrong):
     X, _, s, e = _with_propensities_down_to(0.1)
     with pytest.raises(ValueError, match="max_weight, the largest weight 1/e of a labelled row, must be a number"):
         PropensityWeightedClassifier(max_weight=wrong).fit(X, s, propensity=e)
 
 
-def test_a_largest_weight_is_for_the_risk():
+def test_max_weight_needs_the_risk():
     X, _, s, e = _with_propensities_down_to(0.1)
     with pytest.raises(ValueError, match="max_weight needs method='risk'"):
         PropensityWeightedClassifier(method="likelihood", max_weight=10).fit(X, s, propensity=e)

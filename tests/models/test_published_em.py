@@ -1,4 +1,4 @@
-"""EM as published, for any pair of models: ascent, stopping rule, refit, estimators of every kind, tables."""
+"""EM as published, for any pair of models: rising likelihood, stopping rule, refit, estimators and tables."""
 
 import pickle
 
@@ -49,7 +49,7 @@ def test_stops_at_the_first_iteration_that_meets_both_rules(pu, window, tol, slo
 
 
 def test_slope_is_that_of_a_line_through_the_last_propensities(pu):
-    # Runs cut after each number of iterations give the propensities on the way.
+    # Fits with max_iter of 1, 2, ... give the propensities after each iteration.
     e = []
     for max_iter in range(1, 5):
         with pytest.warns(ConvergenceWarning, match="did not converge"):
@@ -102,8 +102,8 @@ def test_logistic_regressions_of_scikit_learn_are_ours(pu):
     np.testing.assert_allclose(foreign.predict_propensity(pu.X), own.predict_propensity(pu.X), atol=1e-4)
 
 
-def test_text_columns_are_the_classifiers_business(pu):
-    # The logistic propensity model used to refuse the whole table at prediction, after a fit that went well.
+def test_the_classifier_can_read_text_columns(pu):
+    # Regression: after a successful fit, the logistic propensity model refused the table at prediction.
     columns = {name: pu.X[:, i] for i, name in enumerate("abcd")}
     table = pd.DataFrame({**columns, "kind": np.where(pu.X[:, 0] > 0, "high", "low").tolist()})
     encode = make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough")
@@ -114,7 +114,7 @@ def test_text_columns_are_the_classifiers_business(pu):
     assert model.predict_posterior(table, pu.s).shape == pu.s.shape
 
 
-def test_missing_values_are_the_classifiers_business(pu):
+def test_the_classifier_can_read_missing_values(pu):
     X = pu.X.copy()
     X[::7, 0] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
@@ -175,8 +175,8 @@ def test_refit_of_other_estimators(pu):
     np.testing.assert_allclose(refit.predict_proba(pu.X), known.predict_proba(pu.X))
 
 
-def test_refit_where_a_leaf_holds_no_label(pu):
-    # e is 0 there, and s/e was 0/0.
+def test_refit_with_a_leaf_without_labels(pu):
+    # Regression: e is 0 in such a leaf, and s/e was 0/0.
     X = pu.X.copy()
     X[:, 3] = 0.0
     X[np.flatnonzero(pu.s == 0)[:40], 3] = 1.0
@@ -244,21 +244,21 @@ def test_a_second_fit_forgets_the_first(pu):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"window": 1}, "window must be a whole number of at least 2, so that it has a slope; got 1"),
+        ({"window": 1}, "window must be a whole number of at least 2: a slope needs two iterations. Got 1"),
         ({"window": 2.5}, "window must be a whole number of at least 2"),
         ({"slope_tol": 0.0}, "slope_tol must be"),
         ({"propensity_C": -1.0}, "propensity_C must be"),
         ({"refit": "yes"}, "refit must be"),
-        ({"propensity_estimator": GaussianNB()}, "propensity_estimator is given without propensity_attributes"),
+        ({"propensity_estimator": GaussianNB()}, "propensity_estimator is given, but propensity_attributes is None"),
         ({"estimator": LogisticRegression(solver="liblinear"), "refit": True}, "negative weight"),
     ],
     ids=str,
 )
-def test_odd_parameters_are_named(pu, options, message):
+def test_the_error_names_the_wrong_parameter(pu, options, message):
     with pytest.raises(ValueError, match=message):
         PublishedEMClassifier(**options).fit(pu.X, pu.s)
 
 
-def test_two_models_alike_that_see_the_same_are_told_of(pu):
+def test_two_models_of_the_same_type_and_columns_get_a_warning(pu):
     with pytest.warns(UserWarning, match="PublishedEMClassifier: the classifier and .* use the same 4 attributes"):
         PublishedEMClassifier(propensity_attributes=[0, 1, 2, 3], max_iter=30, tol=1e-3, slope_tol=1e-2).fit(pu.X, pu.s)

@@ -1,4 +1,4 @@
-"""What a summary says beside its numbers: columns that determine each other, and SCAR."""
+"""Remarks of a summary: collinear columns, SCAR and few labels."""
 
 from itertools import pairwise
 
@@ -40,8 +40,8 @@ def fit(X, s, **options):
 
 
 @pytest.mark.parametrize("kind", quick_first("float64", "float32"))
-def test_all_levels_of_an_attribute_are_named(homes, kind):
-    """The rare level too; with one dropped, the p-value that the penalty hid comes out and nothing is remarked."""
+def test_all_categories_of_a_collinear_attribute_are_named(homes, kind):
+    """This includes a rare category. With one category dropped, the p-value is small and there is no remark."""
     table, s = homes
     full, dropped = (fit(encoded(table, drop).astype(kind), s).summary() for drop in (None, "first"))
     (remark,) = full.remarks
@@ -61,7 +61,7 @@ def test_columns_of_both_models_and_constant_ones(homes):
     determined, constant = model.summary().remarks
     assert "age and twice of the classifier;" in determined
     assert "home_farm, home_town and home_village of the classifier and the propensity model." in determined
-    assert constant.startswith("Constant or almost constant: one.")
+    assert constant.startswith("Constant or almost constant columns: one.")
 
 
 def test_scales_and_places_of_columns_do_not_matter(homes):
@@ -72,10 +72,10 @@ def test_scales_and_places_of_columns_do_not_matter(homes):
     assert "home_farm, home_town and home_village of the classifier." in remark
 
 
-def test_without_a_penalty_nothing_tells_them_apart(homes):
+def test_without_a_penalty_nothing_determines_collinear_coefficients(homes):
     table, s = homes
     (remark,) = fit(encoded(table), s, C=np.inf).summary().remarks
-    assert "Nothing determines their single coefficients" in remark
+    assert "Nothing determines their individual coefficients" in remark
 
 
 def test_columns_that_are_alike_but_not_collinear_are_not_named(homes):
@@ -87,8 +87,8 @@ def test_columns_that_are_alike_but_not_collinear_are_not_named(homes):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1000), st.lists(st.integers(2, 5), min_size=1, max_size=3))
-def test_groups_of_levels_come_apart(seed, sizes):
-    """Any weights of the rows: what is collinear has no information in any of them."""
+def test_collinear_sets_are_found_separately(seed, sizes):
+    """The result does not depend on the weights of the rows."""
     rng = np.random.default_rng(seed)
     groups = [np.eye(size)[np.append(np.arange(size), rng.integers(size, size=60))[:60]] for size in sizes]
     X = np.column_stack([rng.normal(size=60), *groups, np.ones(60)])
@@ -112,7 +112,7 @@ def test_no_propensity_attributes_is_called_scar(homes):
     assert not any(SCAR in text for text in (*named.summary().remarks, *identifiability_report(named).notes))
 
 
-def test_reprs_are_those_of_scikit_learn_but_for_the_remark():
+def test_reprs_equal_those_of_scikit_learn_except_for_the_comment():
     options = {"classification_attributes": list("abcdefghijklmnop"), "C": 3.0, "propensity_C": 2.0, "n_starts": 7}
     for kind in (SAREMClassifier, SAREMClassifierCV):
         names = {name: value for name, value in options.items() if name in kind().get_params()}
@@ -133,9 +133,9 @@ def test_reprs_are_those_of_scikit_learn_but_for_the_remark():
         (SARStackingClassifier, {"estimators": [("logistic", None)], "cv": 2}),
     ],
 )
-def test_a_handful_of_labels_is_told_of(pu, kind, options):
+def test_few_labels_get_a_remark(pu, kind, options):
     rows = np.r_[np.flatnonzero(pu.s == 1)[:6], np.flatnonzero(pu.s == 0)[:30]]
-    told = "Only 6 labelled rows: rely on the ranking of rows, not on class prior and label frequency"
+    told = "Only 6 labelled rows: rely on the ranking of rows, but not on the class prior and the label frequency"
     model = kind(propensity_attributes=[2], **options).fit(pu.X[rows], pu.s[rows])
     assert told in " ".join(str(model.summary()).split())
     assert "rely on the ranking" not in str(SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary())

@@ -27,7 +27,7 @@ def objective(model, X, s):
 
 
 @pytest.mark.parametrize(("attributes", "C"), [(None, 5.0), ([2], 0.5), ([2, 3], 5.0)])
-def test_newton_reaches_what_em_crawls_to(pu, attributes, C):
+def test_newton_reaches_the_optimum_of_slow_em(pu, attributes, C):
     options = {"propensity_attributes": attributes, "C": C}
     newton = SAREMClassifier(**options).fit(pu.X, pu.s)
     em = PublishedEMClassifier(tol=1e-12, slope_tol=1e-9, max_iter=20_000, **options).fit(pu.X, pu.s)
@@ -148,7 +148,7 @@ def test_wide_sparse_problem_has_no_gradient_left(simulated):
     assert model.converged_
 
 
-def test_products_end_where_the_matrix_does(simulated, monkeypatch):
+def test_hessian_products_find_the_same_optimum_as_the_matrix(simulated, monkeypatch):
     data = simulated(n=500, seed=1)
     X = wide_table(data, 200)
     matrix = SAREMClassifier(propensity_attributes=[2]).fit(X.toarray(), data.s)
@@ -256,8 +256,8 @@ def test_history_of_newton_rises_without_a_penalty(pu):
 
 
 @pytest.mark.parametrize("seed", [1, 10, 44])
-def test_newton_ends_in_the_optimum_of_em(seed):
-    """Skewed propensity attributes make two optima; steps of three logits, once the limit, ended in the worse one."""
+def test_newton_finds_the_optimum_of_em(seed):
+    """Skewed propensity attributes cause two optima. With steps limited to three logits, Newton found the worse one."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(3000, 5))
     X[:, 3] = (rng.poisson(3, 3000) - 3) / np.sqrt(3)
@@ -272,7 +272,7 @@ def test_newton_ends_in_the_optimum_of_em(seed):
     assert newton.class_prior_ == pytest.approx(f.mean(), abs=0.1)
 
 
-UNITS = "lies farther from 0 than 1e5 times its spread, or all of its values are below 1e-100"
+UNITS = "has a mean more than 1e5 standard deviations from 0, or only values below 1e-100"
 
 
 @pytest.mark.parametrize("C", [1.0, np.inf])
@@ -280,7 +280,7 @@ UNITS = "lies farther from 0 than 1e5 times its spread, or all of its values are
 def test_a_single_precision_column_far_from_zero_is_fitted_as_its_centred_double(simulated, mean, C):
     pu = simulated(n=2000)
     X = (pu.X + np.array([mean, 0, mean, 0])).astype(np.float32)
-    centred = X.astype(np.float64) - [mean, 0, mean, 0]  # exact
+    centred = X.astype(np.float64) - [mean, 0, mean, 0]  # exact in float64
     options = {"propensity_attributes": [2], "C": C, "propensity_C": C, "tol": 1e-13}
     want = SAREMClassifier(**options).fit(centred, pu.s)
     with warnings.catch_warnings():
@@ -308,8 +308,8 @@ def test_columns_whose_squares_vanish_are_not_ignored(pu, kind, size, dtype):
     np.testing.assert_allclose(got.predict_propensity(kind(X)), want.predict_propensity(pu.X), atol=1e-5)
 
 
-def test_errors_from_columns_out_of_proportion_come_with_a_warning(pu):
-    with pytest.warns(UserWarning, match=f"column 'x1' and 1 more {UNITS}"):
+def test_badly_scaled_columns_get_a_warning(pu):
+    with pytest.warns(UserWarning, match=rf"column 'x1' \(and 1 more\) {UNITS}"):
         SAREMClassifier(propensity_attributes=[2]).fit(pu.X + np.array([0, 1e8, 1e8, 0]), pu.s)
 
 
@@ -324,9 +324,9 @@ def test_huge_coefficients_predict_for_single_precision_rows(pu):
     np.testing.assert_allclose(far.predict_proba(single), far.predict_proba(single.astype(np.float64)), rtol=1e-12)
 
 
-def test_columns_called_by_other_numbers_than_their_positions_are_told_of(pu):
+def test_column_names_that_are_other_numbers_than_positions_get_a_warning(pu):
     X = pd.DataFrame(pu.X)[[3, 0, 1, 2]]
-    with pytest.warns(UserWarning, match="propensity_attributes has the number 3, which is a position"):
+    with pytest.warns(UserWarning, match="propensity_attributes: the number 3 is a position"):
         model = SAREMClassifier(propensity_attributes=[3]).fit(X, pu.s)
     assert np.flatnonzero(model.propensity_coef_).tolist() == [3]
     SAREMClassifier(propensity_attributes=["3"]).fit(X.rename(columns=str), pu.s)

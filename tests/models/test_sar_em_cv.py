@@ -19,7 +19,7 @@ from scarless.pair.search import HeldOutGain, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 PLAIN = {"recalibrate": False, "known": [PseudoObservations(0)], **SMALL}
-FEW = {"Cs": [0.1, 1.0], "propensity_Cs": [0.5], "random_state": 0}  # where what is said holds for each candidate
+FEW = {"Cs": [0.1, 1.0], "propensity_Cs": [0.5], "random_state": 0}  # small enough to check every candidate
 
 
 def table_of(model, *names):
@@ -38,7 +38,7 @@ def folds(pu):
 
 @pytest.fixture(scope="module")
 def fitted(pu, folds):
-    """The search without recalibrating: its candidates are plain fits."""
+    """Return a search without recalibration, whose candidates are plain fits."""
     return SAREMClassifierCV(propensity_attributes=[2], cv=folds, **PLAIN).fit(pu.X, pu.s)
 
 
@@ -48,12 +48,12 @@ def recalibrated(pu, folds):
 
 
 def nearest_to_one(results, rows):
-    """Return the row of the penalties nearest to 1 among some of one set."""
+    """Return which of these rows of the results has the penalties nearest to 1."""
     return min(rows, key=lambda i: (abs(np.log(results["param_C"][i])), abs(np.log(results["param_propensity_C"][i]))))
 
 
 def representatives(results):
-    """Return of each set of attributes that has tied candidates the one nearest to 1."""
+    """Return, for each set with tied candidates, the tied candidate with the penalties nearest to 1."""
     rows = np.flatnonzero(results["tied"])
     sets = results["param_attributes"][rows]
     return [nearest_to_one(results, rows[sets == name]) for name in dict.fromkeys(sets)]
@@ -78,7 +78,7 @@ def rows_out_of_fold(pu, folds, params):
 
 
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")  # at C = 0.1
-def test_the_table_holds_what_separate_fits_give(pu, folds, fitted):
+def test_the_results_table_equals_separate_fits(pu, folds, fitted):
     results = fitted.cv_results_
     rows = np.array([rows_out_of_fold(pu, folds, params) for params in results["params"]])
     np.testing.assert_allclose(results["mean_test_score"], rows.mean(axis=1), atol=1e-5)
@@ -101,7 +101,7 @@ def test_the_table_has_every_candidate_once(fitted):
     assert fitted.best_score_ == fitted.cv_results_["mean_test_score"][fitted.best_index_]
 
 
-def test_of_each_tied_set_the_penalty_nearest_to_1_and_of_these_the_lowest_label_frequency(fitted):
+def test_ties_are_resolved_by_the_penalty_nearest_to_1_then_by_the_lowest_label_frequency(fitted):
     tied, frequency, prior = table_of(fitted, "tied", "label_frequency", "class_prior")
     rows, stand = np.flatnonzero(tied), representatives(fitted.cv_results_)
     assert len(stand) == 2 < rows.size < tied.size
@@ -112,10 +112,11 @@ def test_of_each_tied_set_the_penalty_nearest_to_1_and_of_these_the_lowest_label
     assert fitted.selection_.class_priors == (prior[rows].min(), prior[rows].max())
     told = str(fitted.selection_)
     assert f"cannot distinguish {rows.size} of {tied.size} candidates" in told
-    assert f"the penalty nearest to 1 was chosen: C = {fitted.C_:.3g} (classifier uses" in told
-    assert f"It has the lowest label frequency, {frequency[chosen]:.2f}" in told
+    assert "For each set of attributes, the penalty nearest to 1 was used" in told
+    chosen_by = f"The candidate with the lowest label frequency ({frequency[chosen]:.2f}) was chosen"
+    assert f"{chosen_by}: C = {fitted.C_:.3g} (classifier uses" in told
     low, high = fitted.selection_.class_priors
-    assert f"the class priors of tied candidates range from {low:.3f} to {high:.3f}" in told
+    assert f"The class priors of tied candidates range from {low:.3f} to {high:.3f}" in told
 
 
 def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
@@ -127,15 +128,15 @@ def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
     assert recalibrated.best_index_ == max(stand, key=lambda i: score[i])
     assert recalibrated.selection_.class_priors == (prior[stand].min(), prior[stand].max())
     told = str(recalibrated.selection_)
-    assert "Of each set of attributes, the penalty nearest to 1 was chosen" in told
     assert (
-        f"These were averaged; their class priors range from {prior[stand].min():.3f} to {prior[stand].max():.3f}"
+        "For each set of attributes, the penalty nearest to 1 was used. The average of these candidates was chosen"
         in told
     )
+    assert f"Their class priors range from {prior[stand].min():.3f} to {prior[stand].max():.3f}" in told
 
 
 def test_the_recalibrated_answer_is_the_recalibrated_mean_of_the_members_logits(pu, folds, recalibrated):
-    """Every step again, from plain fits: held-out logits, each recalibrated, their mean, recalibrated once more."""
+    """Repeat every step from plain fits: recalibrate the out-of-fold logits, average them, and recalibrate the mean."""
     e, w = Design.of(np.array([2])), np.ones(pu.s.size)
 
     def recalibrated_again(u):
@@ -165,7 +166,7 @@ def test_the_recalibrated_answer_is_the_recalibrated_mean_of_the_members_logits(
 
 
 def test_sets_are_tied_by_their_best_and_penalties_within_a_set_by_half_as_many_standard_errors():
-    # Row by row differences between candidates: the first two are one path, the others two more.
+    # Differences between candidates in each row. The first two candidates are on one path, the others on two more.
     rows = np.random.default_rng(0).normal(size=(400, 4))
     rows -= rows.mean(axis=0)
     rows[:, 0] = 0.0
@@ -186,7 +187,7 @@ def test_sets_are_tied_by_their_best_and_penalties_within_a_set_by_half_as_many_
 def test_zero_standard_errors_means_the_best_score(pu, folds):
     model = SAREMClassifierCV(propensity_attributes=[2], cv=folds, n_standard_errors=0, **SMALL).fit(pu.X, pu.s)
     assert model.best_index_ == model.cv_results_["mean_test_score"].argmax()
-    assert model.selection_.reason == "The best of 12 candidates by held-out log-likelihood."
+    assert model.selection_.reason == "Of 12 candidates, the one with the highest held-out log-likelihood was chosen."
 
 
 @pytest.mark.parametrize("recalibrate", [True, False])
@@ -223,7 +224,7 @@ def test_the_order_of_rows_changes_nothing(pu):
     np.testing.assert_allclose(there, back, atol=1e-6)
 
 
-def test_repeated_rows_are_weights_and_rows_of_no_weight_are_not_there(pu):
+def test_weights_equal_copies_and_rows_of_weight_0_have_no_influence(pu):
     model = SAREMClassifierCV(propensity_attributes=[2], **FEW)
     weight = np.random.default_rng(0).integers(0, 3, pu.s.size)
     weighted = model.fit(pu.X, pu.s, sample_weight=weight).cv_results_
@@ -264,7 +265,7 @@ def test_default_penalties_are_ten_by_one(pu):
     np.testing.assert_allclose(np.unique(propensity_C), [1.0])
 
 
-def test_it_says_what_it_does(pu, capsys):
+def test_verbose_prints_each_step(pu, capsys):
     SAREMClassifierCV(propensity_attributes=[2], cv=2, verbose=True, **SMALL).fit(pu.X, pu.s)
     told = capsys.readouterr().out
     assert "fold 2 of 2, 12 candidates" in told
@@ -288,7 +289,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"n_standard_errors": -1}, "n_standard_errors must be a number of at least 0"),
         (
             {"known": [8.0]},
-            r"known may contain ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\) only",
+            r"known must contain only ClassPrior\(...\), LabelFrequency\(...\) and PseudoObservations\(...\); got",
         ),
         ({"recalibrate": "yes"}, "recalibrate must be True or False; got 'yes'"),
         ({"max_iter": 0}, "max_iter must be a whole number"),
@@ -298,9 +299,9 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"attribute_sets": []}, "attribute_sets must be 'auto', or a list or dict"),
         (
             {"attribute_sets": {1: [0], "1": [1]}},
-            "attribute_sets: each set needs a different name; got '1', '1'. Pass a dict",
+            "attribute_sets: each set needs a different name; got '1', '1'. Rename the sets",
         ),
-        ({"cv": []}, "cv has no folds. A generator is exhausted after one fit"),
+        ({"cv": []}, "cv has no folds. If it is a generator, it is empty after one fit"),
         ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
     ],
 )
@@ -324,7 +325,7 @@ def test_too_few_labels_for_folds_are_refused(pu):
         SAREMClassifierCV(propensity_attributes=[2]).fit(pu.X, s)
 
 
-def test_rows_that_several_folds_hold_out_are_still_one_row(pu):
+def test_rows_that_several_folds_hold_out_count_once(pu):
     options = {"propensity_attributes": [2], **FEW}
     once = SAREMClassifierCV(cv=StratifiedKFold(3), **options).fit(pu.X, pu.s)
     again = SAREMClassifierCV(cv=list(StratifiedKFold(3).split(pu.X, pu.s)) * 4, **options).fit(pu.X, pu.s)
@@ -340,7 +341,7 @@ def test_folds_may_be_lists_or_masks(pu, folds):
 
 
 def test_rows_without_weight_are_in_no_fold(pu, folds):
-    """Folds name rows by their place in X, whichever of these count."""
+    """Folds give positions in X, including rows of weight 0."""
     weight = (np.arange(pu.s.size) % 3 > 0).astype(float)
     kept = np.flatnonzero(weight)
     number = np.cumsum(weight).astype(int) - 1
@@ -360,7 +361,7 @@ def test_penalties_may_come_from_a_generator_and_sets_from_an_array(pu, folds):
 
 
 @pytest.mark.parametrize("propensity_C", [1.0, 10.0])
-def test_models_that_see_the_same_are_not_swapped(propensity_C):
+def test_models_with_the_same_columns_are_not_swapped(propensity_C):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
     s = (rng.random(3000) < expit(2 * X[:, 0] + X[:, 1]) * expit(X[:, 2] + 1.5)).astype(int)
@@ -373,17 +374,17 @@ def test_models_that_see_the_same_are_not_swapped(propensity_C):
 
 
 @pytest.mark.parametrize("recalibrate", [True, False])
-def test_errors_from_columns_out_of_proportion_come_with_a_warning(pu, recalibrate):
+def test_badly_scaled_columns_get_a_warning(pu, recalibrate):
     model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, recalibrate=recalibrate, random_state=0)
-    told = "SAREMClassifierCV: column 'x0' and 3 more lies farther from 0 than 1e5 times .* are unreliable"
+    told = r"SAREMClassifierCV: column 'x0' \(and 3 more\) has a mean more than 1e5 standard .* are unreliable"
     with pytest.warns(UserWarning, match=told) as record:
         model.fit(pu.X + 1e9, pu.s)
     assert len(record) == 1
 
 
 @pytest.mark.parametrize("seed", quick_first(0, 1, 2))
-def test_neither_precision_nor_order_of_columns_moves_the_class_prior(seed):
-    # Folds are the same; what is left is the rounding of float32, 1e-7 of each value, in fits that end at 1e-8.
+def test_precision_and_order_of_columns_do_not_change_the_class_prior(seed):
+    # Folds are equal. Differences come from the rounding of float32 (relative error 1e-7), in fits with tol 1e-8.
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(600, 6))
     y = rng.random(600) < expit(2 * X[:, 0] - X[:, 1])

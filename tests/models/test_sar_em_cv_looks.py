@@ -1,4 +1,4 @@
-"""Penalties and attributes by what held-out rows showed at several looks, and by audits."""
+"""Selection of penalties and attributes by the looks and audits of held-out rows."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_one_candidate_is_the_plain_fit(seen, given):
 
 
 def held_out_by_hand(seen, folds, params):
-    """Return the log-likelihood of all that was seen of each row, by a plain model that has not seen the row."""
+    """Return the log-likelihood of the labels and audits of each row, by a model that was not trained on the row."""
     sees = None if params["attributes"] == "all" else [0, 1, 3]
     model = SAREMClassifier(
         propensity_attributes=[2],
@@ -93,7 +93,7 @@ def test_candidates_are_judged_by_labels_and_audits_of_rows_they_have_not_seen(s
     assert model.best_score_ == results["mean_test_score"][model.best_index_]
 
 
-def test_of_tied_sets_the_best_score_is_taken_at_the_penalty_nearest_to_1(seen):
+def test_the_best_tied_set_is_selected_with_the_penalty_nearest_to_1(seen):
     model = SAREMClassifierCV(propensity_attributes=[2], cv=4, **SMALL).fit(seen.X, seen.S, audit=seen.audit)
     results = model.cv_results_
     tied = np.flatnonzero(results["tied"])
@@ -101,13 +101,13 @@ def test_of_tied_sets_the_best_score_is_taken_at_the_penalty_nearest_to_1(seen):
     far = np.abs(np.log(results["param_C"])) + 1e-3 * np.abs(np.log(results["param_propensity_C"]))
     nearest = [min(tied[results["path"][tied] == path], key=lambda i: far[i]) for path in (0, 1)]
     assert model.best_index_ == max(nearest, key=lambda i: results["mean_test_score"][i])
-    assert "It has the best score" in str(model.selection_)
+    assert "The candidate with the best score was chosen" in str(model.selection_)
     assert "Standard errors of coefficients ignore this choice" in " ".join(str(model.summary()).split())
     seen_by = model.classification_attributes_
     assert set(np.flatnonzero(model.coef_[0])) <= set(seen_by)
 
 
-@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # here all were checked
+@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # all rows are audited here
 def test_audits_of_all_rows_are_supervised_learning(seen):
     labels = np.nan_to_num(seen.S[:, 0])
     model = SAREMClassifierCV(propensity_attributes=[2], **ALONE).fit(seen.X, labels, audit=seen.y)
@@ -117,8 +117,8 @@ def test_audits_of_all_rows_are_supervised_learning(seen):
     np.testing.assert_allclose(model.propensity_coef_[0, 2], labelling.coef_[0, 0], atol=1e-4)
 
 
-def test_audits_choose_where_labels_cannot():
-    """Labels of one look say nothing of x1's part in the class beside its part in the labelling; audits do."""
+def test_audits_select_a_set_that_labels_cannot_select():
+    """With one look, labels do not show whether x1 affects the class or the labelling; audits do."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(3000, 3))
     y = rng.random(3000) < expit(1.5 * X[:, 0] - 2.0 * X[:, 1])
@@ -131,7 +131,7 @@ def test_audits_choose_where_labels_cannot():
     assert model.selection_.n_tied == 1
 
 
-def test_facts_hold_in_every_training_part(seen, monkeypatch):
+def test_known_values_hold_in_every_training_fold(seen, monkeypatch):
     kept = []
     plain = module.fit_folds
 
@@ -150,7 +150,7 @@ def test_facts_hold_in_every_training_part(seen, monkeypatch):
     assert model.class_prior_ == pytest.approx(0.5, abs=1e-5)
 
 
-def test_a_recalibrated_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
+def test_recalibration_applies_slope_and_shift_to_the_fit_to_all_rows(seen):
     folds = list(StratifiedKFold(3, shuffle=True, random_state=1).split(seen.X, np.nansum(seen.S, axis=1) > 0))
     options = {"propensity_attributes": [2], "cv": folds, "attribute_sets": [None], "Cs": [0.05]}
     plain, recalibrated = (
@@ -163,8 +163,8 @@ def test_a_recalibrated_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
             seen.X[train], seen.S[train], audit=seen.audit[train]
         )
         u[test] = seen.X[test] @ one.coef_[0] + one.intercept_[0]
-    # A logistic model of one column, held-out logits, beside the same propensity, with a ridge of 1 on the logarithm of
-    # its slope: that is all there is to it.
+    # Recalibration is a logistic model of one column, the out-of-fold logits, fitted with the same propensity and a
+    # ridge of 1 on the logarithm of the slope.
     table, seen_at = np.column_stack([u, seen.X[:, 2]]), seen.S >= 0
     counts = {"labels": np.nansum(seen.S, axis=1)[:, None], "looks": seen_at.sum(axis=1)[:, None].astype(float)}
     rows = {**counts, "audit": seen.audit.astype(float), "w": np.ones(len(u))}
@@ -176,7 +176,7 @@ def test_a_recalibrated_choice_is_the_fit_to_all_rows_stretched_and_moved(seen):
 
     log_slope, shift, e_slope, _ = minimize(penalised, np.zeros(4), method="BFGS", options={"gtol": 1e-6}).x
     slope = np.exp(log_slope)
-    assert slope > 1.1  # a strong penalty made the logits too flat
+    assert slope > 1.1  # because the strong penalty made the logits too flat
     np.testing.assert_allclose(recalibrated.coef_, slope * plain.coef_, atol=1e-4)
     np.testing.assert_allclose(recalibrated.intercept_, shift + slope * plain.intercept_, atol=1e-4)
     np.testing.assert_allclose(recalibrated.propensity_coef_[0, 2], e_slope, atol=1e-4)
@@ -196,7 +196,7 @@ def test_one_look_with_audits_is_not_recalibrated(seen):
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
-def test_facts_are_not_recalibrated_away_and_no_audit_is_imagined(seen):
+def test_known_values_prevent_recalibration_and_pseudo_observations(seen):
     options = {"propensity_attributes": [2], "cv": 3, "known": [ClassPrior(0.5)], **SMALL}
     models = [
         SAREMClassifierCV(**{**options, **more}).fit(seen.X, seen.S)
@@ -208,7 +208,7 @@ def test_facts_are_not_recalibrated_away_and_no_audit_is_imagined(seen):
     assert not hasattr(models[0], "recalibration_")
 
 
-def test_weights_are_copies(seen):
+def test_weights_equal_copies(seen):
     weight = np.random.default_rng(0).integers(0, 3, len(seen.X))
     rows = np.repeat(np.arange(len(seen.X)), weight)
     model = SAREMClassifierCV(propensity_attributes=[2], cv=3, **SMALL)
@@ -218,7 +218,7 @@ def test_weights_are_copies(seen):
     same_fit(weighted, copied, 1e-6)
 
 
-def test_visit_attributes_are_in_no_set(seen):
+def test_attribute_sets_exclude_visit_attributes(seen):
     rng = np.random.default_rng(5)
     effort = rng.normal(size=(len(seen.X), 2))
     X = np.column_stack([seen.X, effort])
@@ -235,7 +235,7 @@ def test_visit_attributes_are_in_no_set(seen):
         clone(model).set_params(attribute_sets=[[0, 4]]).fit(X, seen.S)
 
 
-def test_an_ordinary_fit_after_one_to_looks_is_an_ordinary_fit(seen):
+def test_a_fit_to_one_label_forgets_an_earlier_fit_to_looks(seen):
     s = np.nan_to_num(seen.S[:, 0]).astype(int)
     model = SAREMClassifierCV(propensity_attributes=[2], cv=3, Cs=[1.0], random_state=0)
     fresh = clone(model).fit(seen.X, s)
@@ -251,22 +251,22 @@ def test_an_ordinary_fit_after_one_to_looks_is_an_ordinary_fit(seen):
         again.detection_curve(seen.X)
 
 
-def test_labels_may_be_words(seen):
+def test_labels_can_be_words(seen):
     words = np.where(seen.S == 1, "seen", np.where(np.isnan(seen.S), None, "not"))
     model = SAREMClassifierCV(propensity_attributes=[2], pos_label="seen", **ALONE)
     same_fit(model.fit(seen.X, words), clone(model).set_params(pos_label=None).fit(seen.X, seen.S), 1e-9)
     assert list(model.classes_) == ["not", "seen"]
 
 
-def test_what_is_wrong_is_said(seen):
+def test_wrong_input_is_refused(seen):
     model = SAREMClassifierCV(propensity_attributes=[2], **ALONE)
     with pytest.raises(ValueError, match="known must be a list"):
         clone(model).set_params(known=ClassPrior(0.4)).fit(seen.X, seen.S)
-    with pytest.raises(ValueError, match="false_positive_rate must lie in"):
+    with pytest.raises(ValueError, match=r"false_positive_rate, .*, must be in"):
         clone(model).set_params(labelling=Labelling(false_positive_rate=0.7)).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit has 3 values for 400 rows"):
         model.fit(seen.X, seen.S, audit=[1, 0, 1])
-    with pytest.raises(ValueError, match="labels have 2 looks; the first is 0"):
+    with pytest.raises(ValueError, match="known has the label frequency of look 2, but labels have 2 looks"):
         clone(model).set_params(known=[LabelFrequency(0.5, look=2)]).fit(seen.X, seen.S)
     with pytest.raises(ValueError, match="labelled rows were audited negative"):
         model.fit(seen.X, seen.S, audit=np.zeros(400))

@@ -1,4 +1,4 @@
-"""Several looks, audits, false positives and facts: equal to what they must be equal to, and refused in words."""
+"""Several looks, audits, false positives and known values: special cases with known results, and errors."""
 
 import pickle
 import warnings
@@ -54,10 +54,10 @@ def _assert_same(got, want, atol=1e-8):
     np.testing.assert_allclose(got.log_likelihood_, want.log_likelihood_, rtol=1e-9)
 
 
-# One look is the model of old
+# One look equals one label for each row
 
 
-def test_one_look_as_a_column_is_the_fit_of_one_label(data):
+def test_one_look_as_a_column_equals_one_label(data):
     want = _model().fit(data["X"], data["s"])
     with pytest.warns(sklearn.exceptions.DataConversionWarning):
         got = _model().fit(data["X"], data["s"][:, None])
@@ -66,11 +66,13 @@ def test_one_look_as_a_column_is_the_fit_of_one_label(data):
 
 
 @pytest.mark.parametrize("shape", [(N,), (N, 1)])
-def test_no_audit_and_one_look_is_the_optimum_of_one_label(data, shape):
+def test_one_look_without_audits_has_the_optimum_of_one_label(data, shape):
     X, s = data["X"], data["s"]
     want = _model().fit(X, s)
     got = _model().fit(X, s.reshape(shape), audit=np.full(N, np.nan))
-    _assert_same(got, want, atol=1e-6)  # as far as steps are seen in the objective; the next one would end there:
+    _assert_same(
+        got, want, atol=1e-6
+    )  # The objective resolves no more digits. One more Newton step from `got` gives the optimum:
     at, pair, rows = (
         got.fitted_pair_.inference.parameters,
         LogisticPair(Design.of(np.arange(4)), Design.of(np.array([2]))),
@@ -88,7 +90,7 @@ def test_no_audit_and_one_look_is_the_optimum_of_one_label(data, shape):
     np.testing.assert_allclose(*posterior, atol=1e-5)
 
 
-def test_models_that_see_the_same_are_told_of_and_kept_the_paper_s_way_round(data):
+def test_models_with_the_same_columns_get_a_warning_and_are_ordered_as_in_the_paper(data):
     X, s = data["X"], data["s"]
     with pytest.warns(UserWarning, match="the two can be swapped"):
         want = _model(propensity_attributes=slice(None)).fit(X, s)
@@ -98,8 +100,8 @@ def test_models_that_see_the_same_are_told_of_and_kept_the_paper_s_way_round(dat
     assert "does not show which one is the class model" in str(got.summary()).replace("\n", " ").replace("  ", " ")
 
 
-@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # here all were checked
-def test_all_rows_audited_are_two_logistic_regressions(data):
+@pytest.mark.filterwarnings("ignore:.*unlabelled rows have an audit:UserWarning")  # all rows are audited here
+def test_audits_of_all_rows_give_two_logistic_regressions(data):
     X, y, s = data["X"], data["y"], data["s"]
     model = _model(C=0.5, propensity_C=2.0).fit(X, s, audit=y)
     f = LogisticRegression(C=0.5, tol=1e-12, solver="newton-cholesky").fit(X, y)
@@ -128,7 +130,7 @@ def test_weights_count_rows(data):
     np.testing.assert_allclose(got.score(X, S, weight), want.score(X[index], S[index]), rtol=1e-10)
 
 
-def test_rows_of_weight_zero_are_not_there(data):
+def test_rows_of_weight_0_have_no_influence(data):
     X, S, audit = data["X"], data["S"], data["audit"]
     got = _model().fit(X, S, sample_weight=(np.arange(N) >= 50).astype(float), audit=audit)
     _assert_same(got, _model().fit(X[50:], S[50:], audit=audit[50:]))
@@ -147,13 +149,13 @@ def test_the_order_of_rows_and_looks_changes_nothing(data, rate):
     _assert_same(_model(labelling=Labelling(false_positive_rate=rate)).fit(X, S[:, ::-1], audit=audit), want, atol=1e-6)
 
 
-def test_a_look_that_never_took_place_is_not_there(data):
+def test_a_look_that_never_took_place_has_no_influence(data):
     X, S, audit = data["X"], data["S"], data["audit"]
     more = np.column_stack([S, np.full(N, np.nan)])
     _assert_same(_model().fit(X, more, audit=audit), _model().fit(X, S, audit=audit))
 
 
-def test_own_propensities_of_looks_that_are_swapped_are_swapped(data):
+def test_swapping_two_looks_swaps_their_propensities(data):
     X, S, audit = data["X"], data["S"], data["audit"]
     one = _model(labelling=Labelling(shared=False)).fit(X, S, audit=audit)
     two = _model(labelling=Labelling(shared=False)).fit(X, S[:, ::-1], audit=audit)
@@ -227,8 +229,10 @@ def test_words_and_truth_values(data):
     _assert_same(_model().fit(X, np.where(np.isnan(S), None, S == 1), audit=audit), want)
 
 
-@pytest.mark.filterwarnings("ignore:.*agree more often than independent looks:UserWarning")  # rows have other labels
-def test_other_order_of_names_is_told_of(data):
+@pytest.mark.filterwarnings(
+    "ignore:.*agree more often than independent looks:UserWarning"
+)  # because the rows get the labels of other rows
+def test_labels_in_another_row_order_get_a_warning(data):
     frame, S = pd.DataFrame(data["X"]), pd.DataFrame(data["S"])
     with pytest.warns(UserWarning, match="matched to the rows by position"):
         _model().fit(frame, S[::-1])
@@ -259,7 +263,7 @@ def test_tables_in_files(data, tmp_path, coding):
     np.testing.assert_allclose(posterior, want.predict_posterior(pd.DataFrame(X, columns=COLUMNS), S, audit), atol=1e-6)
 
 
-# Facts
+# Known values
 
 
 def _shares(model, data):
@@ -268,7 +272,7 @@ def _shares(model, data):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_facts_without_error_are_kept_to(data, weighted):
+def test_exact_known_values_hold_exactly(data, weighted):
     weight = np.random.default_rng(0).integers(1, 4, N) if weighted else None
     known = [ClassPrior(0.47), LabelFrequency(0.52, look=1)]
     model = _model(known=known, tol=None).fit(data["X"], data["S"], sample_weight=weight)
@@ -280,16 +284,16 @@ def test_facts_without_error_are_kept_to(data, weighted):
         assert abs(prior - 0.47) < 1e-6
         assert abs(frequencies[1] - 0.52) < 1e-6
     low, high = model.class_prior_interval()
-    assert low < 0.47 < high  # of the population: rows are a sample of it
+    assert low < 0.47 < high  # an interval for the population, of which the rows are a sample
 
 
-def test_facts_are_kept_to_in_float32(data):
+def test_exact_known_values_hold_in_float32(data):
     model = _model(known=[ClassPrior(0.47)], tol=None).fit(data["X"].astype(np.float32), data["S"])
     assert model.converged_
     assert abs(model.class_prior_ - 0.47) < 1e-6
 
 
-def test_a_fact_of_a_group_is_kept_to_there(data):
+def test_a_known_value_of_a_group_holds_in_the_group(data):
     X = data["X"].copy()
     X[:, 3] = X[:, 3] > 0
     model = _model(known=[ClassPrior(0.5, where={3: 1})], tol=None).fit(X, data["S"])
@@ -299,19 +303,19 @@ def test_a_fact_of_a_group_is_kept_to_there(data):
     _assert_same(by_name, model)
 
 
-def test_a_fact_of_no_weight_changes_nothing(data):
+def test_a_known_value_with_a_huge_standard_error_changes_nothing(data):
     known = [ClassPrior(0.2, se=1e6), LabelFrequency(0.9, se=1e6)]
     _assert_same(_model(known=known).fit(data["X"], data["S"]), _model().fit(data["X"], data["S"]), atol=1e-7)
 
 
 @pytest.mark.parametrize("claim", [ClassPrior(0.9, se=0.01), ClassPrior(0.9), LabelFrequency(0.95, se=0.01)])
-def test_a_claim_that_rows_contradict_is_told_of(data, claim):
+def test_a_known_value_that_rows_contradict_gets_a_warning(data, claim):
     with pytest.warns(UserWarning, match="and the rows disagree: they are .* standard errors apart"):
         model = _model(known=[claim], tol=None).fit(data["X"], data["S"])
     assert "disagree" in str(model.summary())
 
 
-def test_audits_that_found_positives_only_are_told_of(data):
+def test_audits_that_found_only_positives_get_a_warning(data):
     checked = np.where(np.flatnonzero(data["y"])[:12, None] == np.arange(N), 1.0, np.nan)
     audit = np.nanmax(np.vstack([checked, np.full(N, -1.0)]), axis=0)
     with pytest.warns(UserWarning, match="audits of unlabelled rows are positive. If negative results"):
@@ -320,29 +324,29 @@ def test_audits_that_found_positives_only_are_told_of(data):
 
 
 @pytest.mark.parametrize("gap", [-1.0, 0.0])
-def test_an_audit_among_the_attributes_is_told_of(data, gap):
+def test_an_audit_among_the_attributes_gets_a_warning(data, gap):
     audit = np.where(np.arange(N) % 4 == 0, data["y"], np.nan)
     leak = np.column_stack([data["X"], np.where(np.isnan(audit), gap, audit)])
     with pytest.warns(UserWarning, match="column 4 of X equals the audit in all audited rows"):
         _model().fit(leak, data["s"], audit=audit)
 
 
-def test_a_claim_that_rows_agree_with_is_not(data):
+def test_a_known_value_that_rows_agree_with_gets_no_warning(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _model(known=[ClassPrior(data["y"].mean(), se=0.02)]).fit(data["X"], data["S"])
 
 
-def test_fewer_positives_than_labelled_rows_cannot_be(data):
-    with pytest.warns(UserWarning, match=r"rows disagree|agree with the known values") as told:
+def test_a_known_class_prior_below_the_labelled_share_gets_a_warning(data):
+    with pytest.warns(UserWarning, match=r"rows disagree|agree with all known values") as told:
         model = _model(known=[ClassPrior(0.05)], tol=None).fit(data["X"], data["S"])
     assert any("the rows disagree" in str(each.message) for each in told)
-    unmet = "no models of this form agree with the known values within their standard errors"
+    unmet = "no models of this form agree with all known values within their standard errors"
     assert any(unmet in str(each.message) for each in told) == (not model.converged_)
     assert abs(model.class_prior_ - 0.05) < 1e-6 or not model.converged_
 
 
-# scikit-learn's habits
+# Conventions of scikit-learn
 
 
 def test_state_goes_with_clones_and_copies(data, tmp_path):
@@ -363,7 +367,7 @@ def test_state_goes_with_clones_and_copies(data, tmp_path):
         assert other.known == model.known
 
 
-def test_a_second_fit_leaves_nothing_of_the_first(data):
+def test_a_second_fit_forgets_the_first(data):
     X, S, audit, s = data["X"], data["S"], data["audit"], data["s"]
     plain, looked = _model().fit(X, s), _model().fit(X, S, audit=audit)
     for first, second in ((plain, looked), (looked, plain)):
@@ -388,7 +392,7 @@ def test_audits_are_metadata(data):
     assert pipeline.fit(X, s, saremclassifier__audit=audit)[-1].n_audited_ == 100
 
 
-def test_folds_by_number_take_codes_and_by_splitter_everything(data):
+def test_cv_as_a_number_needs_coded_gaps_and_a_splitter_accepts_nan(data):
     X, S = data["X"], data["S"]
     want = cross_validate(_model(), X, S, cv=KFold(3))["test_score"]
     codes = np.where(np.isnan(S), -1, S).astype(int)
@@ -397,12 +401,12 @@ def test_folds_by_number_take_codes_and_by_splitter_everything(data):
     search = GridSearchCV(_model(), {"C": [1e-4, 1.0]}, cv=3).fit(X, codes)
     assert search.best_params_ == {"C": 1.0}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn's own, of NaN as a whole number
+        warnings.simplefilter("ignore")  # a warning of scikit-learn about NaN as an integer
         with pytest.raises(ValueError, match="Input y contains NaN"):
             cross_validate(_model(), X, S, cv=3)
 
 
-# Edges
+# Edge cases
 
 
 @given(
@@ -448,7 +452,7 @@ def test_small_and_odd_tables_are_fitted_or_refused_in_words(seed, n, n_looks, s
     assert ((ends[:, 0] <= q + 1e-9) & (q <= ends[:, 1] + 1e-9)).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*:UserWarning")  # copies are no looks, and that is told
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")  # the fit warns about copies of looks
 def test_more_than_127_looks_are_counted(data):
     X, S = data["X"], data["S"]
     many = np.tile(S, (1, 100))
@@ -460,22 +464,23 @@ def test_more_than_127_looks_are_counted(data):
     np.testing.assert_allclose(model.predict_posterior(X, many), want, rtol=1e-9)
 
 
-def test_units_of_columns(data):
+def test_badly_scaled_columns(data):
     X, S = data["X"], data["S"]
     far = X.copy()
     far[:, 3] = 1e6 + 1e-3 * X[:, 3]
     known = [ClassPrior(0.5, se=0.01)]
     want = _model(C=1e6, known=known, tol=None).fit(X, S)
-    with pytest.warns(UserWarning, match="lies farther from 0"):
+    with pytest.warns(UserWarning, match="more than 1e5 standard deviations from 0"):
         got = _model(C=1e12, known=known, tol=None).fit(far, S)
     np.testing.assert_allclose(got.class_prior_, want.class_prior_, atol=1e-5)
-    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] has a column that lies farther from 0 than 1e5"):
+    with pytest.raises(ValueError, match=r"visit_attributes\['v'\] has a column with a mean more than 1e5"):
         _model(labelling=Labelling(visit_attributes={"v": [1, 3]})).fit(far, S)
-    with pytest.warns(UserWarning, match="lies farther from 0"):  # each look has coefficients of its own
+    # With own coefficients for each look, columns may be scaled differently.
+    with pytest.warns(UserWarning, match="more than 1e5 standard deviations from 0"):
         _model(tol=None, labelling=Labelling(visit_attributes={"v": [1, 3]}, shared=False)).fit(far, S)
 
 
-def test_one_look_with_audits_of_labelled_rows_tells_false_positives():
+def test_audits_of_labelled_rows_identify_false_positives_with_one_look():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 2))
     y = rng.random(6000) < expit(2 * X[:, 0])

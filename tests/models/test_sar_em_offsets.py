@@ -1,4 +1,4 @@
-"""Offsets and bounds of propensities: against a plain minimiser of the likelihood, written out."""
+"""Offsets and bounds of propensities, compared with a direct minimisation of the likelihood."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit, logit
 from scarless import Labelling, SAREMClassifier, TableClassifier, load, save
 from scarless.labelling import simulate_looks
 
-# Models without these bounds, or offsets, do not fit the data, and are told of.
+# Models without these bounds or offsets do not fit the data, so the fit warns.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*labels do not fit a model without false positives:UserWarning",
     "ignore:.*the coefficient of an offset is 1:UserWarning",
@@ -29,7 +29,7 @@ def data():
 
 
 def _by_hand(table, S, *, offsets, bounds, ridge):
-    """Minimise the penalised likelihood of f on a, e on b, with a solver that knows nothing of either."""
+    """Minimise the penalised likelihood, with f on column a and e on column b, by a general solver."""
     low, high = bounds
     a, b = table["a"].to_numpy(), table["b"].to_numpy()
     seen, found = ~np.isnan(S), S == 1
@@ -76,7 +76,7 @@ def test_the_fit_is_the_maximum(data, bounds, offset):
 
 
 def test_standard_errors_are_those_of_the_curvature(data):
-    """Differences of the likelihood, far from its fit too, agree with what the summary says."""
+    """Numerical derivatives of the likelihood, also far from the optimum, agree with the summary."""
     table, _, S = data
     said = Labelling(bounds=(0.2, 0.8), offset=["effort_1", "effort_2"])
     model = SAREMClassifier(propensity_attributes=["b"], classification_attributes=["a"], C=np.inf, labelling=said)
@@ -111,7 +111,7 @@ def test_an_offset_is_not_an_attribute(data):
     assert again.propensity_intercept_[0] == pytest.approx(model.propensity_intercept_[0] - 1.0, abs=1e-4)
 
 
-def test_bounds_of_0_and_1_are_none(data):
+def test_bounds_of_0_and_1_have_no_effect(data):
     table, _, S = data
     plain = SAREMClassifier(propensity_attributes=["b"]).fit(table, S)
     bounded = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(bounds=(0, 1))).fit(table, S)
@@ -137,17 +137,17 @@ def test_bounds_are_in_the_summary_and_in_a_file(data, tmp_path):
         ({"offset": "b"}, "propensity_attributes has columns that are also visit_attributes or "),
     ],
 )
-def test_what_is_refused(data, said, match):
+def test_wrong_offsets_and_bounds_are_refused(data, said, match):
     table, _, S = data
     with pytest.raises(ValueError, match=match):
         SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(**said)).fit(table, S)
 
 
-def test_what_does_not_go_together(data):
+def test_incompatible_options_are_refused(data):
     table, _, S = data
     inner = SAREMClassifier(propensity_attributes=["b"], labelling=Labelling(offset="effort_1"))
-    with pytest.raises(ValueError, match="offset names a column that is added without changes, but a preparation"):
+    with pytest.raises(ValueError, match="does not support the offset of Labelling, because a preparation"):
         TableClassifier(inner).fit(table, S)
     far = table.assign(effort_1=1e9 + table["effort_1"])
-    with pytest.raises(ValueError, match="offset: the column lies farther from 0"):
+    with pytest.raises(ValueError, match="offset: the column has a mean more than 1e5 standard deviations from 0"):
         inner.fit(far, S)

@@ -1,4 +1,4 @@
-"""The stack: the recalibrated mean of its members, intervals that hold it, a summary that names every one."""
+"""The stack: recalibrated mean of the members, intervals and summary."""
 
 import pickle
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import SAREMClassifierCV, SARStackingClassifier
-from scarless.models.base import WITHOUT
+from scarless.models.base import SET_WITHOUT_PROPENSITY_ATTRIBUTES as WITHOUT
 from scarless.models.messages import warn_if_all_positive
 from scarless.pair.stack import needs_dense
 
@@ -62,7 +62,7 @@ def test_probabilities_are_the_recalibrated_mean_of_the_members(pu, fitted):
     assert not fitted.propensity_coef_[0][[0, 1, 3]].any()
 
 
-def test_class_prior_and_likelihood_are_those_of_held_out_judgements(pu, fitted):
+def test_class_prior_and_likelihood_come_from_out_of_fold_logits(pu, fitted):
     mean = np.mean([member.f for member in fitted.members_], axis=0)
     f, e = expit(fitted.recalibration_(logit(mean))), fitted.predict_propensity(pu.X)
     assert fitted.class_prior_ == pytest.approx(f.mean())
@@ -71,7 +71,7 @@ def test_class_prior_and_likelihood_are_those_of_held_out_judgements(pu, fitted)
     assert fitted.log_likelihood_ == pytest.approx(value)
 
 
-def test_a_member_that_ignores_an_attribute_set_does_not_see_it(pu, fitted):
+def test_a_member_uses_only_the_columns_of_its_attribute_set(pu, fitted):
     moved = pu.X.copy()
     moved[:, 2] += 5.0
     for member in fitted.members_:
@@ -79,7 +79,7 @@ def test_a_member_that_ignores_an_attribute_set_does_not_see_it(pu, fitted):
         assert same == (member.attributes == WITHOUT) or member.name == "boosting"
 
 
-def test_intervals_hold_the_answer_and_widen_with_the_level(pu, fitted):
+def test_intervals_contain_the_estimate_and_widen_with_the_level(pu, fitted):
     low, high = fitted.class_prior_interval()
     assert low < fitted.class_prior_ < high
     f = fitted.predict_proba(pu.X)[:, 1]
@@ -98,7 +98,7 @@ def test_intervals_hold_the_answer_and_widen_with_the_level(pu, fitted):
         fitted.predict_proba_interval(pu.X, level=1.5)
 
 
-def test_a_row_interval_is_a_quantile_of_members_at_their_levels(pu, fitted):
+def test_a_row_interval_is_a_quantile_over_members_and_class_priors(pu, fitted):
     row, values, weights = pu.X[:1], [], []
     us = [member.logits(row) for member in fitted.members_]
     mean = np.mean([expit(member.recalibration(u)) for member, u in zip(fitted.members_, us, strict=True)], axis=0)
@@ -108,22 +108,24 @@ def test_a_row_interval_is_a_quantile_of_members_at_their_levels(pu, fitted):
         weights.append(recalibration.grid.interval_weight / len(found))
     values, weights = np.concatenate(values), np.concatenate(weights)
     low, high = logit(fitted.predict_proba_interval(row, level=0.8)[0])
-    biggest = weights.max()  # a step of the distribution
+    biggest = weights.max()  # the largest step of the distribution
     assert weights[values <= low].sum() == pytest.approx(0.1, abs=biggest)
     assert weights[values >= high].sum() == pytest.approx(0.1, abs=biggest)
 
 
-def test_posterior_intervals_hold_the_posterior_and_move_with_the_level(pu, fitted):
+def test_posterior_intervals_contain_the_posterior(pu, fitted):
     q = fitted.predict_posterior(pu.X, pu.s)
     ends = fitted.predict_posterior_interval(pu.X, pu.s, level=0.99)
     np.testing.assert_array_equal(ends[pu.s == 1], 1.0)
     assert ((ends[:, 0] <= q) & (q <= ends[:, 1])).mean() > 0.98
     wider, of_class = ends[pu.s == 0], fitted.predict_proba_interval(pu.X, level=0.99)[pu.s == 0]
     spans = [np.diff(logit(np.clip(each, 1e-12, 1 - 1e-12)), axis=1) for each in (wider, of_class)]
-    assert (spans[0] >= spans[1] - 1e-9).mean() > 0.98  # more positives means fewer of them labelled: both raise it
-    with pytest.raises(TypeError, match="predict_posterior needs the observed labels"):
+    assert (
+        spans[0] >= spans[1] - 1e-9
+    ).mean() > 0.98  # A higher class prior means lower propensities, and both raise the posterior.
+    with pytest.raises(TypeError, match="s must be the observed labels"):
         fitted.predict_posterior_interval(pu.X, None)
-    assert not hasattr(fitted, "standard_errors")  # it has no coefficients of the class
+    assert not hasattr(fitted, "standard_errors")  # a stack has no coefficients of the class model
 
 
 def test_the_summary_names_every_member(pu, fitted):
@@ -136,8 +138,8 @@ def test_the_summary_names_every_member(pu, fitted):
             assert f"{member.recalibration.log_likelihood / 240:.5f}" in shown
     assert "all together" in text
     assert f"x2 {fitted.propensity_coef_[0, 2]:.3g}" in text
-    assert "0.9 interval" in text
-    assert page.count("<tr>") == 6  # heads, four members, all together
+    assert "90% interval" in text
+    assert page.count("<tr>") == 6  # headings, four members, the stack
     assert repr(summary) == text
 
 
@@ -160,7 +162,7 @@ def test_names_in_a_summary_are_escaped(pu):
 
 
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive")
-def test_none_is_the_word_all_and_a_list_is_a_column_of_that_name(pu):
+def test_none_and_all_are_equal_and_a_list_names_a_column(pu):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(pu.X, columns=["a", "b", "all", "d"])
     nothing, word, column, third = (
@@ -175,14 +177,14 @@ def test_none_is_the_word_all_and_a_list_is_a_column_of_that_name(pu):
     assert "all " in str(column.summary()).split("Propensity, logit: ")[1][:5]
 
 
-def test_attribute_sets_of_the_users(pu):
+def test_attribute_sets_of_the_user(pu):
     model = stack([("logistic", None)], attribute_sets={"first": [0], "both": [0, 1]}).fit(pu.X, pu.s)
     assert [member.attributes for member in model.members_] == ["first", "both"]
     assert [member.model.columns.tolist() for member in model.members_] == [[0], [0, 1]]
     with pytest.raises(ValueError, match="attribute_sets: each set needs a different name; got 'all', 'all'"):
         stack(attribute_sets=[None, None]).fit(pu.X, pu.s)
     for given in ([], "some", 5):
-        with pytest.raises(ValueError, match="attribute_sets must be 'auto', or a list or dict with at least one set"):
+        with pytest.raises(ValueError, match="attribute_sets must be 'auto', or a list or dict of column selectors"):
             stack(attribute_sets=given).fit(pu.X, pu.s)
 
 
@@ -195,14 +197,14 @@ def test_attribute_sets_of_the_users(pu):
         ({"logistic": None}, "estimators must be a list of pairs"),
         ([None], "estimators must be a list of pairs"),
         ([(1, None)], "estimators must be a list of pairs"),
-        ([("a", None), ("a", BOOSTING)], "estimators: each needs a different name; got 'a', 'a'"),
+        ([("a", None), ("a", BOOSTING)], "estimators: each classifier needs a different name; got 'a', 'a'"),
         ([("a", RidgeClassifier())], "a=RidgeClassifier has no predict_proba"),
         ([("a", KNeighborsClassifier())], "a=KNeighborsClassifier does not accept sample_weight"),
-        ([("a", LogisticRegression)], "a must be a scikit-learn classifier"),
-        ([("a", "forest")], "a must be a scikit-learn classifier"),
+        ([("a", LogisticRegression)], "a must be an instance of a scikit-learn classifier"),
+        ([("a", "forest")], "a must be an instance of a scikit-learn classifier"),
     ],
 )
-def test_estimators_that_are_none_are_refused(pu, estimators, text):
+def test_invalid_estimators_are_refused(pu, estimators, text):
     model = stack(estimators)
     repr(model)
     with pytest.raises(ValueError, match=text):
@@ -220,7 +222,7 @@ def test_options_out_of_range_are_named(pu, option):
         stack(**option).fit(pu.X, pu.s)
 
 
-def test_gaps_and_text_are_refused_where_a_logistic_model_reads(pu):
+def test_logistic_models_refuse_missing_values_and_text(pu):
     X = pu.X.copy()
     X[5, 2] = np.nan
     with pytest.raises(ValueError, match="NaN at row 5, column 2"):
@@ -228,7 +230,7 @@ def test_gaps_and_text_are_refused_where_a_logistic_model_reads(pu):
     with pytest.raises(ValueError, match="logistic model uses columns with NaN"):
         stack([("boosting", BOOSTING)]).fit(X, pu.s)
     X[:, 2], X[5, 0] = pu.X[:, 2], np.nan
-    model = stack([("boosting", BOOSTING)]).fit(X, pu.s)  # boosting copes
+    model = stack([("boosting", BOOSTING)]).fit(X, pu.s)  # boosting accepts missing values
     assert np.isfinite(model.predict_proba(X)).all()
 
 
@@ -252,7 +254,7 @@ def test_clones_have_the_parameters_and_fit_the_same(pu, fitted):
     assert copy.set_params(cv=3).cv == 3
 
 
-def test_weights_are_copies_and_order_is_nothing(simulated):
+def test_weights_equal_copies_and_row_order_does_not_matter(simulated):
     data = simulated(n=120)
     estimators = [("logistic", None), ("tree", DecisionTreeClassifier(max_depth=1, random_state=0))]
     weight = np.random.default_rng(0).integers(0, 3, 120)
@@ -264,7 +266,7 @@ def test_weights_are_copies_and_order_is_nothing(simulated):
     assert weighted.class_prior_ == pytest.approx(copied.class_prior_, abs=1e-5)
 
 
-def test_folds_of_the_users_and_rows_of_none(pu):
+def test_folds_of_the_user_and_rows_in_no_fold(pu):
     folds, options = list(StratifiedKFold(3).split(pu.X, pu.s)), {"attribute_sets": [[0, 1]]}
     boosting = [("boosting", BOOSTING)]
     listed, split = (stack(boosting, cv=cv, **options).fit(pu.X, pu.s) for cv in (folds, StratifiedKFold(3)))
@@ -276,7 +278,7 @@ def test_folds_of_the_users_and_rows_of_none(pu):
     assert some.summary().members[-1].log_likelihood == pytest.approx(some.log_likelihood_ / judged.size)
 
 
-def test_verbose_tells_what_is_fitted(pu, capsys):
+def test_verbose_prints_what_is_fitted(pu, capsys):
     stack(attribute_sets=[[0, 1]], verbose=True).fit(pu.X, pu.s)
     out = capsys.readouterr().out
     for part in ("logistic, set 1", "boosting, set 1", "stage 1, held-out log-likelihood per row"):
@@ -285,7 +287,7 @@ def test_verbose_tells_what_is_fitted(pu, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_the_stack_is_nearer_to_the_truth_than_naive_labels(simulated):
+def test_the_stack_is_nearer_to_the_truth_than_the_naive_model(simulated):
     data = simulated(n=1200, low=0.2, high=0.7)
     model = stack([("logistic", None), ("tree", DecisionTreeClassifier(max_depth=3)), ("boosting", BOOSTING)])
     f = model.fit(data.X, data.s).predict_proba(data.X)[:, 1]
@@ -304,19 +306,20 @@ def test_the_stack_is_nearer_to_the_truth_than_naive_labels(simulated):
     ],
     ids=["stack", "search"],
 )
-def test_models_that_see_the_same_do_not_change_places_where_every_positive_is_labelled(model):
+def test_models_with_the_same_columns_are_not_swapped_if_every_positive_is_labelled(model):
     y = np.arange(200) % 2
     X = np.random.default_rng(0).normal(size=(200, 2)) + 4.0 * y[:, None]
     model.fit(X, y)
     assert model.class_prior_ == pytest.approx(0.5, abs=0.01)
     wrong = np.flatnonzero(model.predict(X) != y)
-    assert wrong.size <= 2  # rows between the classes, that a stack without names may take for missed positives
+    assert wrong.size <= 2  # rows between the classes, which may look like unlabelled positives
     assert not y[wrong].any()
 
 
-def test_a_fit_that_calls_every_row_positive_says_so():
+def test_a_fit_that_finds_every_row_positive_warns():
     with pytest.warns(
-        UserWarning, match=r"M finds that nearly every row is positive \(class prior 0\.990; 30% of rows are labelled"
+        UserWarning,
+        match=r"M finds that nearly every row is positive \(class prior 0\.990; 30% of the rows are labelled",
     ):
         warn_if_all_positive(0.99, 0.3, "M")
     warn_if_all_positive(0.9, 0.3, "M")
@@ -331,7 +334,7 @@ def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
     np.testing.assert_array_equal(model.predict_proba(X), by_name.predict_proba(X))
     np.testing.assert_allclose(
         model.predict_proba(X), dense.predict_proba(pu.X), atol=1e-3
-    )  # recalibrated, to a tolerance
+    )  # up to the tolerance of recalibration
     np.testing.assert_allclose(model.predict_propensity(X), dense.predict_propensity(pu.X), atol=1e-3)
     said = "so only logistic models were fitted. If memory allows, pass X.toarray()"
     assert any(said in note for note in model.summary().remarks)

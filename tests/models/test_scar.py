@@ -1,4 +1,4 @@
-"""Stronger assumptions: one label frequency, or no missing labels."""
+"""SCARClassifier and NaiveClassifier: one label frequency, or no missing labels."""
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from scarless.label_frequency import TIcE
 
 
 class RootShare(BaseEstimator):
-    """A root of the share of labelled rows, whatever the attributes; remembers what it got."""
+    """Estimate the label frequency as a root of the share of labelled rows, and store the input."""
 
     def __init__(self, root=2):
         self.root = root
@@ -45,7 +45,7 @@ class Unweighted(RootShare):
 
 
 class Constant(BaseEstimator):
-    """Gives back what it was told, possible or not."""
+    """Return a given label frequency, which may be impossible."""
 
     def __init__(self, value):
         self.value = value
@@ -56,7 +56,7 @@ class Constant(BaseEstimator):
 
 
 class Duck:
-    """Has a fit, and nothing else of scikit-learn's."""
+    """An object with `fit`, but without the rest of scikit-learn's interface."""
 
     def fit(self, X, s):
         self.label_frequency_ = 0.7
@@ -64,7 +64,7 @@ class Duck:
 
 @pytest.mark.parametrize("method", ["risk", "likelihood"])
 @pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=2, random_state=0)])
-def test_given_frequency_is_a_constant_known_propensity(pu, method, estimator):
+def test_a_given_label_frequency_equals_a_constant_known_propensity(pu, method, estimator):
     scar = SCARClassifier(0.6, estimator=estimator, method=method).fit(pu.X, pu.s)
     known = PropensityWeightedClassifier(estimator, method=method, cv=None).fit(pu.X, pu.s, propensity=0.6)
     np.testing.assert_array_equal(scar.predict_proba(pu.X), known.predict_proba(pu.X))
@@ -119,7 +119,7 @@ def test_propensity_checks_its_table(pu):
 
 @pytest.mark.parametrize("method", ["risk", "likelihood"])
 @pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=2, random_state=0)])
-def test_an_estimated_frequency_is_used_as_a_given_one(pu, method, estimator):
+def test_an_estimated_frequency_is_used_like_a_given_one(pu, method, estimator):
     options = {"estimator": estimator, "method": method}
     c = np.sqrt(pu.s.mean())
     model, given = SCARClassifier(RootShare(), **options).fit(pu.X, pu.s), SCARClassifier(c, **options).fit(pu.X, pu.s)
@@ -150,7 +150,7 @@ def test_the_given_estimator_is_left_alone_and_the_fitted_one_kept(pu):
     assert not hasattr(model, "label_frequency_estimator_")
 
 
-def test_anything_with_a_fit_will_do(pu):
+def test_any_object_with_a_fit_is_accepted(pu):
     expected = SCARClassifier(0.7).fit(pu.X, pu.s).coef_
     duck = Duck()
     np.testing.assert_array_equal(SCARClassifier(duck).fit(pu.X, pu.s).coef_, expected)
@@ -205,7 +205,7 @@ def test_impossible_estimates_are_clipped_with_one_warning(pu, value, used, mess
         (True, "label_frequency must be a finite number; it is True"),
     ],
 )
-def test_what_gives_no_label_frequency(pu, estimator, message):
+def test_estimators_without_a_label_frequency_are_refused(pu, estimator, message):
     model = SCARClassifier(estimator)
     with pytest.raises(ValueError, match=message):
         model.fit(pu.X, pu.s)
@@ -225,9 +225,9 @@ def test_weights_reach_an_estimator_that_takes_them(pu):
 
 
 @pytest.mark.parametrize("estimator", [Unweighted(), make_pipeline(StandardScaler(), Unweighted())], ids=str)
-def test_weights_for_an_estimator_without(pu, estimator):
+def test_weights_are_refused_if_the_estimator_does_not_accept_them(pu, estimator):
     message = (
-        "sample_weight is given, but Unweighted, which estimates the label frequency, has no sample_weight .* "
+        "sample_weight: Unweighted, the estimator of the label frequency, does not accept weights in fit. "
         "Repeat rows instead of weighting them.*SCARClassifier also accepts label_frequency as a number"
     )
     with pytest.raises(ValueError, match=message):
@@ -245,7 +245,7 @@ def test_the_estimators_own_positive_label_is_not_used(pu, pipeline):
     np.testing.assert_array_equal(coded.coef_, plain.coef_)
 
 
-def test_text_that_only_the_classifier_reads_is_the_label_frequencys_trouble(pu):
+def test_the_label_frequency_estimator_must_read_text_that_the_classifier_reads(pu):
     encode = make_column_transformer((OneHotEncoder(), ["region"]), remainder="passthrough")
     frame = pd.DataFrame(pu.X, columns=list("abcd")).assign(region=np.where(pu.X[:, 0] > 0, "north", "south"))
     model = SCARClassifier("tice", estimator=make_pipeline(encode, LogisticRegression()), method="likelihood")
@@ -286,8 +286,8 @@ def test_a_sparse_table_reaches_the_estimator_as_it_is(pu):
     np.testing.assert_allclose(model.coef_, SCARClassifier(RootShare()).fit(pu.X, pu.s).coef_, atol=1e-8)
 
 
-# The warnings are ours and meant: the checks label nearly all rows of tiny tables.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings of scarless are correct, because the checks label nearly all rows of tiny tables.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:RootShare estimates:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

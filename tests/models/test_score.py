@@ -51,7 +51,7 @@ def test_propensity_is_routed_to_the_score(pu):
 
 
 def test_known_propensity_of_one_rules_positives_out():
-    """With e = 1 an unlabelled row is negative, also where rounding has made f exactly 1."""
+    """With e = 1 an unlabelled row is negative, even if rounding has made f exactly 1."""
     X = np.array([[-60.0], [-20.0], [20.0], [60.0]])
     model = PropensityWeightedClassifier(C=1e6).fit(X, [0, 0, 1, 1], propensity=1.0)
     assert model.predict_proba([[1e4]])[0, 1] == 1.0

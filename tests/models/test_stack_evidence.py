@@ -1,4 +1,4 @@
-"""A stack that is told more than one label of each row: looks, audits, rates, visits, offsets, bounds and facts."""
+"""Stacks with looks, audits, false-positive rates, visit attributes, offsets, bounds and known values."""
 
 import numpy as np
 import pytest
@@ -41,14 +41,14 @@ def test_answers_follow_from_the_members_and_the_recalibrated_mean(seen, looked)
     assert (looked.n_looks_, looked.n_audited_) == (2, 0)
 
 
-def test_looks_settle_what_one_label_leaves_open(seen, looked):
+def test_looks_identify_the_class_prior(seen, looked):
     one = stack().fit(seen.X, np.nan_to_num(seen.S[:, 0]))
     low, high = looked.class_prior_interval()
     assert low < seen.y.mean() < high
     assert high - low < 0.6 * np.subtract(*one.class_prior_interval()[::-1])
 
 
-def test_audits_are_answers(seen):
+def test_audited_rows_have_a_known_posterior(seen):
     s = np.nan_to_num(seen.S[:, 0])
     model = stack().fit(seen.X, s, audit=seen.audit)
     low, high = model.class_prior_interval()
@@ -59,7 +59,7 @@ def test_audits_are_answers(seen):
     assert "audited rows: " in " ".join(str(model.summary()).split())
 
 
-def test_looks_with_propensities_and_visits_of_their_own(seen):
+def test_looks_with_own_propensities_and_visit_attributes(seen):
     X = np.column_stack([seen.X, np.random.default_rng(0).uniform(0.5, 2.0, (len(seen.X), 2))])
     model = stack(labelling=Labelling(shared=False, visit_attributes={"effort": [4, 5]})).fit(X, seen.S)
     assert model.propensity_coef_.shape == (2, 6)
@@ -80,7 +80,7 @@ def test_false_positives_are_estimated():
     assert low < seen.y.mean() < high
 
 
-def test_facts_about_a_group_hold(seen):
+def test_known_values_of_a_group_hold(seen):
     X = np.column_stack([seen.X, seen.X[:, 3] > 0])
     model = stack(known=[ClassPrior(0.4, where={4: 1})]).fit(X, np.nan_to_num(seen.S[:, 0]))
     f = expit(model.fitted_pair_.source.held_out())
@@ -95,7 +95,7 @@ def test_offsets_and_bounds_are_parts_of_the_propensity(seen):
     assert all(member.model.columns.size == 3 for member in model.members_ if member.name == "logistic")
 
 
-def test_looks_say_how_far_the_propensity_follows_the_class():
+def test_looks_identify_the_slope_of_the_propensity_in_the_class_logit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 3))
     u = 1.5 * X[:, 0] - X[:, 1]
@@ -112,17 +112,17 @@ def test_groups_widen_intervals_of_looks(seen, looked):
     grouped = stack(cv=2).fit(seen.X[twice], seen.S[twice], groups=twice)
     plain, wide = (np.subtract(*each.class_prior_interval()[::-1]) for each in (looked, grouped))
     assert grouped.fitted_pair_.n_groups == len(seen.X)
-    assert wide > 0.8 * plain  # copies of rows tell nothing new
+    assert wide > 0.8 * plain  # copies of rows add no information
 
 
-def test_a_stack_of_looks_is_kept_in_a_file(seen, looked, tmp_path):
+def test_a_stack_of_looks_is_saved_and_loaded(seen, looked, tmp_path):
     scarless.save(looked, tmp_path / "a.skops")
     again = scarless.load(tmp_path / "a.skops")
     np.testing.assert_array_equal(again.predict_posterior(seen.X, seen.S), looked.predict_posterior(seen.X, seen.S))
     assert str(again.summary()) == str(looked.summary())
 
 
-def test_what_a_stack_of_looks_cannot_say_it_says(seen, looked):
+def test_unsupported_methods_of_a_stack_of_looks_are_refused(seen, looked):
     told = r"is not available for this SARStackingClassifier: with several looks, .* it needs two logistic models"
     for call in (looked.predict_posterior_interval, looked.draw_posteriors):
         with pytest.raises(ValueError, match=told):

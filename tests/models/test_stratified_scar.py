@@ -1,4 +1,4 @@
-"""SAR by strata of SCAR: exact with an oracle in each stratum, and honest about strata that are too small."""
+"""SCAR within strata: exact with true label frequencies, and pooled label frequencies for small strata."""
 
 import warnings
 
@@ -31,7 +31,7 @@ SPARSE_KINDS = (sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.cs
 
 
 class KnownClasses(BaseEstimator):
-    """Knows the true class of every row by its number, which the last column holds in thousandths."""
+    """Compute the true label frequency. The last column is the number of the row, divided by 1000."""
 
     def __init__(self, y):
         self.y = y
@@ -45,7 +45,7 @@ class KnownClasses(BaseEstimator):
 
 
 class RootShare(BaseEstimator):
-    """A root of the share of labelled rows, whatever the attributes."""
+    """Estimate the label frequency as a root of the share of labelled rows."""
 
     def __init__(self, root=2):
         self.root = root
@@ -66,7 +66,7 @@ class Unweighted(RootShare):
 
 
 class Choosy(RootShare):
-    """Fails, gives nothing, or warns, where the first column says so."""
+    """Fail, warn or return an impossible value, depending on the first column."""
 
     def fit(self, X, s):
         mark = np.asarray(X)[0, 0] if np.unique(np.asarray(X)[:, 0]).size == 1 else 0
@@ -124,7 +124,7 @@ def model_of(y, **options):
 
 
 @pytest.mark.parametrize("method", ["risk", "likelihood"])
-def test_with_an_oracle_it_is_the_fit_with_known_propensities(sar, method):
+def test_with_true_label_frequencies_it_equals_the_fit_with_known_propensities(sar, method):
     X, y, s = sar
     e = by_hand(X, y, s)
     model = model_of(y, method=method).fit(X, s)
@@ -137,7 +137,7 @@ def test_with_an_oracle_it_is_the_fit_with_known_propensities(sar, method):
     np.testing.assert_allclose(model.predict_posterior(X, s), known.predict_posterior(X, s, e), atol=1e-10)
     assert model.score(X, s) == pytest.approx(known.score(X, s, propensity=e), abs=1e-12)
     assert model.pooled_label_frequency_ == pytest.approx(s.sum() / y.sum())
-    # Shares of each stratum, so the corrected counts are the true ones: (sum of s/e) is the number of positives.
+    # Label frequencies are exact in each stratum, so the sum of s/e is the true number of positives.
     assert (s / model.predict_propensity(X)).sum() == pytest.approx(y.sum())
 
 
@@ -151,7 +151,7 @@ def test_any_estimator_gets_the_same_propensities(sar):
 
 
 @pytest.mark.parametrize("attributes", [[1], None])
-def test_one_stratum_is_scar(sar, attributes):
+def test_one_stratum_equals_scar(sar, attributes):
     X, y, s = sar
     X = X.copy()
     X[:, 1] = 3.0
@@ -171,7 +171,7 @@ def test_the_propensity_attributes_are_left_out_of_the_estimate(sar):
     assert model_of(y, propensity_attributes=None).fit(X, s).label_frequency_estimator_.n_columns_ == 5
 
 
-def test_the_table_of_strata_by_hand():
+def test_strata_equal_a_direct_computation():
     data = Numbered(sizes=[16, 25, 9], labelled=[4, 1, 1])
     model = StratifiedSCARClassifier([0], label_frequency=RootShare(), min_rows=4, min_labelled=1).fit(data.X, data.s)
     assert model.strata_ == [
@@ -230,7 +230,7 @@ def test_the_pooled_label_frequency_is_raised_to_the_share_of_labels_in_many_row
 
 
 @pytest.mark.parametrize("min_labelled", [10, 61])
-def test_many_rows_that_are_all_labelled_are_no_fallback(min_labelled):
+def test_large_strata_with_all_rows_labelled_have_label_frequency_1(min_labelled):
     data = Numbered(sizes=[60, 400, 8], labelled=[60, 100, 8])
     model = StratifiedSCARClassifier([0], label_frequency=RootShare(), min_labelled=min_labelled).fit(data.X, data.s)
     assert model.strata_ == [
@@ -246,17 +246,17 @@ def test_all_labelled_strata_are_not_counted_as_small():
         StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
 
 
-def test_many_rows_without_a_label_are_told_once():
+def test_large_strata_without_labels_get_one_warning():
     data = Numbered(sizes=[300, 50, 49, 70], labelled=[75, 0, 0, 0])
     message = (
         r"2 of 4 strata have at least min_rows=50 rows and no labelled row \(120 rows in total; the first stratum is "
         r"the rows where column 0 = 1\.0\)\. If positives in these strata are never labelled, the method fails, and "
-        r"all their rows count as negatives\. Drop these rows, or use other propensity attributes\."
+        r"all rows of these strata count as negatives\. Drop these rows, or use other propensity attributes\."
     )
     model = StratifiedSCARClassifier([0], label_frequency=RootShare())
     with pytest.warns(UserWarning, match=message) as record:
         model.fit(data.X, data.s)
-    assert len(_but_of_class_priors(record)) == 1
+    assert len(_without_class_prior_warnings(record)) == 1
     assert record[0].filename == __file__
     assert [stratum.pooled for stratum in model.strata_] == [False, True, True, True]
     model.set_params(min_rows=71).fit(data.X, data.s)
@@ -269,15 +269,15 @@ def marked(marks):
 
 
 @pytest.mark.parametrize(("mark", "reason"), [(1, "no convergence here"), (4, r"estimated a label frequency of NaN")])
-def test_a_failed_estimate_falls_back_and_is_told_once(mark, reason):
+def test_a_failed_estimate_uses_the_pooled_value_with_one_warning(mark, reason):
     X, s = marked([0, mark, 0, mark, 0])
     message = (
-        rf"Choosy failed in 2 of 5 strata, which use the pooled label frequency 0\.577\. First error, for the rows "
+        rf"Choosy failed in 2 of 5 strata\. These use the pooled label frequency, 0\.577\. First error, for the rows "
         rf"where column 0 = 1\.0: .*{reason}"
     )
     with pytest.warns(UserWarning, match=message) as record:
         model = StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
-    assert len(_but_of_class_priors(record)) == 1
+    assert len(_without_class_prior_warnings(record)) == 1
     assert record[0].filename == __file__
     assert [stratum.pooled for stratum in model.strata_] == [False, True, False, True, False]
 
@@ -288,25 +288,25 @@ def test_a_failed_pooled_estimate_is_an_error():
         StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
 
 
-def test_warnings_of_strata_are_counted_and_told_once():
+def test_warnings_of_strata_are_combined_into_one():
     X, s = marked([0, 0, 2, 2, 2, 2])
     frame = pd.DataFrame(X, columns=["region", "mark", "a", "b"])
     message = (
-        r"Choosy warned in 4 of 7 fits to all rows and to strata\. First warning, for the rows where region = 2\.0: a "
-        "rough estimate"
+        r"Choosy warned in 4 of 7 fits \(one to all rows, one to each stratum\)\. First warning, for the rows where "
+        r"region = 2\.0: a rough estimate"
     )
     with pytest.warns(UserWarning, match=message) as record:
         StratifiedSCARClassifier("region", label_frequency=Choosy()).fit(frame, s)
-    assert len(_but_of_class_priors(record)) == 1
+    assert len(_without_class_prior_warnings(record)) == 1
     assert record[0].filename == __file__
 
 
-def test_impossible_estimates_are_clipped_and_told_once():
+def test_impossible_estimates_are_clipped_with_one_warning():
     X, s = marked([0, 3, 3, 3])
     message = r"Choosy warned in 3 of 5 fits .* First warning, .* column 0 = 1\.0: Choosy estimates a label frequency"
     with pytest.warns(UserWarning, match=message) as record:
         model = StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
-    assert len(_but_of_class_priors(record)) == 1
+    assert len(_without_class_prior_warnings(record)) == 1
     assert model.strata_[1].label_frequency == pytest.approx((1 / 3) / (1 - 1 / 60))
     assert not model.strata_[1].pooled
 
@@ -317,21 +317,20 @@ def test_a_warning_about_all_rows_says_so():
         StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
 
 
-def test_too_many_strata_for_the_rows():
+def test_too_many_strata_get_a_warning():
     sizes = [2] * 40 + [70]
     data = Numbered(sizes=sizes, labelled=[1] * 40 + [20])
     message = (
         r"propensity_attributes divide 150 rows into 41 strata\. 40 strata \(53% of the rows\) have too few rows or "
-        r"labels \(min_rows=50, min_labelled=10\) and use the pooled label frequency 0\.63\. Use fewer or binned "
-        r"attributes, "
-        "or SAREMClassifier"
+        r"labels \(min_rows=50, min_labelled=10\), or a failed estimate\. They use the pooled label frequency, 0\.63\. "
+        r"Use fewer or binned attributes, or SAREMClassifier"
     )
     with pytest.warns(UserWarning, match=message) as record:
         StratifiedSCARClassifier([0], label_frequency=RootShare()).fit(data.X, data.s)
     assert record[0].filename == __file__
 
 
-def test_combinations_never_seen_get_the_pooled_label_frequency(sar):
+def test_new_combinations_get_the_pooled_label_frequency(sar):
     X, y, s = sar
     kept = ~((X[:, 1] == 1) & (X[:, 2] == 0))
     model = model_of(y).fit(X[kept], s[kept])
@@ -363,7 +362,7 @@ def test_the_order_of_attributes_changes_the_values_only(sar):
 
 @pytest.mark.parametrize("attributes", [["b", "c"], slice("b", "c"), [False, True, True, False, False], [1, -3]])
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_and_names_are_arrays_and_numbers(sar, frame, attributes):
+def test_frames_with_names_equal_arrays_with_positions(sar, frame, attributes):
     X, y, s = sar
     table = frame({name: X[:, i] for i, name in enumerate("abcde")})
     model, plain = model_of(y, propensity_attributes=attributes).fit(table, s), model_of(y).fit(X, s)
@@ -378,7 +377,7 @@ def test_frames_and_names_are_arrays_and_numbers(sar, frame, attributes):
     "convert", quick_first(sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_array)
 )
 @pytest.mark.parametrize("estimator", [None, LogisticRegression(tol=1e-10, max_iter=1000)])
-def test_sparse_tables_are_dense_ones(sar, convert, estimator):
+def test_sparse_tables_equal_dense_tables(sar, convert, estimator):
     X, _, s = sar
     options = {"label_frequency": RootShare(), "estimator": estimator, "method": "likelihood"}
     dense = StratifiedSCARClassifier([1, 2], **options).fit(X, s)
@@ -399,7 +398,7 @@ def test_single_precision_finds_the_strata_of_double_precision(sar):
     np.testing.assert_allclose(double.coef_, single.coef_, rtol=1e-3, atol=1e-5)
 
 
-def test_large_whole_numbers_stay_apart():
+def test_large_whole_numbers_are_different_strata():
     data = Numbered(sizes=[60, 60], labelled=[40, 20])
     X = data.X + np.array([20_240_101, 0, 0])
     tree = DecisionTreeClassifier(max_depth=2)
@@ -408,10 +407,10 @@ def test_large_whole_numbers_stay_apart():
 
 
 @pytest.mark.parametrize("estimator", [None, DecisionTreeClassifier(max_depth=2, random_state=0)])
-def test_weights_are_copies(sar, estimator):
+def test_weights_equal_copies(sar, estimator):
     X, y, s = sar
     weight = np.random.default_rng(0).integers(0, 4, size=s.size)
-    weight[X[:, 2] == 1] = 0  # two strata are not there at all
+    weight[X[:, 2] == 1] = 0  # two strata have no rows
     model = model_of(y, estimator=estimator, min_rows=225)
     weighted = clone(model).fit(X, s, sample_weight=weight)
     rows = np.repeat(np.arange(s.size), weight)
@@ -423,7 +422,7 @@ def test_weights_are_copies(sar, estimator):
     np.testing.assert_array_equal(weighted.predict_propensity(X), copied.predict_propensity(X))
 
 
-def test_weights_that_are_no_counts(sar):
+def test_fractional_weights(sar):
     X, y, s = sar
     strata = model_of(y, min_labelled=1).fit(X, s, sample_weight=np.full(s.size, 0.5)).strata_
     assert sum(stratum.n_rows for stratum in strata) == s.size / 2
@@ -454,7 +453,7 @@ def test_combinations_are_numbered_as_sorted_tuples(table, new):
 
 
 def text_reader():
-    others = FunctionTransformer(np.asarray)  # the oldest scikit-learn passes no polars frame through
+    others = FunctionTransformer(np.asarray)  # the oldest supported scikit-learn does not pass polars frames through
     encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["region"]), remainder=others)
     return make_pipeline(encode, LogisticRegression(tol=1e-10, max_iter=2000))
 
@@ -466,7 +465,7 @@ def with_regions(sar):
 
 
 class LastButRegion(KnownClasses):
-    """Reads the rows' numbers by name: a frame arrives as one."""
+    """Check that `fit` receives a data frame with these columns."""
 
     def fit(self, X, s, sample_weight=None):
         assert list(X.columns) == ["a", "d", "e"]
@@ -474,7 +473,7 @@ class LastButRegion(KnownClasses):
 
 
 @pytest.mark.parametrize("dtype", ["object", "str", "category", "polars"])
-def test_text_makes_strata_where_an_estimator_reads_it(sar, dtype):
+def test_text_defines_strata_if_the_estimator_reads_it(sar, dtype):
     X, y, s = sar
     table, _, _ = with_regions(sar)
     table = pl.DataFrame(table.to_dict("list")) if dtype == "polars" else table.astype({"region": dtype})
@@ -487,7 +486,7 @@ def test_text_makes_strata_where_an_estimator_reads_it(sar, dtype):
     assert np.corrcoef(model.predict_proba(table)[:, 1], plain.predict_proba(X)[:, 1])[0, 1] > 0.999
 
 
-def test_text_that_only_the_classifier_reads_is_the_label_frequencys_trouble(sar):
+def test_the_label_frequency_estimator_must_read_text_that_the_classifier_reads(sar):
     table, _, s = with_regions(sar)
     model = StratifiedSCARClassifier("c", label_frequency="tice", estimator=text_reader(), method="likelihood")
     message = (
@@ -523,19 +522,19 @@ def test_missing_text_is_refused(sar, missing):
     message = r"propensity_attributes: region has 2 missing values in 900 rows \(first: row 4\)\. Code missing"
     with pytest.raises(ValueError, match=message):
         model.fit(table, s)
-    table.loc[[4, 9], "region"] = "nan"  # a text like any other
+    table.loc[[4, 9], "region"] = "nan"  # the string "nan" is not a missing value
     model.set_params(method="likelihood").fit(table, s)
     assert ("nan",) in [stratum.values for stratum in model.strata_]
 
 
-def test_missing_numbers_are_refused_where_the_estimator_would_take_them(sar):
+def test_missing_propensity_attributes_are_refused_even_if_the_estimator_accepts_them(sar):
     X, y, s = sar
     X = X.copy()
     X[3, 0] = np.nan
     inner = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
     model = model_of(y, estimator=inner, method="likelihood", max_iter=5)
     model.tol = 0.1
-    model.fit(X, s)  # not an attribute of the strata
+    model.fit(X, s)  # column 0 is not a propensity attribute
     X[7, 2] = np.nan
     message = r"propensity_attributes: column 2 has 1 missing values in 900 rows \(first: row 7\)"
     with pytest.raises(ValueError, match=message):
@@ -544,7 +543,7 @@ def test_missing_numbers_are_refused_where_the_estimator_would_take_them(sar):
         model.fit(X, s)
 
 
-def test_text_in_place_of_numbers_is_refused(sar):
+def test_text_instead_of_numbers_is_refused(sar):
     table, _, s = with_regions(sar)
     reader = make_pipeline(FunctionTransformer(lambda X: X[["a", "d"]]), LogisticRegression())
     model = StratifiedSCARClassifier("region", label_frequency=RootShare(), estimator=reader, method="likelihood")
@@ -559,10 +558,10 @@ def test_text_in_place_of_numbers_is_refused(sar):
 # --- scikit-learn's tools
 
 
-def test_the_default_is_the_estimator_for_few_rows(sar):
+def test_the_default_estimator_is_best_bin(sar):
     X, s = sar[0][:200], sar[2][:200]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rough estimates are not the point
+        warnings.simplefilter("ignore")  # warnings about rough estimates
         default = StratifiedSCARClassifier([1]).fit(X, s)
         named = StratifiedSCARClassifier([1], label_frequency=BestBinEstimator(random_state=0)).fit(X, s)
     assert default.strata_ == named.strata_
@@ -572,7 +571,9 @@ def test_grid_search_over_the_estimator_and_the_attributes(sar):
     X, _, s = sar
     grid = {"label_frequency__root": [2, 5], "propensity_attributes": [[1], [1, 2]]}
     search = GridSearchCV(StratifiedSCARClassifier([2], label_frequency=RootShare()), grid, cv=2).fit(X, s)
-    assert np.ptp(search.cv_results_["mean_test_score"].reshape(2, 2), axis=0).min() > 1e-4  # the root matters
+    assert (
+        np.ptp(search.cv_results_["mean_test_score"].reshape(2, 2), axis=0).min() > 1e-4
+    )  # the root changes the score
     attributes, root = search.best_params_["propensity_attributes"], search.best_params_["label_frequency__root"]
     best = StratifiedSCARClassifier(attributes, label_frequency=RootShare(root)).fit(X, s)
     np.testing.assert_array_equal(search.predict_proba(X), best.predict_proba(X))
@@ -587,7 +588,7 @@ def test_the_given_estimator_is_left_alone(sar):
 
 
 class OnlyOnce:
-    """Has a fit that works once, and nothing else of scikit-learn's."""
+    """An object whose `fit` works only once, without the rest of scikit-learn's interface."""
 
     def fit(self, X, s):
         if hasattr(self, "label_frequency_"):
@@ -612,8 +613,8 @@ def test_other_codings_and_a_second_fit(sar):
     assert coded.strata_ == model_of(y, propensity_attributes=[1]).fit(X, s).strata_
 
 
-# The warnings are ours and meant: the checks make strata of single rows and label nearly all of them.
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+# These warnings of scarless are correct: the checks make strata of single rows and label nearly all of them.
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:propensity_attributes divide .* strata:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* strata have at least .* rows and no labelled row:UserWarning")
 @pytest.mark.filterwarnings("ignore:RootShare warned in:UserWarning")
@@ -634,7 +635,7 @@ def test_it_passes_scikit_learns_checks(estimator, check):
 
 
 @pytest.mark.parametrize("value", [0.3, 1, np.float32(0.5), None])
-def test_one_number_for_all_strata_is_scar(sar, value):
+def test_a_number_as_label_frequency_is_refused(sar, value):
     X, _, s = sar
     message = r"label_frequency must be an estimator, or the name of one: 'tice'.* use SCARClassifier\("
     with pytest.raises(ValueError, match=message):
@@ -652,7 +653,7 @@ def test_one_number_for_all_strata_is_scar(sar, value):
         ({"min_labelled": 2.5}, "min_labelled must be a whole number of at least 1; got 2.5"),
         ({"method": "mle"}, "method must be one of 'risk', 'likelihood'; got 'mle'"),
         ({"C": 0}, "C must be a number above 0; got 0"),
-        ({"estimator": LogisticRegression}, "estimator must be a scikit-learn classifier"),
+        ({"estimator": LogisticRegression}, "estimator must be an instance of a scikit-learn classifier"),
         ({"propensity_attributes": "age"}, "names the column 'age', but X has no column names"),
         ({"propensity_attributes": []}, "selects no column.*None for a propensity that is the same for every row"),
         ({"propensity_attributes": 9}, "propensity_attributes names column 9, but X has 5 columns"),
@@ -662,7 +663,7 @@ def test_one_number_for_all_strata_is_scar(sar, value):
         ),
     ],
 )
-def test_parameters(sar, options, message):
+def test_wrong_parameters_are_refused(sar, options, message):
     X, _, s = sar
     options = {"propensity_attributes": [1], "label_frequency": RootShare(), **options}
     model = StratifiedSCARClassifier(**options)
@@ -672,16 +673,16 @@ def test_parameters(sar, options, message):
         model.predict_propensity(X)
 
 
-def test_weights_for_an_estimator_without(sar):
+def test_weights_are_refused_if_the_estimator_does_not_accept_them(sar):
     X, _, s = sar
     message = (
-        "sample_weight is given, but Unweighted, which estimates the label frequency, has no sample_weight.*Repeat rows"
+        "sample_weight: Unweighted, the estimator of the label frequency, does not accept weights in fit. Repeat rows"
     )
     with pytest.raises(ValueError, match=message):
         StratifiedSCARClassifier([1], label_frequency=Unweighted()).fit(X, s, sample_weight=np.ones(s.size))
 
 
-def test_gaps_are_named_by_row_and_column(sar):
+def test_errors_about_missing_values_name_row_and_column(sar):
     X, y, s = sar
     model = model_of(y).fit(X, s)
     X = X.copy()
@@ -694,22 +695,22 @@ def test_gaps_are_named_by_row_and_column(sar):
 @pytest.mark.parametrize(
     "estimator", [None, HistGradientBoostingClassifier(max_iter=5, max_bins=16)], ids=["logistic", "boosting"]
 )
-def test_columns_called_by_other_numbers_are_told_of_once(pu, estimator):
+def test_column_names_that_are_other_numbers_than_positions_get_one_warning(pu, estimator):
     X = pd.DataFrame(pu.X > 0, dtype=float)[[3, 0, 1, 2]]
     model = StratifiedSCARClassifier([3], label_frequency=ElkanNoto(LogisticRegression()), estimator=estimator)
-    with pytest.warns(UserWarning, match="propensity_attributes has the number 3, which is a position") as record:
+    with pytest.warns(UserWarning, match="propensity_attributes: the number 3 is a position") as record:
         model.fit(X, pu.s)
-    assert len(_but_of_class_priors(record)) == 1
+    assert len(_without_class_prior_warnings(record)) == 1
     model.predict_propensity(X)
 
 
-def _but_of_class_priors(record):
-    """Return warnings, without those that the labels contradict what is assumed of strata."""
+def _without_class_prior_warnings(record):
+    """Return the warnings that are not about the class prior."""
     return [each for each in record if each.category is not ClassPriorWarning]
 
 
 def _in_strata(kind, seed, n=2000):
-    """Return rows whose last column is the stratum, classes and labels."""
+    """Return rows (the last column is the stratum), classes and labels."""
     rng = np.random.default_rng(seed)
     region, x = rng.integers(0, 3, n), rng.normal(size=(n, 4))
     c = np.array([0.2, 0.5, 0.8])[region]
@@ -723,18 +724,18 @@ def _in_strata(kind, seed, n=2000):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_labels_that_contradict_label_frequencies_are_told_of(seed):
+def test_labels_that_contradict_label_frequencies_get_a_warning(seed):
     X, y, s = _in_strata("overlapping", seed)
     model = StratifiedSCARClassifier(propensity_attributes=[4])
     with pytest.warns(
         ClassPriorWarning, match="contradict the label frequencies of the strata.*almost certainly positive"
     ):
         model.fit(X, s)
-    assert abs(model.class_prior_ - y.mean()) > 0.05  # and so the warning is right
+    assert abs(model.class_prior_ - y.mean()) > 0.05  # so the warning is correct
 
 
 @pytest.mark.parametrize("seed", quick_first(0, 1, 2))
-def test_separable_classes_in_strata_are_not_told_of(seed):
+def test_separable_classes_in_strata_get_no_warning(seed):
     X, y, s = _in_strata("separable", seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -743,7 +744,7 @@ def test_separable_classes_in_strata_are_not_told_of(seed):
 
 
 @pytest.mark.parametrize("seed", quick_first(0, 1, 2))
-def test_labelling_that_depends_on_more_than_the_stratum_is_told_of(seed):
+def test_labelling_that_depends_on_more_than_the_stratum_gets_a_warning(seed):
     X, _, s = _in_strata("other attribute", seed)
-    with pytest.warns(ClassPriorWarning, match="labels contradict"):
+    with pytest.warns(ClassPriorWarning, match="labels contradict|labels are not completely at random"):
         StratifiedSCARClassifier(propensity_attributes=[4]).fit(X, s)

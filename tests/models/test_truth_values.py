@@ -1,4 +1,4 @@
-"""Truth values are no numbers: whoever writes ``C=True`` or ``max_iter=False`` means something else."""
+"""Numeric parameters refuse booleans, such as ``C=True`` or ``max_iter=False``."""
 
 import inspect
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
 F = 1 / (1 + np.exp(-2 * X[:, 0]))
 S = (RNG.random(80) < F) & (RNG.random(80) < 0.5)
-# Numbers whose default is None or a word.
+# Numeric parameters whose default is None or a string.
 OTHERS = {"tol", "weight", "label_frequency", "cv", "n_jobs", "Cs", "propensity_Cs"}
 
 
@@ -31,7 +31,7 @@ CASES = [(cls, p.name) for cls in ESTIMATORS for p in inspect.signature(cls).par
 
 @pytest.mark.parametrize("value", [True, False, np.True_])
 @pytest.mark.parametrize(("cls", "name"), CASES, ids=[f"{cls.__name__}-{name}" for cls, name in CASES])
-def test_no_number_of_an_estimator_is_a_truth_value(cls, name, value):
+def test_numeric_parameters_of_estimators_refuse_booleans(cls, name, value):
     known = inspect.signature(cls).parameters
     options = {"propensity_attributes": [2]} if "propensity_attributes" in known else {}
     if cls in (scarless.ClassPrior, scarless.LabelFrequency):
@@ -67,6 +67,6 @@ CALLS = {
 
 @pytest.mark.parametrize("value", [True, False, np.True_])
 @pytest.mark.parametrize("message", CALLS)
-def test_no_number_of_a_function_is_a_truth_value(message, value):
+def test_numeric_parameters_of_functions_refuse_booleans(message, value):
     with pytest.raises(ValueError, match=rf"{message}.*got .*(True|False)"):
         CALLS[message](value)

@@ -1,4 +1,4 @@
-"""A weight is a number of copies, in every path; a weight of 0 is a row that is not there."""
+"""Every fit treats a weight as a number of copies, and ignores rows of weight 0."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def summary(model, X):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_weights_are_copies(pu, model):
+def test_weights_equal_copies(pu, model):
     weight = np.random.default_rng(0).integers(0, 4, size=pu.s.size)
     weighted = fit(model, pu, slice(None), weight)
     copied = fit(model, pu, np.repeat(np.arange(pu.s.size), weight))
@@ -78,7 +78,7 @@ def test_weights_are_copies(pu, model):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_rows_of_weight_zero_are_not_there(pu, model):
+def test_rows_of_weight_0_have_no_influence(pu, model):
     weight = (np.arange(pu.s.size) % 4 > 0).astype(float)
     weighted = fit(model, pu, slice(None), weight)
     removed = fit(model, pu, weight > 0)
@@ -96,6 +96,6 @@ def test_rows_of_weight_zero_are_not_there(pu, model):
     ],
     ids=str,
 )
-def test_unit_weights_are_no_weights(pu, model):
+def test_weights_of_1_equal_no_weights(pu, model):
     ones = fit(model, pu, slice(None), np.ones(pu.s.size))
     np.testing.assert_array_equal(ones.coef_, fit(model, pu, slice(None)).coef_)

@@ -92,7 +92,7 @@ def test_first_order_conditions_hold(problem, fit, share):
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
-def test_an_independent_solver_finds_no_better(problem, fit, share):
+def test_an_independent_solver_finds_no_lower_value(problem, fit, share):
     found = at_class_prior(problem, fit, share)
     other = minimize(
         lambda beta: float(problem.evaluate(beta, Curvature.NONE).value),
@@ -118,7 +118,7 @@ def test_the_multiplier_is_the_slope_of_the_best_value(problem, fit):
     assert at.multiplier == pytest.approx(-slope, rel=1e-4)
 
 
-def test_at_the_fit_itself_there_is_nothing_to_do(problem, fit):
+def test_the_unconstrained_optimum_stays_the_solution_at_its_own_class_prior(problem, fit):
     share = float(problem.evaluate(fit, Curvature.NONE).positives) / problem.scale
     found = at_class_prior(problem, fit, share)
     assert found.converged
@@ -127,14 +127,14 @@ def test_at_the_fit_itself_there_is_nothing_to_do(problem, fit):
     np.testing.assert_array_equal(found.parameters, fit)
 
 
-def test_a_far_start_gets_there_too(problem):
+def test_a_distant_start_converges_too(problem):
     found = at_class_prior(problem, np.zeros(6), 0.5)
     near = at_class_prior(problem, found.parameters, 0.5)
     assert found.converged
     assert found.value == pytest.approx(near.value, abs=1e-6)
 
 
-def test_columns_that_repeat_each_other_do_no_harm():
+def test_duplicate_columns_do_no_harm():
     problem = Problem(ridge=np.zeros(6))
     problem.X[:, 1] = problem.X[:, 0]
     found = at_class_prior(problem, np.array([0.5, 0.5, 0.0, 0.1, 0.9, 0.0]), 0.5)
@@ -147,6 +147,6 @@ def test_running_out_of_iterations_is_reported(problem, fit):
     assert not at_class_prior(problem, fit, 0.8, max_iter=1).converged
 
 
-def test_a_class_prior_that_no_parameter_changes_is_given_up(problem):
+def test_the_solver_does_not_converge_if_no_parameter_changes_the_class_prior(problem):
     saturated = np.array([0.0, 0.0, 800.0, 0.0, 0.0, 0.0])  # f = 1 on every row, to the last bit
     assert not at_class_prior(problem, saturated, 0.5).converged

@@ -1,4 +1,4 @@
-"""Histories of labels, and the score of differences that no attribute explains."""
+"""Histories of labels, and the test for differences between positives that no attribute explains."""
 
 from itertools import product
 
@@ -44,7 +44,7 @@ def test_expected_numbers_are_sums_of_the_likelihood_of_each_history(false_posit
             continue
         for cell in product((0, 1), repeat=3):
             if any(s and not there for s, there in zip(cell, seen, strict=True)):
-                continue  # one history of looks that were not taken
+                continue  # A look that did not take place has no label.
             name = " ".join(str(s) if there else "-" for s, there in zip(cell, seen, strict=True))
             A = np.prod([e[i, k] if cell[k] else 1 - e[i, k] for k in range(3) if seen[k]])
             B = np.prod([rates[i, k] if cell[k] else 1 - rates[i, k] for k in range(3) if seen[k]])
@@ -55,7 +55,7 @@ def test_expected_numbers_are_sums_of_the_likelihood_of_each_history(false_posit
 
 
 @pytest.mark.parametrize("count", [count_histories, count_labels])
-def test_both_numbers_sum_to_the_rows_that_were_looked_at(count):
+def test_observed_and_expected_numbers_sum_to_the_rows_with_a_look(count):
     labels, f, e, h = drawn()
     found = count(labels, f, e, h)
     looked = (labels >= 0).any(axis=1).sum()
@@ -84,7 +84,7 @@ def test_rare_histories_are_merged():
     np.testing.assert_array_equal(found.observed, [9, 8, 3])
     np.testing.assert_array_equal(found.expected, [10, 7, 3])
     assert chi_square(found) == pytest.approx(1 / 10 + 1 / 7)
-    assert pooled(table, 2.0) is table  # one alone stays
+    assert pooled(table, 2.0) is table  # A single rare history is not merged.
 
 
 def problem(n=300, seed=1):
@@ -98,8 +98,8 @@ def problem(n=300, seed=1):
     return X, rows, objective, beta
 
 
-def test_the_score_is_the_derivative_by_the_variance_of_what_no_attribute_explains():
-    """The likelihood with a normal shift of the logit, by Gauss-Hermite quadrature, differentiated at 0."""
+def test_the_score_is_the_derivative_by_the_variance_of_a_common_shift():
+    """Compare with the likelihood with a normal shift of the logit, by quadrature, differentiated at variance 0."""
     X, rows, objective, beta = problem()
     nodes, weights = hermegauss(30)
     weights = weights / weights.sum()
@@ -162,7 +162,7 @@ def labelled_case(bounds=None, offsets=None):
 
 
 @pytest.mark.parametrize("given", [{}, {"bounds": (0.1, 0.8)}, {"offsets": (3, 3)}])
-def test_derivatives_of_labelled_histories_are_derivatives(given):
+def test_derivatives_of_labelled_histories_match_finite_differences(given):
     histories, X, rows, beta = labelled_case(**given)
     steps = 1e-5 * np.eye(beta.size)
     sums = histories.sums(X, rows, beta, Curvature.OBSERVED)
@@ -173,7 +173,7 @@ def test_derivatives_of_labelled_histories_are_derivatives(given):
     np.testing.assert_allclose(diagonal, np.diag(sums.curvature), atol=1e-12)
 
 
-def test_labelled_histories_have_the_probability_of_their_labels_given_any():
+def test_labelled_histories_have_the_probability_given_at_least_one_label():
     histories, X, rows, beta = labelled_case()
     e = expit(np.column_stack([X[:, [0, 1]] @ beta[:2] + beta[2], X[:, [0, 2]] @ beta[3:5] + beta[5]]))
     t, m = rows["labels"], rows["looks"]
@@ -189,8 +189,8 @@ def test_labelled_histories_have_the_probability_of_their_labels_given_any():
     assert float(number.gradient.sum()) == pytest.approx(float(moved[0] - moved[1]) / 2e-6, rel=1e-6)
 
 
-def test_the_number_by_histories_is_right_on_average_whatever_the_class():
-    """Over all histories of a positive row, enumerated: the mean is 1, and its variance what both models expect."""
+def test_the_number_by_histories_is_unbiased():
+    """Enumerate all histories of a positive row: the mean number is 1, and its variance is the expected one."""
     histories, X, _, beta = labelled_case()
     X, e = X[:1], expit(np.array([X[0, [0, 1]] @ beta[:2] + beta[2], X[0, [0, 2]] @ beta[3:5] + beta[5]]))
     sure = np.concatenate([[0.0, 0.0, 40.0], beta])  # the row is positive

@@ -54,7 +54,7 @@ def test_functions_with_two_limits_return_an_interval():
         assert found.low < found.high
 
 
-# --- A root, and nothing left behind.
+# --- Roots, without reference cycles
 
 
 class Cubic:
@@ -94,12 +94,12 @@ def test_slope_is_that_of_polyfit(n):
 
 @settings(deadline=None)
 @given(st.integers(2, 20), st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
-def test_slope_of_a_line_is_its_slope_wherever_it_starts(n, start, slope):
+def test_slope_of_a_line_does_not_depend_on_its_origin(n, start, slope):
     series = [np.array([start + slope * t, start - slope * t, start]) for t in range(n)]
     np.testing.assert_allclose(least_squares_slope(series), [slope, -slope, 0], rtol=1e-10, atol=1e-10)
 
 
-def test_reversed_series_has_the_opposite_slope_and_an_iterator_will_do():
+def test_reversed_series_has_the_opposite_slope_and_iterators_are_accepted():
     series = np.random.default_rng(0).normal(size=(5, 3))
     np.testing.assert_allclose(least_squares_slope(iter(series[::-1])), -least_squares_slope(series), rtol=1e-13)
 

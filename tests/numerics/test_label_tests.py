@@ -38,7 +38,7 @@ def test_the_score_test_of_categories_is_pearsons_test_of_the_table():
     assert score_test(np.eye(4)[levels][:, 1:], s) == pytest.approx(expected)
 
 
-def test_without_a_first_factor_it_is_the_score_test():
+def test_without_a_first_factor_the_second_factor_test_is_the_score_test():
     rng = np.random.default_rng(1)
     Z, s = rng.normal(size=(400, 3)), (rng.random(400) < 0.2).astype(float)
     found = second_factor_test(Z[:, :0], Z, s, np.ones(400), np.ones(400), float(s.mean()))
@@ -56,7 +56,7 @@ def test_weights_count_rows():
     assert one == pytest.approx(many)
 
 
-def test_columns_that_repeat_each_other_count_once():
+def test_duplicate_columns_count_once():
     rng = np.random.default_rng(3)
     Z = rng.normal(size=(300, 2))
     f = expit(Z[:, 0])
@@ -66,7 +66,7 @@ def test_columns_that_repeat_each_other_count_once():
     assert wald_test(np.zeros(2), np.zeros((2, 2))) == 1.0
 
 
-def test_p_values_of_what_does_not_matter_are_uniform():
+def test_p_values_of_irrelevant_columns_are_uniform():
     found = []
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -79,7 +79,7 @@ def test_p_values_of_what_does_not_matter_are_uniform():
         assert kstest(p, "uniform").pvalue > 0.01
 
 
-def test_groups_are_tested_given_the_others_as_a_likelihood_ratio_does():
+def test_the_test_of_a_group_given_the_others_agrees_with_the_likelihood_ratio():
     """A column that only depends on another one is associated with the labels, but has no effect of its own."""
     rng = np.random.default_rng(4)
     Z = rng.normal(size=(4000, 4))
@@ -108,7 +108,7 @@ def test_columns_beyond_the_number_of_labels_are_tested_alone():
     assert np.isfinite(found).all()
 
 
-# --- What labels tell under a constant propensity.
+# --- Scores and statistics under a constant propensity
 
 
 @pytest.fixture
@@ -144,13 +144,13 @@ def test_residuals_are_the_likelihoods_score_at_a_constant_propensity(rows):
     np.testing.assert_allclose(scale * (null.residual @ null.tangent), gradient[[0, 1, 2, 6]], rtol=1e-11)
 
 
-def test_far_logits_leave_finite_numbers():
+def test_large_logits_give_finite_numbers():
     D = np.array([[-700.0], [700.0], [0.0]])
     null = constant_propensity(D, np.array([0.0, 0.0, 1.0]), np.ones(3), np.array([1.0, 0.0]), 600.0)
     assert all(np.isfinite(field).all() for field in null)
 
 
-def test_the_efficient_part_is_orthogonal_to_the_tangent_and_nothing_more_is_taken(rows):
+def test_the_efficient_part_is_the_projection_orthogonal_to_the_tangent(rows):
     D, Z, s, beta, v = rows
     null = constant_propensity(D, s, np.ones(s.size), beta, v)
     A = efficient_part(null, Z)
@@ -160,7 +160,7 @@ def test_the_efficient_part_is_orthogonal_to_the_tangent_and_nothing_more_is_tak
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
-def test_where_all_rows_are_alike_the_score_statistic_is_pearsons(share):
+def test_if_all_rows_have_equal_attributes_the_score_statistic_is_pearsons(share):
     rng = np.random.default_rng(5)
     z = rng.integers(0, 2, 200).astype(float)
     s = (rng.random(200) < share).astype(float)
@@ -200,7 +200,7 @@ def test_the_score_statistic_is_the_likelihood_ratios_first_approximation():
 
 
 def closed_test(p):
-    """Adjust by definition: a hypothesis falls if every set that it is in falls by Bonferroni."""
+    """Adjust p-values by definition: a hypothesis is rejected if Bonferroni's test rejects every set with it."""
     places = range(len(p))
     sets = list(chain.from_iterable(combinations(places, size) for size in range(1, len(p) + 1)))
     return [max(min(1.0, len(S) * min(p[i] for i in S)) for S in sets if j in S) for j in places]
@@ -212,7 +212,7 @@ def test_holm_is_the_closed_test_of_bonferroni(p):
     np.testing.assert_allclose(holm(np.array(p)), closed_test(p), rtol=1e-14, atol=0)
 
 
-def test_holm_leaves_missing_p_values_out():
+def test_holm_ignores_missing_p_values():
     np.testing.assert_allclose(holm(np.array([np.nan, 0.02, np.nan, 0.03])), [np.nan, 0.04, np.nan, 0.04])
     assert holm(np.array([])).size == 0
 
@@ -236,7 +236,7 @@ def test_independence_does_not_depend_on_units():
 
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(arrays(np.float64, st.integers(3, 30), elements=st.integers(-4, 4)), st.data())
-def test_where_all_rows_are_alike_the_distance_is_that_of_kolmogorov_and_smirnov(z, data):
+def test_if_all_rows_have_equal_attributes_the_distance_is_that_of_kolmogorov_and_smirnov(z, data):
     labelled = data.draw(st.integers(1, z.size - 1))
     s = (np.arange(z.size) < labelled).astype(float)
     logit_share = np.log(labelled / (z.size - labelled))
@@ -252,8 +252,7 @@ def test_many_values_are_cut_at_quantiles():
     below = below_thresholds(np.arange(1000.0), np.ones(1000), 4)
     np.testing.assert_allclose(below.mean(axis=0), [0.2, 0.4, 0.6, 0.8], atol=1e-3)
     heavy = np.append(np.zeros(900), np.arange(1.0, 101.0))
-    assert below_thresholds(heavy, np.ones(heavy.size), 4).shape[1] == 1  # equal quantiles are one threshold
-    np.testing.assert_array_equal(
-        below_thresholds(-heavy, np.ones(heavy.size), 4)[:, 0], heavy > 0
-    )  # and one that tells rows apart
+    assert below_thresholds(heavy, np.ones(heavy.size), 4).shape[1] == 1  # Equal quantiles give one threshold.
+    # The only threshold is below the largest value, so its column is not constant.
+    np.testing.assert_array_equal(below_thresholds(-heavy, np.ones(heavy.size), 4)[:, 0], heavy > 0)
     assert below_thresholds(np.ones(5), np.ones(5), 4).shape == (5, 0)

@@ -1,4 +1,4 @@
-"""The likelihood of one row against 800 digits, at logits where naive forms overflow or lose everything."""
+"""The likelihood of one row, compared with 800 digits at logits for which naive formulas overflow or lose digits."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from scarless.numerics import likelihood
 from scarless.numerics.likelihood import pair_terms
 
 DIGITS = 800
-SMALLEST_NORMAL = np.finfo(float).tiny  # results below are allowed to lose digits, or to be 0
+SMALLEST_NORMAL = np.finfo(float).tiny  # Smaller results may lose digits or be 0.
 LOGITS = [-800.0, -700.0, -40.0, 0.4, 40.0, 700.0, 800.0]
 PAIRS = pytest.mark.parametrize(("u", "v"), [*itertools.product(LOGITS, [*LOGITS, np.inf]), (400.0, 0.0), (0.0, 0.0)])
 LABELS = pytest.mark.parametrize("s", [0, 1])
@@ -26,7 +26,7 @@ def _row(u, v):
 
 
 def _exact(u, v):
-    """f, 1-f, e, 1-e, 1-fe and q, to be read inside a precision of `DIGITS`."""
+    """Return f, 1-f, e, 1-e, 1-fe and q; call this function with a precision of `DIGITS`."""
     f, not_f = 1 / (1 + mpmath.exp(-mpmath.mpf(u))), 1 / (1 + mpmath.exp(mpmath.mpf(u)))
     e, not_e = 1 / (1 + mpmath.exp(-mpmath.mpf(v))), 1 / (1 + mpmath.exp(mpmath.mpf(v)))
     unlabelled = not_f + f * not_e
@@ -113,11 +113,11 @@ def test_posterior_and_value_of_probabilities(f, e, s):
             _assert_right(value, mpmath.log(chance))
 
 
-def test_an_unlabelled_row_that_both_models_rule_out_is_positive():
+def test_an_impossible_unlabelled_row_is_positive():
     assert likelihood.posterior(np.ones(1), np.ones(1), np.zeros(1)) == 1
 
 
-def test_a_sure_propensity_makes_an_unlabelled_row_negative():
+def test_a_known_propensity_of_1_makes_an_unlabelled_row_negative():
     assert likelihood.posterior(np.array([0.9]), np.ones(1), np.zeros(1)) == 0
     assert pair_terms(np.array([900.0]), np.array([np.inf])).q == 0
 
@@ -174,7 +174,7 @@ def test_nothing_overflows_and_probabilities_stay_probabilities(u, v, s):
 def test_functions_of_probabilities_and_of_logits_agree(u, v, s):
     s = np.array([s])
     row_u, row_v, terms = _row(u, v)
-    # A probability next to 1 has rounded its complement away; compare where it has not.
+    # The complement of a probability close to 1 is lost to rounding; compare only the other rows.
     rtol = 1e-14 / min(terms.not_f[0], terms.not_e[0], 1.0) + 1e-14
     q = np.where(s == 1, 1.0, terms.q)
     np.testing.assert_allclose(likelihood.posterior(terms.f, terms.e, s), q, rtol=rtol)
@@ -182,7 +182,7 @@ def test_functions_of_probabilities_and_of_logits_agree(u, v, s):
     np.testing.assert_allclose(likelihood.log_likelihood_of_probabilities(terms.f, terms.e, s), value, rtol=rtol)
 
 
-def test_far_and_near_rows_in_one_block_do_not_disturb_each_other():
+def test_rows_with_large_and_small_logits_in_one_block_do_not_affect_each_other():
     u, v = np.array([0.5, 750.0, -3.0, 800.0]), np.array([-1.0, 720.0, 2.0, np.inf])
     s = np.array([0.0, 0.0, 1.0, 0.0])
     together = pair_terms(u, v)

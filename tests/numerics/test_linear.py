@@ -20,7 +20,7 @@ def _block(width, n=30):
     return X, np.column_stack([X, np.ones(n)])
 
 
-def test_design_is_a_slice_where_columns_are_neighbours():
+def test_design_is_a_slice_if_columns_are_adjacent():
     assert Design.of(np.array([2])).columns == slice(2, 3)
     assert Design.of(np.arange(4)).columns == slice(0, 4)
     np.testing.assert_array_equal(Design.of(np.array([1, 3])).columns, [1, 3])
@@ -61,7 +61,7 @@ def test_products_are_those_of_the_matrix_with_a_column_of_ones(kind, width):
 
 @KINDS
 @WIDTHS
-def test_cross_product_takes_weights_of_any_sign(kind, width):
+def test_cross_product_accepts_weights_of_any_sign(kind, width):
     (left, A), (right, B) = _block(width), _block(2)
     weight = RNG.normal(size=30)
     product = linear.cross_product(kind(left), weight, kind(right))
@@ -85,7 +85,7 @@ def test_gram_is_the_product_of_scaled_parts_side_by_side(kind, width):
 
 
 @KINDS
-def test_input_is_left_as_it_was(kind):
+def test_input_is_not_changed(kind):
     X, weight = kind(_block(3)[0]), RNG.normal(size=30)
     before = X.copy()
     linear.cross_product(X, weight, X)
@@ -95,7 +95,7 @@ def test_input_is_left_as_it_was(kind):
 
 
 @KINDS
-def test_single_precision_products_come_back_in_double(kind):
+def test_single_precision_products_are_returned_in_double(kind):
     X, A = _block(3)
     single, r = kind(X.astype(np.float32)), RNG.random(30)
     results = [
@@ -156,7 +156,7 @@ def test_products_of_many_columns_are_those_of_general_matrices(sign):
 
 @KINDS
 @pytest.mark.parametrize("widths", [(3, 20), (0, 3), (20, 20), (3, 70)])
-@pytest.mark.parametrize("n", [30, 2500])  # of the rows that are turned at a time: a part, and several times as many
+@pytest.mark.parametrize("n", [30, 2500])  # fewer rows than are transposed at a time, and more
 def test_products_of_pairs_are_those_of_dense_columns(kind, widths, n):
     (X, ones_X), (Y, ones_Y) = (_block(width, n) for width in widths)
     weights = {pair: RNG.normal(size=n) for pair in ((0, 0), (0, 1), (1, 1))}

@@ -1,4 +1,4 @@
-"""The likelihood of rows with several looks: against sums over classes and labels, exact in the far tails."""
+"""The likelihood of rows with several looks, compared with sums over classes and labels, also in the far tails."""
 
 import itertools
 
@@ -56,7 +56,7 @@ def _assert_right(got, want, rtol=1e-12, atol=SMALLEST_NORMAL):
 
 
 def _all_labels(looks):
-    """Every number of labels of each kind, with how many orders of looks give it."""
+    """Return all combinations of numbers of labels by kind, each with its number of possible orders of looks."""
     for labels in itertools.product(*(range(int(m) + 1) for m in looks)):
         yield labels, np.prod([float(mpmath.binomial(int(m), t)) for m, t in zip(looks, labels, strict=True)])
 
@@ -69,7 +69,7 @@ RATES = pytest.mark.parametrize("g", [None, [-4.0, -2.0]], ids=["no false positi
 @pytest.mark.parametrize("v", LOGITS)
 def test_value_posterior_and_scores_are_exact_in_the_far_tails(u, v, g):
     for (labels, looks), audit in itertools.product([(0, 0), (0, 1), (1, 1), (0, 3), (2, 3)], [-1, 0, 1]):
-        if not (audit == 0 and labels and g is None):  # which cannot be: `refuse_contradictions` says so
+        if not (audit == 0 and labels and g is None):  # `refuse_contradictions` refuses this combination.
             _assert_exact(u, v, g, labels, looks, audit)
 
 
@@ -84,10 +84,10 @@ def _assert_exact(u, v, g, labels, looks, audit):
         wanted = [q - f, q * (labels - looks * e)]
         if g is not None:
             wanted.append(not_q * (labels - looks * _sigma(g[0])))
-        # Where both logs are hundreds, their difference has that many units in the last place.
+        # If both logarithms are in the hundreds, their difference has a larger rounding error.
         _assert_right(terms.q[0], q, rtol=1e-11)
         _assert_right(terms.not_q[0], not_q, rtol=1e-11)
-        _assert_right(terms.value[0], mpmath.log(sum(both)), atol=1e-15)  # a log of nearly 1 counts in units of 1
+        _assert_right(terms.value[0], mpmath.log(sum(both)), atol=1e-15)  # The logarithm can be near 0.
         for got, want in zip(look_scores(terms)[0], wanted, strict=True):
             assert np.isfinite(got)
             assert abs(got - float(want)) < 1e-12 * (1 + looks)
@@ -118,7 +118,7 @@ def test_all_labels_together_have_probability_one(u, v, g):
 
 @given(u=MODERATE, v=st.tuples(MODERATE, MODERATE), g=st.tuples(MODERATE, MODERATE))
 @settings(max_examples=40)
-def test_an_unaudited_row_is_the_sum_of_both_audits(u, v, g):
+def test_the_likelihood_without_an_audit_is_the_sum_over_both_audit_results(u, v, g):
     for labels, _ in _all_labels((1, 2)):
         whole, *parts = (np.exp(_terms(u, v, g, labels, (1, 2), audit).value[0]) for audit in (-1, 0, 1))
         np.testing.assert_allclose(whole, sum(parts), rtol=1e-13)
@@ -139,7 +139,7 @@ def _at(logits, n_kinds, labels, looks, audit=-1):
 @pytest.mark.parametrize("labels", [(0, 0), (0, 2), (1, 1), (1, 3)])
 def test_scores_and_observed_information_are_derivatives(g, audit, labels):
     if audit == 0 and sum(labels) and g is None:
-        pytest.skip("cannot be")
+        pytest.skip("a labelled row cannot be found negative without false positives")
     at, looks, step = np.array([0.4, -0.7, 1.1, *(g or ())]), (1, 3), 1e-5
 
     def moved(function, j):

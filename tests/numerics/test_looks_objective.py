@@ -172,7 +172,7 @@ def test_the_order_of_looks_changes_nothing(name, curvature):
 
 
 @pytest.mark.parametrize("rate", [None, np.full(3, -2.0)], ids=["no rate", "known rate"])
-def test_a_look_that_did_not_take_place_is_one_that_is_not_there(rate):
+def test_a_look_that_did_not_take_place_has_no_effect(rate):
     _, X, rows, beta = _case("visits")
     three = LooksLikelihood(F, (VISITS,), rate)
     two = LooksLikelihood(F, (VISITS[:2],), None if rate is None else rate[:2])
@@ -185,21 +185,21 @@ def test_a_look_that_did_not_take_place_is_one_that_is_not_there(rate):
         np.testing.assert_allclose(a, b, atol=1e-12)
 
 
-def test_looks_of_one_kind_are_looks_of_equal_kinds():
+def test_several_looks_of_one_kind_equal_single_looks_of_equal_kinds():
     objective, X, rows, beta = _case("one kind")
-    apart = LooksLikelihood(F, ((E, E, E),))
+    separate = LooksLikelihood(F, ((E, E, E),))
     looks = (np.arange(3) < rows["looks"]).astype(np.int8)
     labels = (np.arange(3) < rows["labels"]).astype(np.int8)
     other = rows | {"looks": looks, "labels": labels}
     for curvature in (Curvature.OBSERVED, Curvature.EXPECTED):
-        got, want = apart.sums(X, other, beta, curvature), objective.sums(X, rows, beta, curvature)
+        got, want = separate.sums(X, other, beta, curvature), objective.sums(X, rows, beta, curvature)
         for a, b in zip(got, want, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-11)
 
 
 @ALL
 @pytest.mark.parametrize("curvature", list(Curvature))
-def test_sparse_is_dense(name, curvature):
+def test_sparse_and_dense_blocks_agree(name, curvature):
     objective, X, rows, beta = _case(name)
     X = np.where(np.abs(X) < 0.7, 0.0, X)
     thin = sparse.csr_array(X)
@@ -213,7 +213,7 @@ def test_sparse_is_dense(name, curvature):
 
 @ALL
 @CURVATURES
-def test_float32_columns_give_the_same_to_their_digits(name, curvature):
+def test_float32_columns_give_the_same_up_to_single_precision(name, curvature):
     objective, X, rows, beta = _case(name)
     single = X.astype(np.float32)
     got, want = (objective.sums(each, rows, beta, curvature) for each in (single, single.astype(np.float64)))
@@ -248,7 +248,7 @@ def test_the_curve_of_detection_is_a_product_over_looks():
     np.testing.assert_allclose(positives, terms.f.sum())
 
 
-def test_the_curve_keeps_its_digits_where_looks_find_next_to_nothing():
+def test_the_detection_curve_is_precise_for_tiny_propensities():
     objective = LooksLikelihood(F, ((Design.of(np.arange(0)),),))
     beta = np.append(np.zeros(F.n_parameters), -50.0)
     found, positives = detection_curve(np.zeros((2, D)), {}, objective, beta, [0, 0])

@@ -22,9 +22,9 @@ from scarless.numerics.newton import NewtonOptions, Status, minimise
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, Sums, TargetLogistic
 from scarless.numerics.recalibrated import RecalibratedPair
 
-HOME, AWAY = strict.Device("CPU_DEVICE"), strict.Device("device1")  # the latter refuses to mix with the former
+HOME, AWAY = strict.Device("CPU_DEVICE"), strict.Device("device1")  # Arrays on different devices cannot be mixed.
 EPS = {np.float64: 1e-12, np.float32: 1e-5}
-FEW = settings(max_examples=5)  # each is many comparisons
+FEW_EXAMPLES = settings(max_examples=5)  # Each example makes many comparisons.
 # A slice and a view; a choice of columns; all columns, which is the block itself.
 COLUMNS = [np.arange(1, 3), np.array([0, 2, 3]), np.arange(4)]
 
@@ -147,7 +147,7 @@ def test_helpers_stay_with_their_block():
 
 @pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("name", OBJECTIVES)
-@FEW
+@FEW_EXAMPLES
 @given(case=cases())
 @example(case=far_out())
 def test_sums_are_those_of_numpy(name, dtype, case):
@@ -161,7 +161,7 @@ def test_sums_are_those_of_numpy(name, dtype, case):
 
 @pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("name", OBJECTIVES)
-@FEW
+@FEW_EXAMPLES
 @given(case=cases())
 @example(case=far_out())
 def test_products_reach_and_grams_are_those_of_numpy(name, dtype, case):
@@ -180,7 +180,7 @@ def test_products_reach_and_grams_are_those_of_numpy(name, dtype, case):
 
 
 @pytest.mark.parametrize("dtype", EPS)
-@FEW
+@FEW_EXAMPLES
 @given(case=cases())
 @example(case=far_out())
 def test_the_pair_with_its_positives_is_that_of_numpy(dtype, case):
@@ -192,7 +192,7 @@ def test_the_pair_with_its_positives_is_that_of_numpy(dtype, case):
 
 
 @pytest.mark.parametrize("dtype", EPS)
-@FEW
+@FEW_EXAMPLES
 @given(case=cases())
 @example(case=far_out())
 def test_totals_of_a_pair_are_those_of_numpy(dtype, case):
@@ -237,10 +237,10 @@ def test_probabilities_at_their_ends_agree(function):
 def test_standard_errors_and_intervals_of_rows_agree(dtype):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3)).astype(dtype)
-    X[:, 2] = X[:, 1]  # rows that differ in them lean on a direction without information
-    apart = uncertainty.precision(linear.exact_gram(X, np.ones(20)), noise=1e-13)
+    X[:, 2] = X[:, 1]  # Rows in which these columns differ have no standard error.
+    precision = uncertainty.precision(linear.exact_gram(X, np.ones(20)), noise=1e-13)
     X[::2, 2] += 1.0
-    errors, found = apart.logit_errors(X, slice(None)), apart.logit_errors(elsewhere(X), slice(None))
+    errors, found = precision.logit_errors(X, slice(None)), precision.logit_errors(elsewhere(X), slice(None))
     assert np.isinf(errors).any()
     assert np.isfinite(errors).any()
     assert_same([found], [errors], eps=1e-12, size=1.0)
@@ -250,7 +250,7 @@ def test_standard_errors_and_intervals_of_rows_agree(dtype):
 
 
 class BlockwiseProblem:
-    """A ridge and the sums over blocks, each brought to numpy where it is added: all that an engine has to do."""
+    """A penalised objective that converts the sums of each block to NumPy and adds them, like an engine."""
 
     def __init__(self, objective, blocks, to_numpy):
         self.objective, self.blocks, self.to_numpy = objective, blocks, to_numpy

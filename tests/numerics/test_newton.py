@@ -46,7 +46,7 @@ class Quadratic:
         return lambda direction: self.A @ direction
 
     def reach(self, direction):
-        return np.zeros(1)  # no step is too long: a parabola saturates nowhere
+        return np.zeros(1)  # No step is too long, because a parabola never saturates.
 
     def grams(self):
         return None
@@ -131,21 +131,22 @@ def test_quasi_newton_learns_a_parabola_step_by_step(seed, d):
     model, steps = QuasiNewton.of(np.eye(d)), np.linalg.eigh(A)[1].T
     for step in steps:
         model.update(step, A @ step)
-        np.testing.assert_allclose(model.step(-A @ step), step, atol=1e-10)  # what it was told it knows
-    np.testing.assert_allclose(model.inverse, np.linalg.inv(A), atol=1e-10)  # along conjugate steps all of it
+        np.testing.assert_allclose(model.step(-A @ step), step, atol=1e-10)  # The update is reproduced.
+    # After conjugate steps in all directions, the inverse is exact.
+    np.testing.assert_allclose(model.inverse, np.linalg.inv(A), atol=1e-10)
     before = model.inverse
-    model.update(np.ones(d), -np.ones(d))  # a Hessian that bends down cannot be one of a minimum
+    model.update(np.ones(d), -np.ones(d))  # Negative curvature is ignored.
     np.testing.assert_array_equal(model.inverse, before)
 
 
-def test_quasi_newton_needs_a_definite_guess():
+def test_quasi_newton_needs_a_positive_definite_start():
     assert QuasiNewton.of(np.diag([1.0, -1.0])) is None
     assert QuasiNewton.of(np.full((2, 2), np.nan)) is None
 
 
 @given(seed=st.integers(0, 20), guess=st.sampled_from(["right", "half", "tenfold", "another"]))
 @settings(max_examples=30)
-def test_a_guess_of_the_hessian_saves_passes_or_does_no_harm(seed, guess):
+def test_an_approximate_hessian_saves_passes_or_does_no_harm(seed, guess):
     problem = _random_problem("pair", seed, n=300)
     plain = _solve(problem, tol=1e-12)
     there, near = plain.parameters, plain.parameters + 0.03
@@ -216,7 +217,7 @@ def test_a_known_constant_propensity_divides_the_group_shares(matrix_free):
 
 
 def test_an_unknown_constant_propensity_is_found_in_a_saturated_model():
-    # Three values of x, three parameters (slope, intercept, c): the likelihood peaks where all rates are met.
+    # Three values of x, three parameters (slope, intercept, c): at the optimum the model reproduces all rates.
     X, s = np.repeat([[-2.0], [0.0], [2.0]], 2, axis=0), np.tile([1.0, 0.0], 3)
     slope, intercept, c = 1.5, 0.5, 0.3
     rate = c * expit(slope * X[::2, 0] + intercept)
@@ -313,7 +314,7 @@ def test_solver_counts_its_passes_over_the_rows():
     counted.grams = lambda: calls.append(1) or problem.grams()
     solution = minimise(counted, _start(problem), EXACT)
     assert solution.n_passes == len(calls)
-    counted.grams, calls[:] = lambda: None, []  # as for models so wide that a matrix is too dear
+    counted.grams, calls[:] = lambda: None, []  # as for models with too many columns for a matrix
     assert minimise(counted, _start(problem), EXACT).n_passes == len(calls) >= solution.n_passes
 
 
@@ -331,8 +332,8 @@ def test_reach_is_the_squared_change_of_each_models_logits(name):
 
 
 @PATHS
-def test_no_step_leaves_for_the_plateau_of_saturated_probabilities(matrix_free):
-    """From propensities near 1 an undamped step would go to e = 1 for good; the optimum is at e = 0.3."""
+def test_no_step_goes_to_the_plateau_of_saturated_probabilities(matrix_free):
+    """From propensities near 1 an undamped step would go to e = 1 and stay there; the optimum is at e = 0.3."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 1))
     y = rng.random(2000) < expit(2.0 * X[:, 0])
@@ -353,7 +354,7 @@ def test_no_step_leaves_for_the_plateau_of_saturated_probabilities(matrix_free):
 @ALL
 @PATHS
 @pytest.mark.parametrize("extra", ["constant", "zero", "duplicate"])
-def test_columns_that_add_nothing_change_no_probability(name, matrix_free, extra):
+def test_redundant_columns_change_no_probability(name, matrix_free, extra):
     plain = _random_problem(name, 6, n=400, C=np.inf)
     X = plain.engine.X
     column = {"constant": np.ones(400), "zero": np.zeros(400), "duplicate": X[:, 1]}[extra]
@@ -391,7 +392,7 @@ def test_units_of_the_columns_do_not_matter(name, C):
 def test_matrix_free_reaches_the_same_optimum(name, C):
     problem = _random_problem(name, 10, n=300, d=6, C=C)
     with_matrix = _solve(problem)
-    # From nearby: a pair has several optima, and another path may end in another one.
+    # Start nearby: a pair has several optima, and another path may end at another optimum.
     start = with_matrix.parameters + 0.05 * np.random.default_rng(0).normal(size=problem.ridge.size)
     without = _solve(problem, start=start, matrix_free=True)
     assert with_matrix.status is without.status is Status.CONVERGED
@@ -408,7 +409,7 @@ def test_a_convex_objective_comes_back_from_a_far_start(distance):
 
 
 def test_a_trial_point_far_away_overflows_nothing():
-    # No information is left at logits of 1e4, so the first step is absurd; the free intercept takes it all.
+    # Logits of 1e4 have no information, so the first step is huge. It goes into the intercept, which has no penalty.
     rows = {"t": np.array([0.0, 1.0]), "w": np.ones(2)}
     sums = _problem("target", np.zeros((2, 1)), rows, C=1.0).evaluate(np.array([0.0, 1e218]), Curvature.EXPECTED)
     assert sums.value == pytest.approx(1e218)
@@ -442,12 +443,12 @@ def test_models_too_wide_for_a_matrix_are_solved_without_one():
     np.testing.assert_allclose(solution.parameters[:-1], model.coef_[0], atol=1e-4)
 
 
-# Witnesses
+# Comparisons with other solvers
 
 
 @ALL
 @pytest.mark.parametrize("seed", range(4))
-def test_scipy_finds_nothing_lower(name, seed):
+def test_scipy_finds_no_lower_value(name, seed):
     problem = _random_problem(name, seed, C=2.0)
     solution = _solve(problem)
 
@@ -458,7 +459,7 @@ def test_scipy_finds_nothing_lower(name, seed):
     for method in ("BFGS", "L-BFGS-B"):
         from_solution = minimize(function, solution.parameters, jac=True, method=method)
         assert from_solution.fun >= solution.value - 1e-9
-        if name != "pair":  # which is not convex: other starts may end in other optima
+        if name != "pair":  # The pair is not convex: other starts may end at other optima.
             from_start = minimize(function, _start(problem), jac=True, method=method)
             assert from_start.fun == pytest.approx(solution.value, rel=1e-6)
     assert np.abs(problem.evaluate(solution.parameters, Curvature.NONE).gradient).max() < 1e-5
@@ -535,7 +536,7 @@ def test_solve_positive_is_exact_across_units():
 
 
 @pytest.mark.parametrize("rank", [1, 2])
-def test_solve_positive_meets_a_singular_system_that_has_solutions(rank):
+def test_solve_positive_solves_a_consistent_singular_system(rank):
     root = np.random.default_rng(rank).normal(size=(rank, 4))
     matrix = root.T @ root
     right = matrix @ np.ones(4)
@@ -555,7 +556,7 @@ def test_solve_positive_of_any_matrix_gives_a_direction_of_descent(matrix):
     assert right @ solve_positive(np.array(matrix), right) > 0
 
 
-def test_solve_positive_of_something_that_is_no_matrix_falls_back_to_the_right_side():
+def test_solve_positive_of_a_matrix_of_nan_returns_the_right_side():
     right = np.array([1.0, -2.0])
     np.testing.assert_array_equal(solve_positive(np.full((2, 2), np.nan), right), right)
 
@@ -571,7 +572,7 @@ def test_solve_positive_inverts_well_conditioned_matrices_in_any_units(d, seed, 
     np.testing.assert_allclose(got, x, rtol=1e-9, atol=1e-10)
 
 
-def test_a_direction_of_next_to_no_information_gives_a_finite_step():
+def test_a_direction_with_almost_no_information_gives_a_finite_step():
     matrix, right = np.diag([1.0, 1e-305]), np.array([1.0, 1e10])
     step = solve_positive(matrix, right)
     assert np.isfinite(step).all()
@@ -579,7 +580,7 @@ def test_a_direction_of_next_to_no_information_gives_a_finite_step():
     np.testing.assert_allclose(solve_positive(np.diag([1.0, 1e-200]), right), [1.0, 1e210])
 
 
-# --- Conjugate gradients that are cut: the exact step inside, the edge outside, descent always.
+# --- Truncated conjugate gradients: the exact step if it is inside the ball, otherwise a step to the boundary
 
 
 def _matrix(seed, d, *, lowest):
@@ -600,9 +601,7 @@ def test_a_definite_parabola_is_minimised(d):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 8), st.floats(-2, 1), st.floats(1e-3, 10))
-def test_no_step_is_longer_than_the_radius_and_each_goes_down_at_least_as_far_as_the_gradient_does(
-    seed, d, lowest, radius
-):
+def test_no_step_is_longer_than_the_radius_and_each_gains_at_least_as_much_as_a_gradient_step(seed, d, lowest, radius):
     H, g, diagonal = _matrix(seed, d, lowest=lowest)
     step, cut = truncated_step(lambda v: H @ v, g, diagonal, radius=radius, rtol=1e-10)
     length = np.sqrt(step @ (diagonal * step))
@@ -621,18 +620,18 @@ def test_no_step_is_longer_than_the_radius_and_each_goes_down_at_least_as_far_as
     assert g @ step < 0
 
 
-def test_a_direction_of_negative_curvature_is_followed_to_the_edge_or_without_one_not_at_all():
+def test_negative_curvature_is_followed_to_the_boundary_and_not_at_all_without_one():
     H, g = np.diag([-1.0, 1.0]), np.array([0.1, 1.0])
     step, cut = truncated_step(lambda v: H @ v, g, np.ones(2), radius=5.0, rtol=1e-12)
     assert cut
     assert np.linalg.norm(step) == pytest.approx(5.0)
-    assert step[0] < -1  # off the saddle
+    assert step[0] < -1  # away from the saddle point
     step, cut = truncated_step(lambda v: H @ v, g, np.ones(2), radius=np.inf, rtol=1e-12)
     assert cut
     assert g @ step < 0
 
 
-def test_no_gradient_no_step():
+def test_a_zero_gradient_gives_a_zero_step():
     step, cut = truncated_step(lambda v: v, np.zeros(3), np.ones(3), radius=1.0, rtol=0.1)
     assert not cut
     assert not step.any()

@@ -156,7 +156,7 @@ def test_derivatives_match_finite_differences(name, seed):
     np.testing.assert_allclose(at.curvature, bends, rtol=1e-7, atol=1e-7)
 
 
-def _chance_of_a_label(name, objective, X, rows, beta):
+def _label_probability(name, objective, X, rows, beta):
     f = sigmoid_pair(X[:, F_COLUMNS] @ beta[:3] + beta[3])[0]
     e = sigmoid_pair(rows["v"] if name == "known" else X[:, E_COLUMNS] @ beta[4:7] + beta[7])[0]
     return f * e
@@ -165,7 +165,7 @@ def _chance_of_a_label(name, objective, X, rows, beta):
 @pytest.mark.parametrize("name", ["known", "pair"])
 def test_expected_information_is_the_mean_of_observed_information_over_labels(name):
     objective, X, rows, beta = _case(name)
-    chance = _chance_of_a_label(name, objective, X, rows, beta)
+    chance = _label_probability(name, objective, X, rows, beta)
     mean = sum(
         objective.sums(
             X, {**rows, "s": np.full(N, s), "w": rows["w"] * (chance if s else 1 - chance)}, beta, Curvature.OBSERVED
@@ -180,7 +180,7 @@ def test_expected_information_is_the_mean_of_observed_information_over_labels(na
 @pytest.mark.parametrize("name", ["known", "pair"])
 def test_expected_information_is_the_mean_of_squared_scores_and_the_mean_score_is_zero(name):
     objective, X, rows, beta = _case(name)
-    chance = _chance_of_a_label(name, objective, X, rows, beta)
+    chance = _label_probability(name, objective, X, rows, beta)
     squares, scores = np.zeros((beta.size, beta.size)), np.zeros(beta.size)
     for i, s in itertools.product(range(N), (0.0, 1.0)):
         row = {"s": np.array([s]), "w": np.ones(1), "v": rows["v"][i : i + 1]}
@@ -196,10 +196,10 @@ def test_expected_information_is_the_mean_of_squared_scores_and_the_mean_score_i
 @ALL
 @KINDS
 @pytest.mark.parametrize("curvature", [Curvature.EXPECTED, Curvature.OBSERVED])
-def test_product_diagonal_and_matrix_are_one_information(name, kind, curvature):
+def test_product_diagonal_and_matrix_agree(name, kind, curvature):
     objective, X, rows, beta = _case(name)
     matrix = objective.sums(kind(X), rows, beta, curvature).curvature
-    # Entries are sums of terms that cancel, so what they round to is judged by the largest.
+    # Entries are sums of terms that cancel, so rounding errors are compared with the largest entry.
     np.testing.assert_allclose(matrix, matrix.T, rtol=0, atol=1e-14 * np.abs(matrix).max())
     if curvature is Curvature.EXPECTED:
         diagonal = objective.sums(kind(X), rows, beta, Curvature.DIAGONAL).curvature
@@ -217,7 +217,7 @@ def test_expected_information_is_positive_semidefinite(name):
 
 
 @ALL
-def test_no_curvature_is_collected_unless_asked_for(name):
+def test_no_curvature_is_computed_unless_requested(name):
     objective, X, rows, beta = _case(name)
     with_matrix, without = (objective.sums(X, rows, beta, c) for c in (Curvature.EXPECTED, Curvature.NONE))
     assert without.curvature.size == 0
@@ -281,7 +281,7 @@ def test_a_row_twice_is_a_row_of_weight_two(name, curvature):
 
 @ALL
 @CURVATURES
-def test_rows_of_weight_zero_count_nothing(name, curvature):
+def test_rows_of_weight_zero_have_no_influence(name, curvature):
     objective, X, rows, beta = _case(name)
     kept = np.arange(N) % 2 == 0
     X_wild = np.where(kept[:, None], X, 1e6)  # far from all others
@@ -292,7 +292,7 @@ def test_rows_of_weight_zero_count_nothing(name, curvature):
 @ALL
 @CURVATURES
 @KINDS
-def test_no_rows_sum_to_nothing(name, curvature, kind):
+def test_sums_over_no_rows_are_zero(name, curvature, kind):
     objective, X, rows, beta = _case(name)
     sums = objective.sums(kind(X)[:0], {key: column[:0] for key, column in rows.items()}, beta, curvature)
     full = objective.sums(kind(X), rows, beta, curvature)

@@ -46,7 +46,7 @@ def test_distinct_rows_get_distinct_places():
     np.testing.assert_array_equal(X[canonical_order(X, s)], X[::-1][canonical_order(X[::-1], s)])
 
 
-def test_values_that_change_places_make_another_row():
+def test_rows_with_swapped_values_are_different_rows():
     X = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0], [0.0, 0.0]])
     keys = {tuple(X[canonical_order(X, np.roll([1.0, 0, 0, 0], shift))].ravel()) for shift in range(4)}
     assert len(keys) > 1  # the label counts too
@@ -148,7 +148,7 @@ def test_folds_do_not_depend_on_the_order_of_columns_with_equal_counts(kind, see
         np.testing.assert_array_equal(equal_rows(kind(X[:, rng.permutation(8)])), number)
 
 
-def test_labels_tell_columns_of_a_balanced_design_apart():
+def test_labels_distinguish_columns_of_a_balanced_design():
     X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)
     s = (X[:, 0] == 1) * (np.arange(40) % 3 == 0) * 1.0
     assert np.unique(table_salts(X)).size == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from scarless.numerics.audits import lost_information
+from scarless.numerics.audits import information_from_audits
 from scarless.numerics.histories import heterogeneity_sums, score_sums
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve, sum_of_squares
@@ -72,7 +72,14 @@ def test_both_have_their_parameters_in_the_same_places(member):
     assert getattr(ONE, member) == getattr(LOOKS, member)
 
 
-ROWS = ["row_log_likelihood", "row_posterior", "row_posterior_logit", "row_scores", "posterior_slopes", "row_answers"]
+ROWS = [
+    "row_log_likelihood",
+    "row_posterior",
+    "row_posterior_logit",
+    "row_scores",
+    "posterior_slopes",
+    "row_probabilities",
+]
 
 
 @pytest.mark.parametrize("method", [*ROWS, "totals", "terms"])
@@ -102,7 +109,7 @@ def test_one_label_is_one_look_to_the_solver(curvature, case):
 
 
 @given(case=cases())
-def test_one_label_is_one_look_beside_the_solver(case):
+def test_one_label_is_one_look_outside_the_solver(case):
     X, rows, beta = case
     for got, want in zip(LOOKS.split(beta), ONE.split(beta), strict=True):
         assert_allclose(got, want)
@@ -111,7 +118,9 @@ def test_one_label_is_one_look_beside_the_solver(case):
     assert_allclose(LOOKS.propensity(v), ONE.propensity(v))
     assert_allclose(LOOKS.log_missed(v), ONE.log_missed(v))
     asked = rows | {"audit_probability": np.linspace(0, 1, N)}
-    assert_allclose(lost_information(X, asked, LOOKS, beta), lost_information(X, asked, ONE, beta), **CLOSE)
+    assert_allclose(
+        information_from_audits(X, asked, LOOKS, beta), information_from_audits(X, asked, ONE, beta), **CLOSE
+    )
     for got, want in zip(*(detection_curve(X, rows, each, beta, [0, 0]) for each in (LOOKS, ONE)), strict=True):
         assert_allclose(got, want)
     for got, want in zip(*(heterogeneity_sums(X, rows, each, beta) for each in (LOOKS, ONE)), strict=True):
@@ -166,7 +175,7 @@ def test_sums_of_squares_are_those_of_rows(name):
 def test_answers_of_rows_add_up_to_totals(name):
     objective, case = OBJECTIVES[name], case_of(name)
     w, totals = case.rows["w"], objective.totals(*case)
-    value, f, d = objective.row_answers(*case)
+    value, f, d = objective.row_probabilities(*case)
     assert_allclose(value, objective.row_log_likelihood(*case))
     assert_allclose(totals.log_likelihood, w @ value)
     assert_allclose(totals.squares, [w @ f**2, w @ (f**2 * d), w @ (f * d) ** 2])
@@ -174,7 +183,7 @@ def test_answers_of_rows_add_up_to_totals(name):
 
 
 @ALL
-def test_methods_travel_to_other_processes(name):
+def test_methods_can_be_pickled(name):
     objective, case = OBJECTIVES[name], case_of(name)
     there = pickle.loads(pickle.dumps(objective.totals))
     for got, want in zip(there(*case), objective.totals(*case), strict=True):
@@ -188,7 +197,7 @@ def test_sums_of_model_files_without_looks_are_those_of_one_look():
         np.testing.assert_array_equal(got, want)
 
 
-def test_model_files_may_name_the_models_as_before():
+def test_early_model_files_name_the_models_e():
     old = {"f": F, "e": ((E,),), "false_positives": None, "offsets": None, "bounds": None}
     read = LooksLikelihood.__new__(LooksLikelihood)
     read.__setstate__(old)

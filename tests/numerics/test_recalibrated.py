@@ -56,7 +56,7 @@ def free_parts(pair):
 
 @KINDS
 @FOLLOW
-def test_the_value_is_minus_the_log_likelihood_of_moved_and_stretched_logits(kind, follow):
+def test_the_value_is_minus_the_log_likelihood_of_shifted_and_scaled_logits(kind, follow):
     pair, X, rows, beta = case(kind, follow=follow)
     Z = X[:, [1, 2]].toarray() if sparse.issparse(X) else X[:, [1, 2]]
     u = pair.centre + beta[1] + np.exp(beta[0]) * rows["u"]
@@ -68,7 +68,7 @@ def test_the_value_is_minus_the_log_likelihood_of_moved_and_stretched_logits(kin
 @KINDS
 @HOLD
 @FOLLOW
-def test_the_gradient_is_the_derivative_of_the_value_but_along_a_level_that_is_held(kind, hold_level, follow):
+def test_the_gradient_is_the_derivative_of_the_value_except_along_a_held_shift(kind, hold_level, follow):
     pair, X, rows, beta = case(kind, hold_level=hold_level, follow=follow)
     gradient = pair.sums(X, rows, beta, Curvature.NONE).gradient
     expected = differences(lambda at: float(pair.sums(X, rows, at, Curvature.NONE).value), beta)
@@ -110,7 +110,7 @@ def test_the_expected_information_is_the_observed_one_averaged_over_labels(kind,
 
 @KINDS
 @CURVATURES
-def test_a_level_that_is_held_is_one_that_nothing_depends_on(kind, curvature):
+def test_nothing_depends_on_a_held_shift(kind, curvature):
     pair, X, rows, beta = case(kind, hold_level=True)
     held, free = (each.sums(X, rows, beta, curvature).curvature for each in (pair, replace(pair, held=())))
     expected = free.copy()
@@ -140,7 +140,7 @@ def test_products_are_those_of_the_matrix(kind, hold_level, follow):
 
 @KINDS
 @HOLD
-def test_reach_is_how_far_the_logits_move_from_a_slope_of_1(kind, hold_level):
+def test_reach_is_the_squared_change_of_the_logits_at_a_slope_of_1(kind, hold_level):
     pair, X, rows, _ = case(kind, hold_level=hold_level)
     direction = np.random.default_rng(2).normal(size=pair.n_parameters)
     moves = direction * np.where(np.arange(direction.size) == 1, 0.0 if hold_level else 1.0, 1.0)
@@ -160,7 +160,7 @@ def test_blocks_of_rows_add_up(curvature):
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
-def test_dense_and_sparse_attributes_without_a_shift_are_one():
+def test_dense_and_sparse_attributes_without_a_shift_agree():
     pair, X, rows, beta = case(sparse.csr_array)
     for curvature in Curvature:
         for got, want in zip(
@@ -176,7 +176,7 @@ def test_no_slope_overflows():
     assert all(np.isfinite(field).all() for field in sums)
 
 
-# --- whatever was observed
+# --- all kinds of observations
 
 KINDS_OF_LOOKS = {
     "one look": {"models": ((Design.of(np.array([2, 1])),),)},
@@ -185,8 +185,8 @@ KINDS_OF_LOOKS = {
     "rates": {"models": ((Design.of(np.array([1])),),), "false_positives": "shared"},
     "offset and bounds": {"models": ((Design.of(np.array([1])),),), "offsets": (3,), "bounds": (0.1, 0.8)},
 }
-EVIDENCE = pytest.mark.parametrize("name", KINDS_OF_LOOKS)
-RELAXED = pytest.mark.parametrize("options", [{}, {"follow": 0.5}, {"held": (1,)}, {"held": (0, 1), "given": True}])
+ALL_OBSERVATIONS = pytest.mark.parametrize("name", KINDS_OF_LOOKS)
+ALL_OPTIONS = pytest.mark.parametrize("options", [{}, {"follow": 0.5}, {"held": (1,)}, {"held": (0, 1), "given": True}])
 
 
 def looks_case(name, options, kind=np.asarray):
@@ -212,9 +212,9 @@ def looks_case(name, options, kind=np.asarray):
     return pair, kind(X), rows, 0.5 * rng.normal(size=pair.n_parameters)
 
 
-@EVIDENCE
-@RELAXED
-def test_derivatives_are_derivatives_whatever_was_observed(name, options):
+@ALL_OBSERVATIONS
+@ALL_OPTIONS
+def test_derivatives_match_finite_differences_for_all_kinds_of_observations(name, options):
     pair, X, rows, beta = looks_case(name, options)
     free = np.delete(np.arange(pair.n_parameters), pair.held)
     sums = pair.sums(X, rows, beta, Curvature.OBSERVED)
@@ -225,9 +225,9 @@ def test_derivatives_are_derivatives_whatever_was_observed(name, options):
     assert not sums.gradient[list(pair.held)].any()
 
 
-@EVIDENCE
-@RELAXED
-def test_products_and_diagonals_are_those_of_the_matrix_whatever_was_observed(name, options):
+@ALL_OBSERVATIONS
+@ALL_OPTIONS
+def test_products_and_diagonals_are_those_of_the_matrix_for_all_kinds_of_observations(name, options):
     pair, X, rows, beta = looks_case(name, options)
     matrix = pair.sums(X, rows, beta, Curvature.EXPECTED).curvature
     of_rows = {**rows, "curvature": pair.row_curvature(X, rows, beta, Curvature.EXPECTED)}
@@ -242,8 +242,8 @@ def test_products_and_diagonals_are_those_of_the_matrix_whatever_was_observed(na
         assert along @ gram @ along == pytest.approx(reach[i], rel=1e-10)
 
 
-@EVIDENCE
-def test_the_likelihood_is_that_of_moved_and_stretched_logits_whatever_was_observed(name):
+@ALL_OBSERVATIONS
+def test_the_likelihood_is_that_of_shifted_and_scaled_logits_for_all_kinds_of_observations(name):
     pair, X, rows, beta = looks_case(name, {})
     others = pair.in_table_units(beta[2:])
     np.testing.assert_allclose(pair.standardised(others), beta[2:], atol=1e-14)
@@ -255,7 +255,7 @@ def test_the_likelihood_is_that_of_moved_and_stretched_logits_whatever_was_obser
     assert float(pair.sums(X, rows, beta, Curvature.NONE).value) == pytest.approx(float(value), rel=1e-12)
 
 
-def test_what_a_propensity_is_held_at_is_where_its_parameters_are_counted_from():
+def test_parameters_of_the_propensity_are_differences_from_hold():
     pair, X, rows, beta = looks_case("a visit attribute", {})
     hold = np.array([0.3, -0.2, 0.5])
     held = replace(pair, hold=hold)
@@ -266,7 +266,7 @@ def test_what_a_propensity_is_held_at_is_where_its_parameters_are_counted_from()
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
-def test_many_sparse_attributes_are_dense_ones():
+def test_many_sparse_attributes_give_the_sums_of_dense_attributes():
     rng = np.random.default_rng(0)
     X, n = sparse.csr_array(rng.normal(size=(N, 40)) * (rng.random((N, 40)) < 0.2)), 40
     rows = {"u": rng.normal(size=N), "v": rng.normal(size=N), "w": np.ones(N), "audit": np.full(N, -1.0)}
@@ -314,7 +314,7 @@ def test_at_the_centre_a_change_of_slope_moves_the_class_prior_least():
     assert (prior[1] - prior[0]) / (2 * h) == pytest.approx(0, abs=1e-8)
 
 
-def test_the_centre_of_logits_beyond_all_variance_is_their_mean():
+def test_the_centre_of_saturated_logits_is_their_mean():
     assert centre_of(np.array([-2000.0, 1000.0]), np.array([1.0, 3.0])) == 250.0
     assert centre_of(np.array([3.0, 1000.0]), np.array([0.0, 1.0])) == 1000.0
 

@@ -30,8 +30,8 @@ Y = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0])
 E = np.array([0.1, 0.9, 0.3, 0.05, 0.5, 1.0, 0.2])
 
 
-def _labelings(y, e):
-    """All labelings of the positives, one per row, and their probabilities."""
+def _labellings(y, e):
+    """Return all labellings of the positives, one per row, and their probabilities."""
     draws = np.array(list(product([0.0, 1.0], repeat=y.size)))
     draws = draws[(draws <= y).all(axis=1)]
     chance = np.where(y == 1, np.where(draws == 1, e, 1 - e), 1.0)
@@ -41,7 +41,7 @@ def _labelings(y, e):
 @ALL
 def test_weighted_cost_is_unbiased_row_by_row(cost):
     d1, d0 = cost.positive(P), cost.negative(P)
-    s, chance = _labelings(Y, E)
+    s, chance = _labellings(Y, E)
     assert chance.sum() == pytest.approx(1, abs=1e-15)
     np.testing.assert_allclose(chance @ weighted_cost(d1, d0, s, E), true_cost(d1, d0, Y), atol=1e-12)
 
@@ -49,7 +49,7 @@ def test_weighted_cost_is_unbiased_row_by_row(cost):
 @ALL
 def test_labelling_variance_is_the_variance_and_estimates_itself(cost):
     d1, d0 = cost.positive(P), cost.negative(P)
-    s, chance = _labelings(Y, E)
+    s, chance = _labellings(Y, E)
     variance = chance @ (weighted_cost(d1, d0, s, E) - true_cost(d1, d0, Y)) ** 2
     np.testing.assert_allclose(labelling_variance(d1, d0, Y, E), variance, rtol=1e-12, atol=1e-12)
     estimates = labelling_variance(d1, d0, s / E, E)
@@ -94,7 +94,7 @@ def test_always_positive_costs_nothing_in_expectation(cost, e):
     np.testing.assert_array_equal(found, [0.0, 0.0])
 
 
-def test_what_has_no_weight_does_not_count():
+def test_costs_of_weight_0_are_ignored():
     np.testing.assert_array_equal(times(np.array([0.0, -2.0]), np.array([np.inf, np.inf])), [0.0, -np.inf])
 
 
@@ -188,7 +188,7 @@ def test_logit_form_keeps_its_digits_at_large_logits(cost):
         for curve, exact in zip(curves, _exact(cost, z), strict=True):
             found = float(curve(np.array([z]))[0])
             assert np.isfinite(found)
-            # what lies below the smallest normal number, exp(-1400) say, may be 0
+            # Results below the smallest normal number, such as exp(-1400), may be 0.
             assert abs(found - float(exact)) <= 2e-15 * abs(float(exact)) + 1e-307
 
 
@@ -256,10 +256,10 @@ def test_get_cost_lists_the_names(unknown):
 
 
 @ALL
-def test_costs_survive_pickling(cost):
+def test_costs_can_be_pickled(cost):
     assert pickle.loads(pickle.dumps(cost)) is cost
 
 
-def test_a_cost_of_ones_own_survives_pickling():
+def test_a_custom_cost_can_be_pickled():
     own = Cost("own", np.cos, np.sin, np.cos, np.sin, 1.0)
     assert pickle.loads(pickle.dumps(own)) == own

@@ -59,7 +59,7 @@ def test_best_bin_is_the_best_of_all_thresholds(labelled, unlabelled):
 
 @settings(deadline=None)
 @given(FEW, FEW)
-def test_best_bin_reads_ranks_only(labelled, unlabelled):
+def test_best_bin_uses_ranks_only(labelled, unlabelled):
     labelled, unlabelled = np.array(labelled, dtype=float), np.array(unlabelled, dtype=float)
     plain = bin_of(labelled, unlabelled)
     moved = bin_of(np.exp(labelled) - 40, np.exp(unlabelled) - 40)
@@ -74,7 +74,7 @@ def test_best_bin_finds_the_share_above_a_gap():
     assert found.threshold == 2.0
 
 
-def test_smaller_delta_asks_for_more_rows():
+def test_a_smaller_delta_requires_more_rows():
     rng = np.random.default_rng(0)
     labelled, unlabelled = rng.normal(1.5, size=200), np.append(rng.normal(1.5, size=150), rng.normal(size=350))
     thresholds = [bin_of(labelled, unlabelled, delta=delta).threshold for delta in (0.9, 0.1, 1e-6, 1e-40)]
@@ -109,7 +109,7 @@ def test_elkan_noto_on_an_exact_population():
     )
 
 
-def test_no_score_above_zero_is_no_label_frequency():
+def test_scores_of_0_give_a_label_frequency_of_0():
     assert labelled_share_of_scores(np.zeros(3), np.array([1.0, 0.0, 0.0]), np.ones(3)) == 0.0
 
 
@@ -152,7 +152,7 @@ def test_equal_rankings_have_no_gap_and_reversed_ones_a_loss():
     assert not ranking_gap(score, -score, s, np.ones(40)).is_loss
 
 
-# --- Scores density
+# --- density of scores
 
 
 RNG = np.random.default_rng(0)
@@ -193,7 +193,7 @@ def test_no_mass_far_away():
     np.testing.assert_array_equal(gaussian_density(np.zeros(3), np.array([-99.0, 99.0]), 1.0), [0.0, 0.0])
 
 
-# --- Scores density ratio
+# --- ratio of the densities of scores
 
 
 TOL = 1e-5
@@ -247,7 +247,7 @@ def test_mean_posterior_by_definition(ratio, a):
 
 
 def mixture(prior, labelled, negative, n_rows):
-    """Ratios of rows in cells, where a share `labelled` of positives and `negative` of negatives lies in each."""
+    """Return density ratios of rows in cells, which contain the given shares of all positives and of all negatives."""
     labelled, negative = np.array(labelled), np.array(negative)
     unlabelled = prior * labelled + (1 - prior) * negative
     counts = np.rint(n_rows * unlabelled).astype(int)
@@ -257,7 +257,7 @@ def mixture(prior, labelled, negative, n_rows):
 
 @pytest.mark.parametrize("prior", [0.125, 0.25, 0.5, 0.75])
 def test_fixed_point_is_the_largest_prior_that_leaves_no_cell_below_zero(prior):
-    # a cell without negatives: exactly the true prior; without such a cell the largest that the cells admit
+    # If a cell has no negatives, the result is the true prior; otherwise, the largest prior that the cells allow.
     pure = mixture(prior, [0.25, 0.25, 0.5], [0.0, 0.5, 0.5], 640)
     assert 1 - fixed_point(MeanPosterior(pure), TOL) == pytest.approx(prior, abs=5 * TOL)
     mixed = mixture(prior, [0.5, 0.25, 0.25], [0.25, 0.25, 0.5], 640)
@@ -325,7 +325,7 @@ def test_groups_without_spread():
     assert bandwidths(here, there) == (1.0, 1.0)
     assert negative_share(smoothed_ratio(here, here)).value == 0.0
     assert negative_share(smoothed_ratio(there, here)).value == 1.0
-    # labelled rows all score 3, as do 6 of 11 unlabelled ones: they take the width of the unlabelled scores
+    # labelled rows all score 3, as do 6 of 11 unlabelled ones: they get the bandwidth of the unlabelled scores
     unlabelled = np.append(here, there)
     assert bandwidths(there, unlabelled)[0] == bandwidths(there, unlabelled)[1] == 0.05 * np.std(unlabelled, ddof=1)
     assert negative_share(smoothed_ratio(there, unlabelled)).value == pytest.approx(5 / 11, abs=0.002)

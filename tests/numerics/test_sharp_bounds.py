@@ -1,4 +1,4 @@
-"""Bounds against enumeration: of all corners of the box, and of all stationary points between them."""
+"""Bounds, compared with enumeration of all corners of the box and of all stationary points between them."""
 
 from fractions import Fraction
 from itertools import product
@@ -46,7 +46,7 @@ def auc(f, scores, w):
 
 
 def random_box(rng, n):
-    """Wide boxes, or nearly certain classes with few rows free."""
+    """Return a wide box, or a box of nearly certain classes in which few rows can vary."""
     if rng.random() < 0.5:
         ends, fixed = rng.random((2, n)) ** rng.choice([0.2, 1.0, 5.0]), rng.random(n) < 0.15
     else:
@@ -60,7 +60,7 @@ def random_problem(seed, most_rows=7):
     n = int(rng.integers(2, most_rows + 1))
     box = random_box(rng, n)
     scores = rng.integers(0, rng.integers(2, n + 3), n).astype(float)
-    if rng.random() < 0.5:  # the wrong way round: there the best area can lie inside the box
+    if rng.random() < 0.5:  # For reversed scores, the largest area can be inside the box.
         scores = -np.round(box.low + box.high, 1)
     return box, scores, rng.integers(1, 4, n).astype(float), rng
 
@@ -116,11 +116,11 @@ def test_boxes_are_points_at_one_and_grow_from_there(f, e, gamma, more):
     assert 0 <= limit.low <= larger.low <= smaller.low <= f <= smaller.high <= larger.high <= limit.high <= 1
 
 
-def test_without_any_limit_all_that_is_known_is_that_labelled_rows_are_positive():
+def test_with_an_infinite_factor_f_is_only_known_to_be_at_least_P():
     f, e = np.array([0.5, 0.0, 0.5, 1e-300]), np.array([0.5, 0.5, 1.0, 1e-8])
     limit = class_probability_within_odds(f, e, np.inf)
     np.testing.assert_allclose(limit.low, f * e, rtol=1e-12)
-    np.testing.assert_array_equal(limit.high, [1, 0, 0.5, 1])  # infinite odds do not move, nor does f = 0
+    np.testing.assert_array_equal(limit.high, [1, 0, 0.5, 1])  # Rows with e = 1 or f = 0 do not change.
     np.testing.assert_allclose(propensities_within_odds(f * e, e, np.inf), [[0.25, 0, 1, 1e-308], [1, 1, 1, 1]])
 
 
@@ -151,7 +151,7 @@ def test_an_unlabelled_row_that_had_to_be_labelled():
 
 
 @given(f=PROBABILITY, e=st.floats(1e-6, 1), t=st.floats(1e-3, 1 - 1e-3))
-def test_the_factor_that_carries_a_row_across_a_threshold(f, e, t):
+def test_the_factor_that_moves_a_row_across_a_threshold(f, e, t):
     f, e, t = np.array([f]), np.array([e]), np.array([t])
     gamma = gamma_across(f, e, t)[0]
     assert gamma >= 1
@@ -160,7 +160,7 @@ def test_the_factor_that_carries_a_row_across_a_threshold(f, e, t):
         box = class_probability_within_odds(f, e, factor)
         return box.low[0] <= t[0] if f[0] > t[0] else box.high[0] > t[0]
 
-    # Where the factor is the ratio of something to nearly nothing, rounding decides.
+    # If the denominator of the factor is nearly 0, the result depends on rounding errors.
     assume(not 0 < f[0] * (1 - e[0]) < 1e-6)
     assume(abs(t[0] - f[0] * e[0]) > 1e-6)
     if np.isinf(gamma):
@@ -170,11 +170,11 @@ def test_the_factor_that_carries_a_row_across_a_threshold(f, e, t):
         assert gamma < 1 + 1e-9 or not can_cross(gamma * (1 - 1e-9))
 
 
-# --- what is computed from a box
+# --- quantities computed from a box
 
 
 def simple_quantities(d, w):
-    """Each quantity as a function of `f`, in the plainest form, with its bounds."""
+    """Return each quantity as a plain function of `f`, with its bounds."""
     return {
         "mean": (lambda f: w @ f / w.sum(), lambda box: mean_bounds(box, w)),
         "label frequency": (lambda f: 0.1 / (w @ f), lambda box: label_frequency_bounds(box, w, 0.1)),
@@ -220,13 +220,13 @@ def test_shares_without_any_positive():
     first, none = np.array([1.0, 0.0]), np.zeros(2)
     for bounds in (recall_bounds, f1_bounds):
         assert np.isnan(bounds(nothing, none, w)).all()
-        assert bounds(some, none, w) == (0, 0)  # positives there may be, but none is found
+        assert bounds(some, none, w) == (0, 0)  # There may be positives, but none is found.
         assert bounds(some, first, w)[0] == 0
     assert np.isnan(precision_bounds(some, none, w)).all()
     assert np.isnan(recall_bounds(nothing, first, w)).all()
     assert f1_bounds(nothing, first, w) == (0, 0)
     assert recall_bounds(some, first, w) == (0, 1)
-    assert recall_bounds(some, np.ones(2), w) == (1, 1)  # wherever there is a positive
+    assert recall_bounds(some, np.ones(2), w) == (1, 1)  # in every part of the box with a positive
     assert recall_bounds(Box(np.zeros(2), np.array([0.0, 0.5])), first, w) == (0, 0)
     assert np.isnan(label_frequency_bounds(nothing, w, 0.0)).all()
     assert label_frequency_bounds(some, w, 0.0) == (0, 0)
@@ -246,7 +246,7 @@ def test_ranks_are_those_of_the_best_and_worst_corner(seed):
 def test_ranks_of_equal_rows():
     point = np.array([0.5, 0.5, 0.9, 0.1])
     np.testing.assert_array_equal(rank_bounds(Box(point, point)), [[2, 2, 1, 4], [2, 2, 1, 4]])
-    touching = Box(np.array([0.5, 0.2]), np.array([0.9, 0.5]))  # equal at worst, so never the other way round
+    touching = Box(np.array([0.5, 0.2]), np.array([0.9, 0.5]))  # The rows can be equal, but never in reverse order.
     np.testing.assert_array_equal(rank_bounds(touching), [[1, 1], [1, 2]])
 
 
@@ -254,7 +254,7 @@ def test_ranks_of_equal_rows():
 
 
 def extreme_aucs(box, scores, w):
-    """Smallest and largest area: every row in turn is free between its ends, with all others in all corners.
+    """Return the smallest and the largest area if one row varies between its limits, for all corners of the other rows.
 
     The area is then a ratio of two quadratics in that row's probability, found by interpolation.
     """
@@ -291,7 +291,7 @@ def test_auc_is_bounded_by_the_best_and_worst_of_all_corners_and_stationary_poin
 
 
 def test_auc_without_ties_or_inner_optima_is_bounded_by_corners():
-    """Rows enough that a single row's tie with itself is no longer the best that it can do."""
+    """There are so many rows that the tie of a row with itself is never the best case."""
     rng = np.random.default_rng(3)
     low = rng.uniform(0.1, 0.3, 9)
     box, w = Box(low, low + 0.2), np.ones(9)
@@ -300,7 +300,7 @@ def test_auc_without_ties_or_inner_optima_is_bounded_by_corners():
 
 
 def test_the_largest_auc_can_lie_inside_the_box():
-    """A row below a sure negative and above a sure positive wins only ties with itself: x(1-x) / (2(1+x)(2-x))."""
+    """A row between a certain negative and a certain positive wins only ties with itself: x(1-x) / (2(1+x)(2-x))."""
     box = Box(np.array([1.0, 0.0, 0.0]), np.array([1.0, 1.0, 0.0]))
     low, high = roc_auc_bounds(np.arange(3), box, np.ones(3))
     assert (low, high) == pytest.approx((0, 1 / 18), abs=1e-15)
@@ -310,7 +310,7 @@ def test_the_largest_auc_can_lie_inside_the_box():
 def test_auc_bounds_include_limits_where_a_class_vanishes():
     box, w = Box(np.array([0.0, 0.0]), np.array([0.4, 0.0])), np.ones(2)
     low, high = roc_auc_bounds(np.arange(2), box, w)
-    # Only the lower row can be positive: it beats nothing, and ties with itself less the more positive it is.
+    # Only the row with the lower score can be positive. It wins only ties with itself, fewer as its probability grows.
     assert high == pytest.approx(0.25)
     assert auc(np.array([1e-9, 0]), np.arange(2.0), w) == pytest.approx(high, abs=1e-9)
     assert low == pytest.approx(auc(np.array([0.4, 0.0]), np.arange(2.0), w))

@@ -30,7 +30,7 @@ def test_logistic_terms_are_right_for_all_digits(z):
             assert abs(mpmath.mpf(float(got[0])) - want) <= 1e-15 * abs(want) + SMALLEST_NORMAL
 
 
-def test_an_infinite_logit_is_a_sure_thing():
+def test_an_infinite_logit_gives_a_probability_of_0_or_1():
     p, not_p = sigmoid_pair(np.array([np.inf, -np.inf]))
     np.testing.assert_array_equal(p, [1, 0])
     np.testing.assert_array_equal(not_p, [0, 1])
@@ -50,14 +50,14 @@ def test_a_probability_and_its_complement_swap_with_the_sign(z):
 
 @settings(deadline=None)
 @given(st.floats(-1e300, 1e300))
-def test_softplus_lies_just_above_the_hinge(z):
+def test_softplus_is_slightly_above_the_hinge(z):
     (value,) = softplus(np.array([z]))
     assert max(z, 0) <= value <= max(z, 0) + np.log(2)
 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=4))
-def test_any_of_several_events_is_one_minus_the_product_that_none_happens(p):
+def test_the_probability_of_at_least_one_event_is_one_minus_the_product_of_complements(p):
     with mpmath.workdps(400):
         exact = [float(1 - mpmath.fprod(1 - mpmath.mpf(each) for each in row)) for row in p]
     np.testing.assert_allclose(at_least_one(np.array(p)), exact, rtol=1e-14, atol=0)

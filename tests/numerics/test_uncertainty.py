@@ -78,7 +78,7 @@ def test_the_variance_of_drawing_rows_is_that_of_their_influence(functional):
     assert functional(sums).row_variance == pytest.approx(w @ influence**2, rel=1e-6)
 
 
-def test_a_constant_propensity_varies_with_no_row():
+def test_a_constant_propensity_has_no_variance_from_sampling_rows():
     X, rows, beta_f, _ = block()
     constant = Design(slice(0, 0), 0)
     sums = LogisticPair(F, constant).totals(X, rows, np.append(beta_f, 0.4))
@@ -89,7 +89,7 @@ def test_a_constant_propensity_varies_with_no_row():
     assert frequency.gradient[-1] == pytest.approx(expit(0.4) * expit(-0.4))
 
 
-# --- dividing by an information matrix
+# --- the inverse of an information matrix
 
 
 def definite(p, seed, spread=0.0):
@@ -111,7 +111,7 @@ def test_errors_are_those_of_the_inverse_in_any_units(p, seed, spread):
 
 
 @given(seed=st.integers(0, 50))
-def test_what_leans_on_a_null_direction_is_unknown_and_the_rest_is_known(seed):
+def test_errors_are_infinite_along_a_null_direction_and_finite_otherwise(seed):
     """With two equal columns, only the sum of their coefficients is identified, with the precision of one column."""
     one = definite(3, seed)
     copy = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1.0]])
@@ -123,7 +123,7 @@ def test_what_leans_on_a_null_direction_is_unknown_and_the_rest_is_known(seed):
     assert both.condition == np.inf
 
 
-def test_a_parameter_without_information_is_unknown():
+def test_a_parameter_without_information_has_an_infinite_error():
     apart = uncertainty.precision(np.diag([4.0, 0.0]), noise=1e-13)
     np.testing.assert_array_equal(apart.errors(np.eye(2)), [0.5, np.inf])
 
@@ -142,7 +142,7 @@ def test_logit_errors_are_quadratic_forms(dtype, make):
     np.testing.assert_allclose(found, np.sqrt(np.einsum("ij,jk,ik->i", rows, V, rows)), rtol=1e-6)
 
 
-def test_logit_errors_know_null_directions():
+def test_logit_errors_are_infinite_along_null_directions():
     X, *_ = block(30)
     doubled = np.column_stack([X[:, 0], X[:, 0]])
     A = np.column_stack([doubled, np.ones(30)])
@@ -165,7 +165,7 @@ def test_logit_errors_know_null_directions():
         (np.array([[1.0, 1.1], [1.1, 1.0]]), False, False),
     ],
 )
-def test_definite_matrices_are_told_from_others(matrix, definite, semi_definite):
+def test_definite_matrices_are_recognised(matrix, definite, semi_definite):
     assert uncertainty.is_definite(matrix, noise=1e-13) is definite
     assert uncertainty.is_semi_definite(matrix, noise=1e-13) is semi_definite
 
@@ -205,7 +205,7 @@ def test_a_constant_column_has_no_information_about_centred_columns():
 
 
 @pytest.mark.parametrize("z", [0.0, 5e-324, 1.0])
-def test_an_infinite_error_is_the_whole_interval_whatever_the_level(z):
+def test_an_infinite_error_gives_the_interval_from_0_to_1_at_any_level(z):
     lower, upper = uncertainty.logit_interval(np.array([3.0, 3.0]), np.array([np.inf, 0.0]), z)
     np.testing.assert_array_equal([lower[0], upper[0]], [0.0, 1.0])
     assert lower[1] == upper[1] == expit(3.0)

@@ -22,7 +22,7 @@ def test_one_tiny_propensity_for_all_scales_means_and_intervals(e):
 
 
 @pytest.mark.parametrize("tiny", [1e-150, 1e-300, 5e-324])
-def test_labels_that_could_not_come_are_impossible_and_none_says_nothing(tiny):
+def test_impossible_labels_have_a_p_value_of_0_and_no_labels_have_none(tiny):
     none = chi_square(F, np.full(40, tiny), 0 * S, BINS)
     assert math.isnan(none.p_value)
     some = chi_square(F, np.full(40, tiny), S, BINS)

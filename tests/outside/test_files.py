@@ -20,7 +20,7 @@ def test_errors_that_have_a_name_keep_it():
         raise FileNotFoundError(errno.ENOENT, "No such file", "b.txt")
 
 
-def test_errors_without_a_number_get_the_name_too():
+def test_errors_without_an_errno_get_the_name_of_the_file():
     with pytest.raises(OSError, match=r"^a\.txt: 100 requested and 8 written$"), naming("a.txt"):
         raise OSError("100 requested and 8 written")
 
@@ -43,7 +43,7 @@ def test_a_file_is_old_or_new_and_nothing_else_is_left(tmp_path, monkeypatch, er
     assert path.read_text() == "new"
 
 
-def test_a_folder_that_may_not_be_written_is_told_before_the_work(tmp_path, monkeypatch):
+def test_a_folder_without_write_permission_raises_before_the_work(tmp_path, monkeypatch):
     check_place(tmp_path / "new" / "deeper")
     check_place(tmp_path)
     (tmp_path / "file").write_text("")

@@ -1,4 +1,4 @@
-"""Locks and memory, also where the system's own modules for them are missing."""
+"""File locks and memory, also on systems without the modules `fcntl` and `resource`."""
 
 import importlib
 import subprocess
@@ -15,13 +15,13 @@ from scarless.outside.files import lock, peak_memory
 
 @pytest.fixture
 def without_unix(monkeypatch):
-    """Windows' lack of `fcntl` and `resource`."""
+    """Hide `fcntl` and `resource`, as on Windows."""
     for name in ("fcntl", "resource"):
         monkeypatch.setitem(sys.modules, name, None)
 
 
 class Bytes:
-    """Windows' `msvcrt`, as far as locks go: one holder of a byte of a file."""
+    """A fake of the locks in `msvcrt` of Windows: only one holder can lock a byte of a file."""
 
     LK_NBLCK, LK_UNLCK = 2, 0
 
@@ -38,8 +38,8 @@ class Bytes:
             self.held.append(descriptor)
 
 
-def test_nothing_of_unix_nor_of_extras_is_imported_before_it_is_needed():
-    """In a Python of its own, where both modules of Unix are missing from the beginning; rooms come when asked for."""
+def test_unix_modules_and_extras_are_imported_only_when_needed():
+    """Run in a new Python process without both modules of Unix; other modules are imported when they are used."""
     code = (
         "import sys; sys.modules.update(fcntl=None, resource=None);"
         "import scarless; extras = ('skops', 'skrub', 'onnx', 'skl2onnx', 'dask', 'distributed', 'duckdb');"
@@ -51,10 +51,10 @@ def test_nothing_of_unix_nor_of_extras_is_imported_before_it_is_needed():
     assert found.stdout.strip() == "[]"
 
 
-def test_the_peak_of_memory_grows_and_is_told_in_mebibytes():
+def test_peak_memory_grows_and_is_in_mebibytes():
     before = peak_memory()
     block = bytearray(64 * 2**20)
-    block[:: 2**10] = b"x" * len(block[:: 2**10])  # touched, or the system gives no memory
+    block[:: 2**10] = b"x" * len(block[:: 2**10])  # written to, so that the system allocates the memory
     assert before is not None
     assert 10 < before <= peak_memory() < 10**6
 
@@ -99,7 +99,7 @@ def test_windows_locks_are_taken_and_given_back(without_unix, monkeypatch, tmp_p
     assert windows.held == []
 
 
-def test_without_any_locks_one_sentence_says_so_and_the_work_goes_on(without_unix, monkeypatch, tmp_path):
+def test_without_file_locks_there_is_one_warning(without_unix, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "msvcrt", None)
     with (
         pytest.warns(RuntimeWarning, match=r"no file locks, so a second process .* only one process at a time"),
@@ -109,7 +109,7 @@ def test_without_any_locks_one_sentence_says_so_and_the_work_goes_on(without_uni
     assert Store(tmp_path).records() == []
 
 
-def test_that_sentence_points_at_the_line_that_asked(without_unix, monkeypatch, tmp_path):
+def test_the_warning_about_locks_points_at_the_callers_line(without_unix, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "msvcrt", None)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -118,13 +118,13 @@ def test_that_sentence_points_at_the_line_that_asked(without_unix, monkeypatch, 
     assert [warning.filename for warning in told] == [__file__]
 
 
-def test_an_error_of_the_work_is_not_taken_for_one_of_the_lock(tmp_path):
+def test_an_error_inside_the_lock_is_raised_unchanged(tmp_path):
     with pytest.raises(FileNotFoundError, match="gone"), Store(tmp_path).locked():
         raise FileNotFoundError("gone")
 
 
-def test_lines_are_written_byte_by_byte_where_the_system_would_change_them(monkeypatch, tmp_path):
-    """Windows turns a line's end into two bytes unless told not to."""
+def test_line_ends_are_not_translated(monkeypatch, tmp_path):
+    """Windows writes a line end as two bytes unless the file is opened in binary mode."""
     store = importlib.import_module("scarless.experiments.store")
     opened, flags = store.os.open, []
 

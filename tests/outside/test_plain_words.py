@@ -1,4 +1,4 @@
-"""Sentences of models reach pages and terminals without Python's names; names of columns stay."""
+"""Messages of models are shown without Python names in reports and terminals; column names do not change."""
 
 import re
 
@@ -37,18 +37,18 @@ from scarless.raw.tables import huge_cells
         ("age is a number.", "age is a number."),
     ],
 )  # fmt: skip
-def test_names_of_python_become_words(sentence, words):
+def test_python_names_are_replaced(sentence, words):
     assert plain(sentence) == words
 
 
-def test_an_infinite_condition_number_is_said_in_words():
+def test_an_infinite_condition_number_is_written_as_text():
     told = _condition_words(np.inf)
     assert told == "infinite, because the data have no information on some combination of coefficients"
     assert not re.search(r"\binf\b", told)
     assert _condition_words(29.81) == "29.8"
 
 
-def test_one_cell_follows_and_two_follow():
+def test_the_count_of_further_cells_agrees_in_number():
     assert "(1 more such cell follows)" in huge_cells("a", 0, np.inf, 2)
     assert "(2 more such cells follow)" in huge_cells("a", 0, np.inf, 3)
     assert "follow" not in huge_cells("a", 0, np.inf, 1)

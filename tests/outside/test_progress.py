@@ -1,4 +1,4 @@
-"""A bar where somebody is looking, and silence elsewhere."""
+"""A progress bar is shown in terminals only."""
 
 import builtins
 
@@ -8,22 +8,22 @@ from scarless.outside import progress
 from scarless.outside.progress import progress_bar
 
 
-def test_nothing_is_shown_where_nobody_is_looking(capfd):
+def test_no_bar_is_shown_outside_a_terminal(capfd):
     with progress_bar("work", 3) as advance:
         for _ in range(3):
             advance()
     assert capfd.readouterr() == ("", "")
 
 
-def test_nothing_is_shown_in_a_terminal_either_where_it_is_not_wanted(capfd, monkeypatch):
+def test_no_bar_is_shown_in_a_terminal_if_show_is_false(capfd, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with progress_bar("work", 3, show=False) as advance:
         advance()
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("total", [3, 0])  # 0: not known beforehand
-def test_a_bar_is_drawn_on_the_error_stream_where_it_is_wanted(capsys, total):
+@pytest.mark.parametrize("total", [3, 0])  # 0 means that the number of steps is unknown.
+def test_a_bar_is_drawn_on_the_error_stream_if_show_is_true(capsys, total):
     pytest.importorskip("rich")
     with progress_bar("stacking", total, show=True) as advance:
         for _ in range(3):
@@ -49,7 +49,7 @@ def test_an_error_inside_is_not_swallowed():
         raise ZeroDivisionError
 
 
-def test_without_rich_there_is_no_bar_by_default_and_a_word_on_request(capfd, monkeypatch):
+def test_without_rich_there_is_no_bar_and_show_raises(capfd, monkeypatch):
     real = builtins.__import__
 
     def without(name, *args, **kwargs):

@@ -1,4 +1,4 @@
-"""Tables from files: what is read is what was written, and whatever cannot be read is said in one sentence."""
+"""Table files: values that are read equal those written, and files that cannot be read raise a clear error."""
 
 import datetime
 import errno
@@ -49,7 +49,7 @@ def kinds(content, **options):
 
 
 def refused(match, content=None, name="t.csv", **options):
-    """Assert that a file is refused in one sentence which names it as it was given."""
+    """Assert that reading a file raises an error of one sentence, which names the file as it was given."""
     if content is not None:
         put(content, name)
     with pytest.raises(TableFileError, match=match) as caught:
@@ -64,7 +64,7 @@ def refused(match, content=None, name="t.csv", **options):
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-def test_the_separator_is_found_with_quotes_respected(separator):
+def test_the_separator_is_detected_outside_quotes(separator):
     others = "".join({",", ";", "\t", "|"} - {separator})
     text = f'name{separator}"x{others}"\n"a{others * 3}"{separator}1\nb{separator}2\n'
     assert columns(text) == {"name": [f"a{others * 3}", "b"], f"x{others}".strip(): [1, 2]}
@@ -82,11 +82,11 @@ def test_tsv_has_tabs_whatever_else_is_in_it():
 
 
 @pytest.mark.parametrize("separator", ["", ",,", "\n", '"', "§"])
-def test_separators_that_are_none(separator):
+def test_invalid_separators_are_refused(separator):
     refused("must be one ASCII character", "a,b\n1,2\n", separator=separator)
 
 
-def test_excels_own_line_about_the_separator_is_no_header():
+def test_the_sep_line_of_excel_is_not_the_header():
     assert columns("sep=|\na,b|c\n1|2\n") == {"a,b": [1], "c": [2]}
 
 
@@ -113,7 +113,7 @@ def test_missing_values_are_missing_in_all_columns():
     assert table.iloc[0].notna().all()
 
 
-def test_a_header_longer_than_what_is_looked_at_first():
+def test_a_header_longer_than_the_first_read():
     names = [f"{'a rather long name of column ' * 100} {place}" for place in range(500)]
     text = ",".join(names) + "\n" + ",".join("1" * len(names)) + "\n"
     assert len(text) > 2**20
@@ -164,7 +164,7 @@ def test_a_row_longer_than_a_block():
         (["NA", ""], "float64"),
     ],
 )
-def test_a_column_is_what_all_its_values_are(cells, kind):
+def test_all_values_determine_the_type_of_a_column(cells, kind):
     text = "k,v\n" + "".join(f'0,"{cell}"\n' for cell in cells)
     table = read(text)
     assert kinds(text)[1] == kind
@@ -180,7 +180,7 @@ def test_numbers_are_exact():
     assert str(table["j"].dtype) == "float64"
 
 
-def test_an_offset_of_the_time_is_counted():
+def test_time_offsets_are_converted_to_utc():
     times = read("a\n2020-01-31T10:00:00Z\n2020-01-31T10:00:00+01:00\n")["a"]
     assert list(times) == [
         pandas.Timestamp("2020-01-31 10:00", tz="UTC"),
@@ -201,7 +201,7 @@ def test_decimal_commas_behind_semicolons_only():
 
 def test_points_that_may_group_thousands_beside_decimal_commas():
     with pytest.warns(
-        UserWarning, match=r"t\.csv: column 'b' is read as text: column 'a' has decimal commas, so points"
+        UserWarning, match=r"t\.csv: column 'b' is read as text\. Column 'a' has decimal commas, so the points"
     ):
         table = read("a;b;c;d\n3,5;1.234;1.5;0.125\n4;56;1.250;0.250\n")
     assert list(table["b"]) == ["1.234", "56"]
@@ -214,7 +214,7 @@ def test_texts_keep_the_space_around_them():
     assert columns("a,b\n x ,1\ny,2\n")["a"] == [" x ", "y"]
 
 
-def test_columns_are_of_the_callers_own():
+def test_columns_can_be_written_to():
     table = read("a,b\n1,0.5\n")
     table.loc[0, "a"] = 7
     assert table["a"].to_numpy(copy=True).flags.writeable
@@ -225,8 +225,8 @@ def test_columns_are_of_the_callers_own():
     ("last", "kind", "first"),
     [("0.5", "float64", 12345678.0), ("n.k.", "text", "12345678"), ("007", "text", "12345678")],
 )
-def test_types_are_found_from_the_whole_file(last, kind, first):
-    """Arrow alone looks at the first megabyte and fails at what comes after, or takes 007 for 7."""
+def test_types_are_inferred_from_the_whole_file(last, kind, first):
+    """Arrow infers types from the first megabyte. It then fails at later values, or reads 007 as 7."""
     n = 500_000
     text = "a,b\n" + "12345678,x234567890123456789\n" * n + f"{last},y\n"
     assert len(text) > 10 * 2**20
@@ -357,13 +357,13 @@ def test_excel_cells_keep_their_kind():
     assert str(table["n"].dtype) == "int64"
 
 
-def test_only_the_first_sheet_is_read_and_this_is_said():
+def test_only_the_first_sheet_is_read_with_a_warning():
     put_sheet(["a"], [1], more_sheets=["second"])
     with pytest.warns(UserWarning, match=r"t\.xlsx: only the first of 2 sheets, 'Sheet', is read"):
         assert list(read_table("t.xlsx")["a"]) == [1]
 
 
-def test_formulas_that_nobody_computed_are_not_missing_values():
+def test_formulas_without_a_computed_value_are_refused():
     refused("row 3 has the formula '=A2\\*2' without a value; open and save", name=put_sheet(["a"], [1], ["=A2*2"]))
 
 
@@ -388,7 +388,7 @@ def test_text_without_its_package(monkeypatch):
 # --- names
 
 
-def test_row_numbers_without_a_name_are_left_out_and_this_is_said():
+def test_unnamed_row_numbers_are_left_out_with_a_warning():
     for text in (",a\n0,x\n1,y\n", '"",a\n1,x\n2,y\n', "Unnamed: 0,a\n0,x\n1,y\n"):
         with pytest.warns(
             UserWarning,
@@ -441,13 +441,13 @@ def test_no_such_file_and_the_nearest_name():
 
 def test_a_folder():
     Path("t.csv").mkdir()
-    refused("this is a folder; name a file", name="t.csv")
+    refused("this is a folder; pass the path of a file", name="t.csv")
 
 
 @pytest.mark.parametrize("name", ["t.json", "t", "t.gz", "t.parquet.gz", "t.xls"])
 def test_unknown_suffixes(name):
     refused(
-        r"must be one of \.csv, \.tsv, \.txt, \.parquet.*end in \.gz, \.zst.*; got ",
+        r"must be one of \.csv, \.tsv, \.txt, \.parquet.*compressed \(\.gz, \.zst.*; got ",
         "a\n1\n",
         name,
     )
@@ -456,14 +456,15 @@ def test_unknown_suffixes(name):
 
 
 @pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "no"), OSError(errno.EIO, "Input/output error")])
-def test_the_system_says_no(monkeypatch, error):
+def test_errors_of_the_operating_system_are_reported(monkeypatch, error):
     put("a,b\n1,2\n")
 
     def fails(*_, **__):
         raise error
 
     monkeypatch.setattr(Path, "open", fails)
-    refused("no permission to read" if isinstance(error, PermissionError) else r"cannot be read \(Input/output error\)")
+    denied = isinstance(error, PermissionError)
+    refused("you may not read this file" if denied else r"cannot be read \(Input/output error\)")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"  \n\t\r\n", b"\xef\xbb\xbf\n"])
@@ -513,23 +514,23 @@ def test_ragged_rows_below_a_header_in_several_lines():
     ],
 )
 def test_rows_are_not_swallowed_by_an_open_quotation_mark(text):
-    """Arrow reads all of these without a word, as tables with fewer rows."""
+    """Arrow reads all of these without an error, as tables with fewer rows."""
     refused(rf"the row that begins in line {text[: text.index('x')].count(chr(10)) + 1} has a quotation mark", text)
 
 
-def test_quotation_marks_within_cells_are_letters():
+def test_quotation_marks_inside_cells_are_kept():
     assert columns('a,b\n1,5" pipe\n2,"c, ""d""\ne,f,g"\n') == {"a": [1, 2], "b": ['5" pipe', 'c, "d"\ne,f,g']}
 
 
 def test_wrong_encoding():
     text = 'a,b\n1,"x\ny"\n2,Zoë\n'
-    advice = r'not UTF-8.* encoding="latin-1" or encoding="cp1252" \(--encoding latin-1\)'
+    advice = r'not valid in UTF-8.* encoding="latin-1" or encoding="cp1252" \(--encoding latin-1\)'
     refused(f"line 4 has the byte 0xeb, which is {advice}", text.encode("latin-1"))
     refused(f"line 1 has the byte 0xeb, which is {advice}", "Zoë,b\n1,2\n".encode("latin-1"))
     refused("line 300002 has the byte 0xeb", ("a,b\n" + "1234567,x\n" * 300_000 + "1,Zoë\n").encode("latin-1"))
     refused("line 4 has the byte 0xeb", gzip.compress(text.encode("latin-1")), "t.csv.gz")
-    refused(r"line 4 has the byte 0xc3, which is not ASCII.*encoding=\"latin-1\"", text, encoding="ascii")
-    refused(r"byte 0xff, which is not UTF-8.*encoding=\"utf-16\" \(--encoding utf-16\)", text.encode("utf-16"))
+    refused(r"line 4 has the byte 0xc3, which is not valid in ASCII.*encoding=\"latin-1\"", text, encoding="ascii")
+    refused(r"byte 0xff, which is not valid in UTF-8.*encoding=\"utf-16\" \(--encoding utf-16\)", text.encode("utf-16"))
     refused(r"it contains zero bytes.*encoding=\"utf-16\"", text.replace("ë", "e").encode("utf-16-le"))
     refused("encoding='klingon' is unknown; use 'utf-8'", text, encoding="klingon")
     refused("encoding='base64' is unknown", text, encoding="base64")
@@ -551,12 +552,12 @@ def test_damaged_files(suffix, damage):
 @pytest.mark.parametrize(
     ("suffix", "content", "match"),
     [
-        (".parquet", b"a,b\n1,2\n", r"a Parquet file, but it seems to be a text file; rename it to end in \.csv"),
-        (".feather", b"a,b\n1,2\n", r"an Arrow file, but it seems to be a text file; rename it to end in \.csv"),
-        (".xlsx", b"a,b\n1,2\n", r"an Excel file, but it seems to be a text file"),
-        (".csv.gz", b"a,b\n1,2\n", r"a gzip file, but it seems to be a text file; rename it to end in \.csv"),
-        (".csv", b"PAR1xyz", r"a text file, but it seems to be a Parquet file; rename it to end in \.parquet"),
-        (".csv.gz", gzip.compress(b"PAR1xyz", mtime=0), r"a text file, but it seems to be a Parquet file"),
+        (".parquet", b"a,b\n1,2\n", r"a Parquet file, but the file seems to be a text file; rename it to end in \.csv"),
+        (".feather", b"a,b\n1,2\n", r"an Arrow file, but the file seems to be a text file; rename it to end in \.csv"),
+        (".xlsx", b"a,b\n1,2\n", r"an Excel file, but the file seems to be a text file"),
+        (".csv.gz", b"a,b\n1,2\n", r"a gzip file, but the file seems to be a text file; rename it to end in \.csv"),
+        (".csv", b"PAR1xyz", r"a text file, but the file seems to be a Parquet file; rename it to end in \.parquet"),
+        (".csv.gz", gzip.compress(b"PAR1xyz", mtime=0), r"a text file, but the file seems to be a Parquet file"),
         (".csv", b"ARROW1xyz", r"seems to be an Arrow file; rename it to end in \.arrow"),
         (".csv", b"PK\x03\x04xyz", r"seems to be an Excel file; rename it to end in \.xlsx"),
         (".csv", b"\x1f\x8bxyz", r"seems to be a gzip file; convert it"),
@@ -573,7 +574,7 @@ def test_files_of_another_kind_than_their_name_says(suffix, content, match):
 def test_nested_columns(value):
     pyarrow.parquet.write_table(pyarrow.table({"a": [1], "visits": [value]}), "t.parquet")
     refused(
-        r"column 'visits' has nested values \((list|struct)<.*write each of its parts as its own column",
+        r"column 'visits' has nested values \((list|struct)<.*write each part as a separate column",
         name="t.parquet",
     )
 
@@ -617,7 +618,7 @@ def test_no_cell_is_a_formula(suffix):
         assert {cell.data_type for row in sheet for cell in row} <= {"inlineStr", "s", "n"}
     table = read_table(f"t{suffix}")
     expected = [f"'{text}" for text in FORMULAS] + [text or None for text in HARMLESS] + ["z"]
-    if suffix == ".xlsx":  # XML knows one kind of line end
+    if suffix == ".xlsx":  # XML has only one kind of line end.
         expected = [text and text.replace("\r", "\n") for text in expected]
     assert list(table.columns) == ["'=a", "c", "n"]
     for name in ("'=a", "c"):
@@ -640,7 +641,7 @@ def test_a_single_column_keeps_its_missing_values(suffix):
         assert values(read_table(f"t{suffix}")["a"]) == column
 
 
-def test_excel_writes_as_text_what_it_would_cut():
+def test_values_that_excel_would_truncate_are_written_as_text():
     zone = pandas.to_datetime(["2020-01-31 10:00"]).tz_localize("Europe/Berlin")
     table = pandas.DataFrame({"id": [2**60 + 1], "when": zone, "x": [np.inf], "d": pandas.to_timedelta(["1h"])})
     write_table(table, "t.xlsx")
@@ -661,8 +662,8 @@ def unwritten(match, table, name):
 def test_tables_that_are_not_written():
     two = pandas.DataFrame([[1, 2]], columns=["a", "a"])
     for name in ("t.csv", "t.parquet", "t.xlsx"):
-        unwritten("the table has the column 'a' twice", two, name)
-    unwritten("column 'a' has a text of 40,000 letters", pandas.DataFrame({"a": ["x" * 40_000]}), "t.xlsx")
+        unwritten("the table has several columns 'a'", two, name)
+    unwritten("column 'a' has a text of 40,000 characters", pandas.DataFrame({"a": ["x" * 40_000]}), "t.xlsx")
     unwritten(
         "the column 'a' has a control character that Excel",
         pandas.DataFrame({"a": ["x\x01"]}),
@@ -737,7 +738,7 @@ def test_binary_files_there_and_back(suffix, table):
 
 
 def as_read(text):
-    """Return what a text file can hold of a text: no empty ones, an apostrophe before formulas."""
+    """Return a text as it is read back from a text file: empty texts are missing, and formulas have an apostrophe."""
     number = re.fullmatch(r" *[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?", text or "")
     if text is None or text.strip() in MISSING_WORDS:
         return None
@@ -753,7 +754,7 @@ def first_seen(text):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".xlsx"])
-def test_formulas_behind_line_breaks_and_in_full_width_are_no_formulas(suffix):
+def test_formulas_after_line_breaks_or_in_full_width_get_an_apostrophe(suffix):
     hidden = [f"{before}{sign}cmd()" for before in ("", "\n", "\n\n ", " ", "\u00a0", "\u200b") for sign in SIGNS]
     write_table(pandas.DataFrame({"text": [*hidden, "a=b", " -3", "a\n=b"]}), f"t{suffix}")
     found = values(read_table(f"t{suffix}")["text"])
@@ -768,7 +769,7 @@ def test_formulas_behind_line_breaks_and_in_full_width_are_no_formulas(suffix):
 @example(pandas.DataFrame({"whole": [-(2**63), 2**63 - 1]}))
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
 def test_text_files_there_and_back(suffix, table):
-    if "text" in table:  # a word among texts keeps digits from being read as numbers
+    if "text" in table:  # A word in the column prevents digits from being read as numbers.
         table = table.assign(text=["word", *values(table["text"])[1:]])
     write_table(table, f"t{suffix}")
     if "text" in table:

@@ -1,4 +1,4 @@
-"""Columns that drive the labelling earn their place by the likelihood of the labels; others do not."""
+"""Search for propensity attributes: columns that drive the labelling are found, and other columns are not."""
 
 import numpy as np
 import pytest
@@ -32,29 +32,29 @@ def test_columns_that_drive_the_labelling_are_found_first(driving):
     assert all(each.gain > 10.0 for each in found[: len(driving)])
 
 
-def test_hardly_anything_is_found_where_labels_are_picked_at_random():
+def test_few_columns_are_found_if_labels_are_random():
     gains = [each.gain for seed in range(10) for each in search(*labelled(seed=seed))]
     assert len(gains) <= 3
     assert max(gains, default=0.0) < 4.0
 
 
-def test_a_column_of_the_class_is_not_found_in_the_propensitys_place():
-    """Labels fit as well with both models swapped, the class's column in the propensity."""
+def test_a_column_of_the_class_is_not_taken_for_a_propensity_attribute():
+    """The labels fit as well if the models are swapped, with the column of the class in the propensity model."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(1_200, 4))
     s = (rng.random(1_200) < expit(5.0 * X[:, 0])) & (rng.random(1_200) < expit(2.5 * X[:, 3] - 0.5))
-    both = 5.0 * X[:, 0] + 4.0 * X[:, 3]  # a class logit that took the labelling for the class
+    both = 5.0 * X[:, 0] + 4.0 * X[:, 3]  # a class logit that includes an effect of the labelling
     found = search(X, s.astype(float), both)
     assert found[0].column == 3
     assert 0 not in {each.column for each in found}
 
 
-def test_the_more_columns_are_tried_the_more_one_must_gain():
+def test_the_required_gain_grows_with_the_number_of_columns():
     assert min_gain(1) == 1.0
     assert min_gain(100) == pytest.approx(1.0 + np.log(10.0))
 
 
-def test_sparse_rows_are_searched_as_dense_ones_are():
+def test_sparse_and_dense_rows_give_the_same_columns():
     X, s, logit = labelled((3,))
     X = np.where(np.abs(X) > 0.5, X, 0.0)
     dense, thin = search(X, s, logit), search(sparse.csr_array(X), s, logit)
@@ -62,7 +62,7 @@ def test_sparse_rows_are_searched_as_dense_ones_are():
     assert dense == thin
 
 
-def test_a_weight_of_two_counts_as_two_rows_and_rows_in_no_test_fold_do_not_count():
+def test_weights_equal_repeated_rows_and_rows_of_weight_0_are_ignored():
     X, s, logit = labelled((3,), n_rows=600)
     twice = np.arange(600) % 3 == 0
     rows = np.append(np.arange(600), np.flatnonzero(twice))
@@ -82,7 +82,7 @@ def test_units_and_constant_columns_do_not_matter():
     assert columns == others
 
 
-def test_of_many_rows_a_sample_is_searched_that_stands_for_all(monkeypatch):
+def test_large_tables_are_searched_in_a_weighted_sample(monkeypatch):
     X, s, logit = labelled((3,), n_rows=6_000)
     every = search(X, s, logit)
     monkeypatch.setattr(attribute_search, "_MAX_ROWS_PER_LABEL", 1_000)

@@ -1,4 +1,4 @@
-"""Folds are alike in audited rows of each class, in addition to labelled ones; equal rows stay together."""
+"""Folds with audits: stratified by audited class and by label, with equal rows in one fold."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from scarless.checks.labels import check_labels
 from scarless.engines import attach
 from scarless.pair import folds as folded
-from scarless.pair.folds import deal_groups, fold_rows, folds_of
+from scarless.pair.folds import assign_groups, fold_rows, folds_of
 from scarless.pair.logistic import Training, in_memory, labelled_rows
 
 
@@ -14,7 +14,7 @@ def made(n=403, seed=0):
     rng = np.random.default_rng(seed)
     s = (rng.random(n) < 0.3).astype(float)
     audit = np.where(rng.random(n) < 0.2, np.maximum(rng.integers(0, 2, n), s), -1).astype(np.int8)
-    audit[rng.permutation(np.flatnonzero(s))[:7]] = 0  # false positives that someone found
+    audit[rng.permutation(np.flatnonzero(s))[:7]] = 0  # false positives that an audit found
     return s, audit
 
 
@@ -24,38 +24,39 @@ def spread(mask, fold, n_folds=5):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_kind_of_row_is_spread_as_evenly_as_can_be(seed):
+def test_every_stratum_is_spread_evenly_over_folds(seed):
     s, audit = made(seed=seed)
-    fold = deal_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(seed), audit)
+    fold = assign_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(seed), audit)
     for mask in (audit == 1, audit == 0, s == 1, (audit == -1) & (s == 1), (audit == 1) & (s == 0), s >= 0):
         assert spread(mask, fold) <= 1
 
 
-def test_without_audits_folds_are_those_that_labels_alone_make():
+def test_without_audits_folds_are_stratified_by_labels_only():
     s, _ = made()
     none = np.full(s.size, -1, dtype=np.int8)
     alone, beside = (
-        deal_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(0), audit) for audit in (None, none)
+        assign_groups(np.arange(s.size), s, np.ones(s.size), 5, np.random.default_rng(0), audit)
+        for audit in (None, none)
     )
     np.testing.assert_array_equal(alone, beside)
 
 
-def test_heavy_rows_are_dealt_by_weight_and_copies_stay_together():
+def test_rows_are_assigned_by_weight_and_groups_stay_together():
     s, audit = made()
     rng = np.random.default_rng(1)
     group = rng.integers(0, 150, s.size)
     group = np.unique(group, return_inverse=True)[1]
     w = rng.integers(1, 4, s.size).astype(float)
-    fold = deal_groups(group, s, w, 5, rng, audit)
+    fold = assign_groups(group, s, w, 5, rng, audit)
     assert all(np.unique(fold[group == each]).size == 1 for each in range(group.max() + 1))
-    single = deal_groups(np.arange(s.size), s, w, 5, rng, audit)
+    single = assign_groups(np.arange(s.size), s, w, 5, rng, audit)
     for value in (0, 1):
         weights = np.bincount(single[audit == value], weights=w[audit == value], minlength=5)
         assert np.ptp(weights) <= 2 * w.max()
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_rows_of_an_engine_are_dealt_alike_and_parts_are_parts(monkeypatch, many):
+def test_folds_of_an_engine_are_stratified_and_contain_each_row_once(monkeypatch, many):
     if many:
         monkeypatch.setattr(folded, "MIN_ROWS_TO_HASH", 100)
         monkeypatch.setattr(folded, "MIN_LABELS_TO_HASH", 10)

@@ -1,4 +1,4 @@
-"""Boosting on the observed likelihood: stages add up, gradients are gradients, tables of all kinds pass."""
+"""Boosting on the observed likelihood: stages, gradients, kinds of tables and libraries."""
 
 import copy
 import pickle
@@ -38,7 +38,7 @@ def small(library, **options):
 
 
 LIBRARIES = ["sklearn", "lightgbm", "xgboost"]
-# Boosted far past where it is stopped, small tables are memorised, and said to be; test_cross_fit is about that.
+# Small tables are memorised. The warning about this is tested in test_cross_fit.
 pytestmark = pytest.mark.filterwarnings("ignore:.* began to memorise labels")
 
 
@@ -47,7 +47,7 @@ def labels_gradient(pu):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_what_the_stages_add_sums_to_the_logits(pu, library):
+def test_contributions_of_the_stages_add_up_to_the_logits(pu, library):
     estimator = small(library)
     booster = booster_kind(estimator)(estimator, pu.X, pu.s.astype(float))
     other = pu.X[:50] + 0.1
@@ -59,7 +59,7 @@ def test_what_the_stages_add_sums_to_the_logits(pu, library):
         seen.append(total.copy())
         np.testing.assert_allclose(booster.logits(other), total, atol=1e-5)
     assert np.ptp(seen[-1]) > 0.5
-    for stage in (3, 2, 1):  # an earlier stage can be gone back to
+    for stage in (3, 2, 1):  # only the trees of the first stages are kept
         again = copy.deepcopy(booster) if library == "sklearn" else booster
         again.keep(stage)
         np.testing.assert_allclose(again.logits(other), seen[stage - 1], atol=1e-5)
@@ -77,7 +77,7 @@ def test_stages_increase_the_observed_likelihood(pu, library):
     assert (np.diff(values) > 1e-3).all()
 
 
-def test_gradients_are_those_of_the_observed_log_likelihood():
+def test_gradients_match_finite_differences_of_the_observed_log_likelihood():
     rng = np.random.default_rng(0)
     z, v, w = rng.normal(size=40), rng.normal(size=40), rng.random(40)
     s = (rng.random(40) < 0.4).astype(float)
@@ -86,34 +86,34 @@ def test_gradients_are_those_of_the_observed_log_likelihood():
         f, e = 1 / (1 + np.exp(-(z + 0.3))), 1 / (1 + np.exp(-v))
         return w * (s * np.log(f * e) + (1 - s) * np.log(1 - f * e))
 
-    climb, curvature = _observed(0.3, v, OneLabel(s), w)(z)
-    np.testing.assert_allclose(climb, (value(z + 1e-6) - value(z - 1e-6)) / 2e-6, atol=1e-8)
-    # The curvature is what it would be were the class seen: at least the information that a label is expected to have.
+    slope, curvature = _observed(0.3, v, OneLabel(s), w)(z)
+    np.testing.assert_allclose(slope, (value(z + 1e-6) - value(z - 1e-6)) / 2e-6, atol=1e-8)
+    # The complete-data curvature is at least the expected information of a label.
     f, e = 1 / (1 + np.exp(-(z + 0.3))), 1 / (1 + np.exp(-v))
     labelled, unlabelled = (1 - f), -f * (1 - f) * e / (1 - f * e)
     np.testing.assert_allclose(curvature, w * f * (1 - f), rtol=1e-9)
     assert (curvature >= w * (f * e * labelled**2 + (1 - f * e) * unlabelled**2)).all()
 
 
-def test_gradients_of_the_start_are_those_of_logistic_regression():
+def test_gradients_of_the_start_match_finite_differences_of_the_logistic_log_likelihood():
     rng = np.random.default_rng(1)
     z, t, w = rng.normal(size=30), rng.random(30), rng.random(30)
 
     def value(z):
         return w * (t * z - np.logaddexp(0, z))
 
-    climb, curvature = _logistic(t, w)(z)
-    np.testing.assert_allclose(climb, (value(z + 1e-6) - value(z - 1e-6)) / 2e-6, atol=1e-8)
+    slope, curvature = _logistic(t, w)(z)
+    np.testing.assert_allclose(slope, (value(z + 1e-6) - value(z - 1e-6)) / 2e-6, atol=1e-8)
     bent = (value(z + 1e-4) - 2 * value(z) + value(z - 1e-4)) / 1e-8
     np.testing.assert_allclose(curvature, -bent, atol=1e-6)
 
 
 @pytest.mark.parametrize("rare", [False, True])
-def test_steps_found_once_grow_the_trees_of_the_table_itself(rare):
+def test_binned_rows_grow_the_same_trees_as_the_original_rows(rare):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 9, 3000), rng.choice([-1.5, 0.25, 7.0], 3000)]).astype(float)
-    if rare:  # a value of fewer rows than a quantile holds must not be joined to its neighbour
+    if rare:  # a value with fewer rows than a quantile must keep its own bin
         X[:, 1] = np.where(np.arange(3000) < 10, 0.0, 1.0)
     s = (rng.random(3000) < np.where(X[:, 1] < 0.3, 0.7, 0.2)).astype(float)
     estimator = HistGradientBoostingClassifier(max_leaf_nodes=4, min_samples_leaf=5)
@@ -124,7 +124,7 @@ def test_steps_found_once_grow_the_trees_of_the_table_itself(rare):
     for booster in (stepped, plain):
         booster.advance(gradient, 5)
         booster.advance(gradient, 5)
-    other = X + rng.choice([-0.2, 0.0, 0.2], size=X.shape)  # values that were not seen go to the nearest
+    other = X + rng.choice([-0.2, 0.0, 0.2], size=X.shape)  # new values go to the nearest bin
     expected = plain.logits(pandas.DataFrame(other))
     np.testing.assert_allclose(stepped.logits(other), expected, atol=1e-12)
     if rare:
@@ -133,7 +133,7 @@ def test_steps_found_once_grow_the_trees_of_the_table_itself(rare):
         assert (at_10 != at_others).any()
 
 
-def test_many_values_become_as_many_steps_as_the_estimator_allows():
+def test_columns_with_many_values_have_max_bins_bins():
     X = np.random.default_rng(0).normal(size=(2000, 1))
     booster = HistogramBooster(HistGradientBoostingClassifier(max_bins=16), X, np.zeros(2000))
     counts = np.unique(booster.X, return_counts=True)[1]
@@ -154,7 +154,7 @@ def test_missing_values_are_used(library):
     assert f[gap].mean() > f[~gap].mean() + 0.2
 
 
-def test_gaps_where_the_logistic_propensity_reads_are_refused():
+def test_missing_values_in_propensity_attributes_raise():
     X = np.random.default_rng(0).normal(size=(100, 2))
     X[3, 1] = np.nan
     model = SAREMClassifier(small("sklearn"), propensity_attributes=[1], cv=2)
@@ -164,7 +164,7 @@ def test_gaps_where_the_logistic_propensity_reads_are_refused():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_pipelines_are_boosted_and_scaling_changes_nothing(pu, library):
-    X = np.round(4 * pu.X)  # few values: steps are the same whatever the scale
+    X = np.round(4 * pu.X)  # with few values, bins do not depend on the scale
     options = {"propensity_attributes": [2], "cv": 3, "random_state": 0}
     bare = SAREMClassifier(small(library), **options).fit(X, pu.s)
     scaled = SAREMClassifier(make_pipeline(StandardScaler(), small(library)), **options).fit(X, pu.s)
@@ -172,7 +172,7 @@ def test_pipelines_are_boosted_and_scaling_changes_nothing(pu, library):
     np.testing.assert_allclose(scaled.predict_proba(X), bare.predict_proba(X), atol=1e-4)
 
 
-def test_a_pipelines_first_steps_are_fitted_once_for_each_booster(pu):
+def test_transformers_of_a_pipeline_are_fitted_once_for_each_booster(pu):
     class Counted(StandardScaler):
         fits = 0
 
@@ -217,7 +217,7 @@ def test_libraries_agree(simulated, library):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("limit", "rounds"), [(3, 3), (12, 10)])
-def test_no_more_rounds_are_boosted_than_the_estimator_would(pu, library, limit, rounds):
+def test_the_number_of_rounds_does_not_exceed_the_limit_of_the_estimator(pu, library, limit, rounds):
     name = "max_iter" if library == "sklearn" else "n_estimators"
     estimator = small(library, **{name: limit, "learning_rate": 0.01})  # too slow to stop early
     model = SAREMClassifier(estimator, cv=2, random_state=0).fit(pu.X, pu.s)
@@ -228,7 +228,7 @@ def test_no_more_rounds_are_boosted_than_the_estimator_would(pu, library, limit,
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_pickled_cross_fit_predicts_the_same_and_holds_no_training_rows(pu, library):
+def test_a_pickled_cross_fit_predicts_the_same_and_stores_no_training_rows(pu, library):
     model = SAREMClassifier(small(library), propensity_attributes=[2], cv=2, random_state=0).fit(pu.X, pu.s)
     stored = pickle.dumps(model)
     copy = pickle.loads(stored)
@@ -238,7 +238,7 @@ def test_a_pickled_cross_fit_predicts_the_same_and_holds_no_training_rows(pu, li
 
 
 @pytest.mark.parametrize("library", ["sklearn", "xgboost"])
-def test_columns_that_cannot_be_split_leave_the_logits_alone(library):
+def test_constant_columns_do_not_change_the_logits(library):
     estimator = small(library)
     s = np.arange(60) % 2.0
     booster = booster_kind(estimator)(estimator, np.ones((60, 2)), s)
@@ -279,7 +279,7 @@ def test_importances_have_sum_one_and_name_the_right_columns(simulated, library)
     assert set(np.argsort(-found)[:2]) == {0, 1}  # the class depends on these
 
 
-def test_models_without_importances_say_what_to_do(pu):
+def test_models_without_importances_raise_with_advice(pu):
     fits = [
         SAREMClassifier(small("sklearn"), cv=2, random_state=0).fit(pu.X, pu.s),
         SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s),
@@ -292,7 +292,7 @@ def test_models_without_importances_say_what_to_do(pu):
             _ = model.feature_importances_
 
 
-def test_rows_are_binned_once_and_the_trees_are_those_of_binning_every_time(monkeypatch):
+def test_rows_are_binned_once_and_trees_equal_those_of_repeated_binning(monkeypatch):
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(300, 4)), (rng.random(300) < 0.4).astype(float)
     calls, bin_data = [], HistGradientBoostingRegressor._bin_data
@@ -311,14 +311,16 @@ def test_rows_are_binned_once_and_the_trees_are_those_of_binning_every_time(monk
         always.advance(_logistic(s, np.ones(300)), 5)
     assert len(calls) == 4
     np.testing.assert_array_equal(once.logits(X), always.logits(X))
-    np.testing.assert_allclose(once.z, once.logits(X), rtol=1e-12)  # as the trees were grown, and as they predict
+    np.testing.assert_allclose(
+        once.z, once.logits(X), rtol=1e-12
+    )  # stored predictions of the growing trees equal their later predictions
     assert not any("gradient_hessian" in vars(model._loss) for model in once.models)
     assert all(type(model) is HistGradientBoostingRegressor for model in once.models)
     once.keep(2)
     assert once.bins is None
 
 
-def test_histograms_are_found_once_for_all_folds(pu):
+def test_bins_are_computed_once_for_all_folds(pu):
     s, folds = (
         pu.s.astype(float),
         [(np.arange(40, pu.s.size), np.arange(40)), (np.arange(pu.s.size - 40), np.arange(40))],
@@ -328,11 +330,11 @@ def test_histograms_are_found_once_for_all_folds(pu):
     np.testing.assert_array_equal(tests[0], boosters[0].ready(pu.X[:40]))
     np.testing.assert_array_equal(boosters[1].X, boosters[0].ready(pu.X)[:-40])
     scaled, _ = boosters_of(make_pipeline(StandardScaler(), small("sklearn")), pu.X, s, folds)
-    assert scaled[0].prepare is not scaled[1].prepare  # what comes before may look at labels
+    assert scaled[0].prepare is not scaled[1].prepare  # a transformer may use labels
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_booster_that_begins_again_grows_the_same_trees(pu, library):
+def test_a_restarted_booster_grows_the_same_trees(pu, library):
     booster = booster_kind(small(library))(small(library), pu.X, pu.s.astype(float))
     grown = []
     for _ in range(2):
@@ -346,7 +348,7 @@ def test_a_booster_that_begins_again_grows_the_same_trees(pu, library):
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
-def test_importances_are_those_of_the_trees_that_are_kept(pu, library):
+def test_importances_use_only_the_trees_that_are_kept(pu, library):
     booster, early = (booster_kind(small(library))(small(library), pu.X, pu.s.astype(float)) for _ in range(2))
     early.advance(labels_gradient(pu), 5)
     for _ in range(3):

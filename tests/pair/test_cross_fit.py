@@ -1,4 +1,4 @@
-"""Cross-fits: no row is judged by a model that saw it; order, copies and folds mean what they say."""
+"""Cross-fits: out-of-fold logits, weights, the order of rows, folds, threads and the tilt."""
 
 import sys
 import warnings
@@ -38,7 +38,7 @@ TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the 
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
 LOGISTIC = LogisticRegression(tol=1e-10, max_iter=1000)
 quietly = pytest.mark.filterwarnings("ignore:.* finds that", "ignore:.* began to memorise labels")
-# Six steps do not settle a fully grown tree, and need not.
+# EM with a fully grown tree does not converge in six steps. These tests do not need convergence.
 pytestmark = pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not converge")
 
 
@@ -49,20 +49,20 @@ def crossed(classifier, **options):
 
 @quietly
 @pytest.mark.parametrize("classifier", quick_first(TREE, BOOSTING))
-def test_held_out_logits_of_noise_do_not_know_the_labels(classifier):
+def test_held_out_logits_of_noise_do_not_depend_on_the_labels(classifier):
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(600, 4)), (rng.random(600) < 0.3).astype(int)
     model = crossed(classifier, propensity_attributes=None, max_iter=12).fit(X, s)
     u = model.fitted_pair_.source.fit.u
     gap = u[s == 1].mean() - u[s == 0].mean()
     assert abs(gap) < 3 * u.std() / np.sqrt(0.3 * 0.7 * 600)
-    # The same tree, asked about rows that it has seen, knows every label.
+    # The same tree reproduces the labels of its training rows.
     seen = clone(TREE).fit(X, s).predict_proba(X)[:, 1]
     assert seen[s == 1].min() > seen[s == 0].max()
 
 
 @quietly
-def test_a_memorising_tree_finds_all_positives_labelled_unless_cross_fitted(simulated):
+def test_a_fully_grown_tree_collapses_unless_it_is_cross_fitted(simulated):
     data = simulated(n=800, low=0.2, high=0.6)
     true = data.s.sum() / data.y.sum()
     plain = PublishedEMClassifier(TREE, propensity_attributes=[2], max_iter=12).fit(data.X, data.s)
@@ -84,7 +84,7 @@ def test_the_order_of_rows_changes_nothing(pu, classifier):
 
 @quietly
 @pytest.mark.parametrize("classifier", quick_first(LOGISTIC, DecisionTreeClassifier(max_depth=2, random_state=0)))
-def test_weights_are_copies_and_rows_of_weight_0_are_not_there(simulated, classifier):
+def test_weights_equal_repeated_rows_and_rows_of_weight_0_are_ignored(simulated, classifier):
     data = simulated(n=200)
     weight = np.random.default_rng(0).integers(0, 4, 200)
     rows = np.repeat(np.arange(200), weight)
@@ -97,7 +97,7 @@ def test_weights_are_copies_and_rows_of_weight_0_are_not_there(simulated, classi
 
 @quietly
 @pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC))
-def test_rows_of_weight_0_may_hold_anything(pu, classifier):
+def test_values_of_rows_of_weight_0_have_no_influence(pu, classifier):
     weight = np.where(np.arange(pu.s.size) < 40, 0.0, 1.0)
     odd = pu.X.copy()
     odd[:40] = 1e6
@@ -107,7 +107,7 @@ def test_rows_of_weight_0_may_hold_anything(pu, classifier):
 
 
 @quietly
-def test_a_splitter_and_its_list_are_one_and_groups_stay_together(pu):
+def test_a_splitter_and_a_list_of_its_folds_give_the_same_fit(pu):
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
     folds = list(splitter.split(pu.X, pu.s))
     one = crossed(LOGISTIC, cv=splitter).fit(pu.X, pu.s)
@@ -118,7 +118,7 @@ def test_a_splitter_and_its_list_are_one_and_groups_stay_together(pu):
     assert len(grouped.estimators_) == 4
 
 
-def test_folds_that_are_none_are_refused(pu):
+def test_invalid_cv_raises(pu):
     for given in (True, 2.5):
         with pytest.raises(ValueError, match="cv must be a number of folds, a splitter such as"):
             crossed(TREE, cv=given).fit(pu.X, pu.s)
@@ -128,7 +128,7 @@ def test_folds_that_are_none_are_refused(pu):
         crossed(TREE, cv=1).fit(pu.X, pu.s)
 
 
-def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
+def test_a_row_gets_the_mean_of_its_folds_and_other_rows_get_the_overall_mean():
     nothing = np.arange(0)
     folds = [(nothing, np.array([0, 1])), (nothing, np.array([1, 3]))]
     found = out_of_fold_values([np.array([1.0, 2.0]), np.array([4.0, 5.0])], folds, 4)
@@ -138,7 +138,7 @@ def test_a_row_gets_the_mean_of_its_folds_and_a_row_of_none_that_of_all():
 
 @quietly
 @pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC))
-def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifier):
+def test_rows_that_no_fold_holds_out_do_not_affect_estimates(pu, classifier):
     rows = np.arange(pu.s.size)
     test = rows[rows % 4 > 0]
     folds = [(np.setdiff1d(rows, part), part) for part in (test[::2], test[1::2])]
@@ -147,7 +147,7 @@ def test_rows_that_no_fold_holds_out_do_not_count_in_what_is_found(pu, classifie
     np.testing.assert_array_equal(fit.weight > 0, rows % 4 > 0)
     f = expit(model.fitted_pair_.source.held_out())
     assert model.class_prior_ == pytest.approx(f[test].mean(), rel=1e-6)
-    # Their labels could be anything, as far as the propensity goes that is fitted to judgements of the others.
+    # The log-likelihood is that of the held-out rows.
     v = np.log(model.predict_propensity(pu.X[test]) / (1 - model.predict_propensity(pu.X[test])))
     e = expit(v)
     value = np.sum(np.where(pu.s[test] == 1, np.log(f[test] * e), np.log(1 - f[test] * e)))
@@ -165,7 +165,7 @@ def test_repeated_folds_do_not_change_out_of_fold_logits(pu):
 @quietly
 def test_a_propensity_model_is_cross_fitted(pu):
     rows = np.arange(pu.s.size)
-    folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # a third is held out by none
+    folds = [(rows[rows % 3 != i], rows[rows % 3 == i]) for i in range(2)]  # no fold holds out a third of the rows
     model = crossed(LOGISTIC, propensity_estimator=TREE, cv=folds).fit(pu.X, pu.s)
     v = model.fitted_pair_.source.fit.v
     held = rows % 3 < 2
@@ -177,7 +177,7 @@ def test_a_propensity_model_is_cross_fitted(pu):
 
 @quietly
 @pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC))
-def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
+def test_predictions_follow_from_the_stored_parameters(pu, classifier):
     model = crossed(classifier).fit(pu.X, pu.s)
     logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
     np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
@@ -191,8 +191,8 @@ def test_what_is_stored_predicts_what_was_fitted(pu, classifier):
 
 
 @quietly
-def test_text_columns_are_the_classifiers_business(pu):
-    # The logistic propensity model used to refuse the whole table at prediction, after a fit that went well.
+def test_text_columns_are_accepted_if_only_the_classifier_uses_them(pu):
+    # In an earlier version, predictions failed because the logistic propensity model rejected the whole table.
     columns = {name: pu.X[:, i] for i, name in enumerate("abcd")}
     table = pl.DataFrame({**columns, "kind": np.where(pu.X[:, 0] > 0, "high", "low").tolist()})
     encode = make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough")
@@ -204,7 +204,7 @@ def test_text_columns_are_the_classifiers_business(pu):
 
 
 @quietly
-def test_missing_values_are_the_classifiers_business(pu):
+def test_missing_values_are_accepted_if_only_the_classifier_uses_them(pu):
     X = pu.X.copy()
     X[::7, 0] = np.nan
     model = crossed(HistGradientBoostingClassifier(max_iter=3, max_bins=16), cv=5, tol=0.1).fit(X, pu.s)
@@ -221,19 +221,19 @@ def test_a_cross_fit_warns_about_few_labels(pu):
 
 
 @pytest.mark.parametrize("models", [{"estimator": TREE}, {"propensity_estimator": TREE}])
-def test_no_folds_are_refused(pu, models):
+def test_cv_none_with_an_estimator_raises(pu, models):
     with pytest.raises(
-        ValueError, match=r"cv must not be None .* are cross-fitted.*PublishedEMClassifier fits without folds"
+        ValueError, match=r"cv must not be None .* are cross-fitted.*To fit without folds, .* use PublishedEMClassifier"
     ):
         SAREMClassifier(**models, propensity_attributes=[2], cv=None).fit(pu.X, pu.s)
 
 
 @quietly
-def test_a_cross_fit_summarises_itself(pu):
+def test_the_summary_of_a_cross_fit_contains_its_results(pu):
     model = crossed(BOOSTING).fit(pu.X, pu.s)
     summary = model.summary(level=0.9)
     text = str(summary)
-    for part in ("HistGradientBoostingClassifier", "400 rows", "0.9 interval", "x2", "no standard errors"):
+    for part in ("HistGradientBoostingClassifier", "400 rows", "90% interval", "x2", "no standard errors"):
         assert part in text
     low, high = model.class_prior_interval(level=0.9)
     assert low <= model.class_prior_ <= high
@@ -261,7 +261,7 @@ def test_threads_change_nothing(pu):
 
 
 def openmp_threads():
-    """Of the libraries that came with scikit-learn: others, of packages imported since, grow no trees here."""
+    """Return the numbers of OpenMP threads of the libraries that scikit-learn loads."""
     return {pool["num_threads"] for pool in blas._controller().info() if pool["user_api"] == "openmp"}
 
 
@@ -275,7 +275,7 @@ class Watched(DecisionTreeClassifier):
 
 @quietly
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_trees_of_few_rows_take_one_thread_of_openmp(pu, monkeypatch, n_jobs):
+def test_trees_of_small_tables_use_one_openmp_thread(pu, monkeypatch, n_jobs):
     model = crossed(Watched(random_state=0), n_jobs=n_jobs, max_iter=1)
     with threadpool_limits(2, user_api="openmp"):
         Watched.seen.clear()
@@ -299,18 +299,18 @@ def test_trees_of_few_rows_take_one_thread_of_openmp(pu, monkeypatch, n_jobs):
         (1_000_000, 2, 2, 1),
     ],
 )
-def test_folds_are_boosted_side_by_side_with_one_thread_each_or_in_turn(n_rows, n_jobs, at_once, openmp):
+def test_folds_run_in_parallel_with_one_thread_each_or_one_after_another(n_rows, n_jobs, at_once, openmp):
     with threadpool_limits(2, user_api="openmp"):
         assert threads_for_folds(n_rows, 5, n_jobs) == at_once
         with trees_on_one_thread(n_rows, at_once):
             assert openmp_threads() == {openmp}
         assert openmp_threads() == {2}
     with threadpool_limits(1, user_api="openmp"):
-        assert threads_for_folds(50_000, 5, None) == 1  # as the caller allows
+        assert threads_for_folds(50_000, 5, None) == 1  # the limit of the caller applies
 
 
 @pytest.mark.parametrize("few", quick_first(10, 10_000))
-def test_boosting_gives_its_threads_back_and_folds_side_by_side_give_the_same_answers(simulated, monkeypatch, few):
+def test_boosting_restores_the_number_of_threads_and_parallel_folds_give_the_same_fit(simulated, monkeypatch, few):
     data = simulated(n=400)
     make = partial(HistGradientBoostingClassifier, max_iter=20, max_leaf_nodes=4, max_features=0.5)
     expected = crossed(make(random_state=np.random.RandomState(0))).fit(data.X, data.s).predict_proba(data.X)
@@ -325,9 +325,7 @@ def test_boosting_gives_its_threads_back_and_folds_side_by_side_give_the_same_an
 
 
 @pytest.mark.parametrize(("few", "expected"), [(10_000, {1}), (10, {2})])
-def test_few_rows_are_predicted_on_one_thread_where_many_would_wait_for_each_other(
-    simulated, monkeypatch, few, expected
-):
+def test_small_tables_are_predicted_on_one_thread(simulated, monkeypatch, few, expected):
     data = simulated(n=400)
     model = crossed(HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, random_state=0)).fit(data.X, data.s)
     monkeypatch.setattr("scarless.engines.blas.MAX_ROWS_FOR_ONE_THREAD", few)
@@ -340,7 +338,7 @@ def test_few_rows_are_predicted_on_one_thread_where_many_would_wait_for_each_oth
     assert set.union(*threads) == expected
 
 
-def test_a_library_that_was_imported_later_is_held_down_too(monkeypatch):
+def test_thread_limits_include_libraries_that_are_imported_later(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     before = blas._controller()
     monkeypatch.delitem(sys.modules, "xgboost")
@@ -352,25 +350,29 @@ def fit_that(values, means, best):
     return CrossFit(np.zeros(2), np.zeros(2), np.ones(2), [], values, means, best, True)
 
 
-def test_em_that_is_cut_off_says_so():
+def test_em_warns_if_it_did_not_converge():
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(200, 3)), (rng.random(200) < 0.3).astype(int)
-    message = r"SAREMClassifier \(cross-fitted EM\) did not converge in max_iter=1 iterations: the last one gained"
+    message = (
+        r"SAREMClassifier \(cross-fitted EM\) did not converge in max_iter=1 iterations: the last iteration gained"
+    )
     with pytest.warns(ConvergenceWarning, match=message):
         crossed(DecisionTreeClassifier(max_depth=2), max_iter=1).fit(X, s)
 
 
 def test_a_fit_warns_about_memorised_labels():
-    with pytest.warns(UserWarning, match="M: after step 2 the .*mean propensity rose by 0.30, so .*began to memorise"):
+    with pytest.warns(
+        UserWarning, match="M: the classifier began to memorise labels. After step 2, .*mean propensity rose by 0.30"
+    ):
         warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.8], 1), "M")
-    # Neither a fall without a rise, nor a rise without a fall, nor what lies before the best step.
+    # There is no warning if only one of the two changed, or if both changed before the best step.
     warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")
     warn_about_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), "M")
     warn_about_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), "M")
 
 
 class TakesLabellingForClass(ClassifierMixin, BaseEstimator):
-    """What EM of a forest ends with: the true logit of the class, and .6 of the labelling's attribute in it."""
+    """A classifier whose logit is the true class logit plus 0.6 times the propensity attribute, like EM of a forest."""
 
     def fit(self, X, y, sample_weight=None):
         self.classes_ = np.array([0, 1])
@@ -382,7 +384,7 @@ class TakesLabellingForClass(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("seed", quick_first(0, 2))
-def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
+def test_a_tilt_removes_the_effect_of_the_labelling_from_the_class_logit(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(1500, 6))
     y = rng.random(1500) < expit(2 * (X[:, 0] ** 2 - 1) + X[:, 1])
@@ -405,7 +407,7 @@ def test_a_tilt_takes_the_labelling_out_of_the_class(seed):
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
 
 
-def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_stored():
+def test_a_tilt_does_not_depend_on_the_mean_of_an_attribute_or_on_sparsity():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(500, 4)).round(3)
     y = rng.random(500) < expit(2 * X[:, 0] + X[:, 1])
@@ -420,7 +422,7 @@ def test_a_tilt_does_not_depend_on_where_an_attribute_lies_nor_on_how_rows_are_s
 
     near = prior(X)
     assert near < 0.9
-    assert prior(sparse.csr_matrix(X)) == pytest.approx(near, abs=1e-3)  # ties of splits
+    assert prior(sparse.csr_matrix(X)) == pytest.approx(near, abs=1e-3)  # tied splits may differ
     folds = list(StratifiedKFold(3).split(X, s))
     models = [SAREMClassifier(tree, propensity_attributes=[2], cv=folds, max_iter=20) for _ in range(2)]
     far = X + np.array([0.0, 0.0, 2010.0, 0.0])

@@ -35,7 +35,7 @@ def options(**more):
 
 
 def case(name, seed=0, constraints=()):
-    """Return rows with two looks, or as many kinds as there are, and the problem that says so."""
+    """Return rows with two looks, their problem with the options of the case, and the classes."""
     rng = np.random.default_rng(seed)
     objective = LooksLikelihood(NOTHING, **CASES[name])
     X = rng.normal(size=(N, 5))
@@ -61,7 +61,7 @@ def case(name, seed=0, constraints=()):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_fold_of_all_rows_ends_where_newtons_method_does(name):
+def test_a_cross_fit_with_one_fold_of_all_rows_equals_newtons_method(name):
     training, problem, _ = case(name)
     every = np.arange(N)
     found = cross_fit(EXACT, training, problem, np.arange(2), [(every, every)], options(), print_nothing)
@@ -79,7 +79,7 @@ def print_nothing(_):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_table_says_what_the_fit_says_of_its_own_rows(name):
+def test_the_table_reproduces_the_likelihood_and_logits_of_the_fit(name):
     training, problem, _ = case(name)
     folds = [(np.flatnonzero(np.arange(N) % 3 != i), np.flatnonzero(np.arange(N) % 3 == i)) for i in range(3)]
     found = cross_fit(EXACT, training, problem, np.arange(3), folds, options(max_iter=10), print_nothing)
@@ -117,7 +117,7 @@ def test_constraints_on_a_look_and_a_group_hold_and_narrow_the_interval():
     assert ends[1].low < 0.45 < ends[1].high
 
 
-def test_a_learned_propensity_of_one_label_has_a_column_of_its_own():
+def test_a_learned_propensity_has_its_own_column_in_the_table():
     training, _, _ = case("shared")
     folds = [(np.flatnonzero(np.arange(N) % 3 != i), np.flatnonzero(np.arange(N) % 3 == i)) for i in range(3)]
     problem, tree = one_label_problem(training, np.array([2]), options()), DecisionTreeClassifier(max_depth=2)
@@ -134,7 +134,7 @@ def test_a_learned_propensity_of_one_label_has_a_column_of_its_own():
     )
 
 
-def test_a_propensity_that_follows_the_class_has_its_logit_in_the_table():
+def test_a_propensity_that_follows_the_class_uses_the_class_logit_of_the_table():
     training, _, _ = case("shared")
     folds = [(np.flatnonzero(np.arange(N) % 3 != i), np.flatnonzero(np.arange(N) % 3 == i)) for i in range(3)]
     problem = one_label_problem(training, np.arange(0), options())

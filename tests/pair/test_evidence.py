@@ -1,4 +1,4 @@
-"""What was observed of rows: one look is one label, derivatives are derivatives, an audit is the class."""
+"""Observations of rows: one label, several looks and audits, with likelihoods, posteriors and derivatives."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_the_gradient_is_the_derivative_of_the_log_likelihood(rows):
     np.testing.assert_allclose(curvature, w * expit(u) * expit(-u))
 
 
-def test_posteriors_are_those_of_bayes_and_an_audit_is_the_class(rows):
+def test_posteriors_follow_bayes_rule_and_audits_determine_the_class(rows):
     observed, u, v = rows
     e, h = expit(v[:, :2]), expit(v[:, 2:])
     t, m = observed.labels, observed.looks
@@ -52,7 +52,7 @@ def test_posteriors_are_those_of_bayes_and_an_audit_is_the_class(rows):
     np.testing.assert_allclose(observed.label_probability(v), 1 - np.prod((1 - e) ** m, axis=1), atol=1e-12)
 
 
-def test_a_first_classifier_takes_audits_for_classes_and_both_classes_weigh_alike(rows):
+def test_first_targets_are_audited_classes_or_labels_with_equal_total_weights(rows):
     observed, _, _ = rows
     targets, weight = observed.first_targets(np.ones(60))
     audited = observed.audit >= 0
@@ -61,7 +61,7 @@ def test_a_first_classifier_takes_audits_for_classes_and_both_classes_weigh_alik
     assert weight[targets == 1].sum() == pytest.approx(weight[targets == 0].sum())
 
 
-def test_some_rows_are_those_rows(rows):
+def test_a_selection_of_rows_keeps_their_values(rows):
     observed, u, v = rows
     some = np.array([5, 3, 40])
     np.testing.assert_array_equal(observed.of(some).value(u[some], v[some]), observed.value(u, v)[some])

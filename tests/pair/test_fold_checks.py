@@ -36,7 +36,7 @@ def test_an_entry_that_is_not_a_pair_raises(cv, rows):
 
 
 @pytest.mark.parametrize("part", [[0.5], ["a"], [[0]], [True, False], 0, None])
-def test_rows_are_numbers_or_a_mask(part, rows):
+def test_rows_that_are_neither_indices_nor_a_mask_raise(part, rows):
     with pytest.raises(ValueError, match="cv must select rows by index, or by a boolean mask of length 12; its ent"):
         folds([([0, 1, 2, 3], part)], rows)
 
@@ -48,18 +48,20 @@ def test_rows_of_unequal_length_raise(rows):
 
 @pytest.mark.parametrize("row", [12, 99, -13])
 def test_row_indices_out_of_range_raise(row, rows):
-    with pytest.raises(ValueError, match=f"cv has the row index {row}, but there are 12 rows"):
+    with pytest.raises(
+        ValueError, match=f"cv has the row index {row}, but there are 12 rows. Use indices from 0 to 11"
+    ):
         folds([([0, 1, row], [2])], rows)
 
 
 @pytest.mark.parametrize("cv", [[([], [])], [([0, 1], [])], [([], [0, 1])]])
 def test_empty_folds_raise(cv, rows):
-    with pytest.raises(ValueError, match="A fold of cv has no test rows, or its training rows are all labelled"):
+    with pytest.raises(ValueError, match="cv has a fold without test rows, or a fold whose training rows are all"):
         folds(cv, rows)
 
 
-def test_pairs_masks_and_splitters_are_the_same_folds(rows):
-    pairs = list(KFold(5).split(rows.X))  # of unequal length
+def test_pairs_masks_and_splitters_give_the_same_folds(rows):
+    pairs = list(KFold(5).split(rows.X))  # the folds have unequal sizes
     masks = [tuple(np.isin(np.arange(N), part) for part in pair) for pair in pairs]
     for cv in (pairs, masks, KFold(5), iter(pairs)):
         found = folds(cv, rows)

@@ -1,4 +1,4 @@
-"""Folds are stratified, keep equal rows together, and do not depend on the order of rows or on weights for copies."""
+"""Folds are stratified, keep equal rows together, do not depend on the order of rows, and treat weights as copies."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ def folds(X, s, w=None, *, n_folds=5, seed=0):
 
 
 def few_distinct_rows(n=600, n_distinct=14, seed=0):
-    """Return a table with few different rows, each of them both labelled and not."""
+    """Return a table with few different rows, each with labelled and unlabelled copies."""
     rng = np.random.default_rng(seed)
     distinct = np.stack(np.meshgrid(*[[0.0, 1.0]] * 4), axis=-1).reshape(-1, 4)[:n_distinct]
     kind = rng.integers(n_distinct, size=n)
@@ -38,7 +38,7 @@ def test_equal_rows_are_in_one_fold_labelled_or_not(as_table, seed):
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
-def test_different_rows_are_dealt_out_evenly(n_folds):
+def test_different_rows_are_spread_evenly_over_folds(n_folds):
     rng = np.random.default_rng(0)
     X, s = rng.normal(size=(203, 3)), (np.arange(203) % 3 == 0).astype(float)
     found = folds(X, s, n_folds=n_folds)
@@ -50,7 +50,7 @@ def test_different_rows_are_dealt_out_evenly(n_folds):
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), n_folds=st.integers(2, 6))
 def test_weights_of_folds_differ_by_no_more_than_one_group(seed, n_folds):
-    """The bound of giving each group to the fold that has least: max - min is at most the largest group."""
+    """Each group goes to the lightest fold, so the weights of two folds differ by at most the heaviest group."""
     rng = np.random.default_rng(seed)
     X, s = rng.normal(size=(60, 2)), (rng.random(60) < 0.5).astype(float)
     s[: 2 * n_folds] = np.tile([0.0, 1.0], n_folds)
@@ -63,7 +63,7 @@ def test_weights_of_folds_differ_by_no_more_than_one_group(seed, n_folds):
 
 
 @pytest.mark.parametrize("table", ["distinct", "few"])
-def test_the_order_of_rows_changes_no_rows_fold(table):
+def test_folds_do_not_depend_on_the_order_of_rows(table):
     rng = np.random.default_rng(1)
     X, s, _ = few_distinct_rows()
     if table == "distinct":
@@ -74,7 +74,7 @@ def test_the_order_of_rows_changes_no_rows_fold(table):
 
 
 @pytest.mark.parametrize("table", ["distinct", "few"])
-def test_repeated_rows_are_weights(table):
+def test_weights_equal_repeated_rows(table):
     rng = np.random.default_rng(2)
     X, s, _ = few_distinct_rows()
     if table == "distinct":
@@ -84,7 +84,7 @@ def test_repeated_rows_are_weights(table):
     np.testing.assert_array_equal(repeated, np.repeat(folds(X, s, w), w))
 
 
-def test_another_seed_is_another_deal():
+def test_another_seed_gives_other_folds():
     X, s = np.random.default_rng(0).normal(size=(100, 2)), np.arange(100) % 2
     np.testing.assert_array_equal(folds(X, s, seed=3), folds(X, s, seed=3))
     assert (folds(X, s, seed=3) != folds(X, s, seed=4)).any()
@@ -100,7 +100,7 @@ def test_fewer_different_rows_mean_fewer_folds():
         assert np.unique(s[found == part]).size == 2
 
 
-def test_fourteen_different_rows_can_be_fitted_and_scored():
+def test_a_table_with_fourteen_different_rows_has_five_folds():
     X, s, _ = few_distinct_rows()
     pairs = check_folds(5, Training(X, s, np.ones(s.size)), Training(X, s, np.ones(s.size)), 0, name="cv")
     assert len(pairs) == 5
@@ -109,7 +109,7 @@ def test_fourteen_different_rows_can_be_fitted_and_scored():
         assert not set(map(tuple, X[train])) & set(map(tuple, X[test]))
 
 
-def test_pairs_hold_every_row_once_on_each_side():
+def test_each_pair_contains_every_row_once():
     fold = np.array([0, 2, 1, 0, 2])
     pairs = folds_of(fold)
     assert [test.tolist() for _, test in pairs] == [[0, 3], [2], [1, 4]]
@@ -117,7 +117,7 @@ def test_pairs_hold_every_row_once_on_each_side():
         assert sorted([*train, *test]) == list(range(5))
 
 
-def test_folds_of_all_rows_are_folds_of_those_that_count():
+def test_folds_of_all_rows_become_folds_of_rows_with_a_positive_weight():
     s, w = np.array([1.0, 0, 1, 0, 1, 0]), np.array([1.0, 1, 0, 1, 2, 0])
     given_folds = [([0, 1, 2, 3], [4, 5]), (np.array([False, True, False, False, True, True]), np.arange(4))]
     found = counted_folds(given_folds, Training(np.zeros((6, 1)), s, w), "cv")
@@ -127,7 +127,7 @@ def test_folds_of_all_rows_are_folds_of_those_that_count():
 @pytest.mark.parametrize(
     "splitter", [StratifiedKFold(3), list(StratifiedKFold(3).split(np.zeros(60), np.arange(60) % 2))]
 )
-def test_splitters_and_lists_are_taken_as_they_are(splitter):
+def test_folds_of_splitters_and_lists_are_not_changed(splitter):
     s = (np.arange(60) % 2).astype(float)
     training = Training(np.arange(60.0)[:, None], s, np.ones(60))
     found = check_folds(splitter, training, training, None, name="cv")
@@ -136,14 +136,17 @@ def test_splitters_and_lists_are_taken_as_they_are(splitter):
         np.testing.assert_array_equal(got[1], want[1])
 
 
-# --- what is refused
+# --- errors
 
 
 @pytest.mark.parametrize(("labelled", "told"), [([0], "there are 1 and 5"), ([0, 1, 2, 3, 4], "there are 5 and 0")])
-def test_too_few_different_rows_of_a_kind_are_refused(labelled, told):
+def test_too_few_different_rows_raise(labelled, told):
     X, s = np.arange(5.0)[:, None], np.isin(np.arange(5), labelled).astype(float)
     if len(labelled) == 1:
-        X, s = np.vstack([X, X[:1]]), np.append(s, 0.0)  # its copy without a label is another unlabelled row
+        X, s = (
+            np.vstack([X, X[:1]]),
+            np.append(s, 0.0),
+        )  # an unlabelled copy of the labelled row counts as unlabelled row
     with pytest.raises(
         ValueError,
         match=rf"at least 2 different labelled and 2 different unlabelled rows; {told}\. Use SAREMClassifier",
@@ -151,13 +154,13 @@ def test_too_few_different_rows_of_a_kind_are_refused(labelled, told):
         folds(X, s)
 
 
-def test_copies_of_one_labelled_row_are_one_row():
+def test_copies_of_a_labelled_row_count_once():
     X, s = np.array([[1.0]] * 10 + [[2.0], [3.0], [4.0]]), np.append(np.ones(10), np.zeros(3))
     with pytest.raises(ValueError, match="there are 1 and 3"):
         folds(X, s)
 
 
-def test_folds_that_leave_nothing_are_refused():
+def test_folds_without_test_rows_or_with_one_label_raise():
     s = np.array([1.0, 1, 0, 0])
     for train, test in (([0, 1], [2, 3]), ([0, 2], [])):
         with pytest.raises(
@@ -167,9 +170,9 @@ def test_folds_that_leave_nothing_are_refused():
     refuse_one_sided([(np.array([0, 2]), np.array([1, 3]))], s)
 
 
-def test_an_empty_list_and_a_single_fold_are_refused():
+def test_an_empty_list_and_a_single_fold_raise():
     training = Training(np.arange(4.0)[:, None], np.array([1.0, 1, 0, 0]), np.ones(4))
-    with pytest.raises(ValueError, match=r"cv has no folds\. A generator is exhausted after one fit"):
+    with pytest.raises(ValueError, match=r"cv has no folds\. If it is a generator, it is empty after one fit"):
         counted_folds([], training, "cv")
     with pytest.raises(ValueError, match="cv must be a whole number of at least 2"):
         check_folds(1, training, training, 0, name="cv")

@@ -1,4 +1,4 @@
-"""Score tests of the form of two logistic models: an oracle, their size, and their power."""
+"""Score tests of the functional form of two logistic models: comparison with least squares, size and power."""
 
 import numpy as np
 import pytest
@@ -34,8 +34,8 @@ def product(X):
     return 3 * X[:, 0] * X[:, 1] - 0.5
 
 
-def test_score_of_one_more_column_is_that_of_least_squares():
-    # With unit weights and no penalty the statistic is that of the column's residual: (z'r)^2 / z'z.
+def test_the_score_of_an_added_column_equals_that_of_least_squares():
+    # With unit weights and no penalty, the statistic is (z'r)^2 / z'z with the residual z of the added column.
     rng = np.random.default_rng(0)
     F, Z, r = rng.normal(size=(50, 3)), rng.normal(size=(50, 4)), rng.normal(size=50)
     left = Z - F @ np.linalg.lstsq(F, Z, rcond=None)[0]
@@ -86,7 +86,7 @@ def test_a_nonlinear_class_is_reported_and_never_identified(make, seed, class_lo
 def test_a_wrong_attribute_is_reported_by_name(make, seed):
     X, _, s = task(seed, linear)
     model = make(propensity_attributes=[3])
-    assert any("'x4', which is not among them, drives the labelling" in each for each in fit_and_listen(model, X, s)[1])
+    assert any("if the labelling also depends on 'x4'" in each for each in fit_and_listen(model, X, s)[1])
     assert model.form_test_.driver == 4
     assert "x4" in str(model.summary())
     assert identifiability_report(model).verdict != "identified"
@@ -109,20 +109,20 @@ def test_a_wrong_attribute_is_reported_nearly_always():
 )
 def test_stack_and_cross_fit_report_a_wrong_attribute(make):
     X, _, s = task(1, linear)
-    with pytest.warns(ClassPriorWarning, match="'x4', which is not among them, drives the labelling"):
+    with pytest.warns(ClassPriorWarning, match="if the labelling also depends on 'x4'"):
         model = make().fit(X, s)
     assert "'x4'" in str(model.summary())
 
 
-def test_stack_says_nothing_where_the_right_attribute_is_named():
+def test_a_stack_does_not_warn_if_the_right_attribute_is_named():
     X, _, s = task(1, quadratic)
     members = [("logistic", None), ("boosting", HistGradientBoostingClassifier(max_iter=30))]
     _, messages = fit_and_listen(SARStackingClassifier(members, propensity_attributes=[4], cv=3, random_state=0), X, s)
     assert not any("contradict" in each for each in messages)
 
 
-def test_a_local_optimum_is_looked_for_where_the_form_is_rejected():
-    # A problem of random search whose paper's start ends in a local optimum that the quick look does not see.
+def test_a_higher_optimum_is_searched_if_the_form_is_rejected():
+    # In this problem, the paper's start leads to a local optimum, and the quick search does not find a higher one.
     rng = np.random.default_rng(249)
     n, d = int(rng.integers(300, 4000)), int(rng.integers(2, 25))
     X = np.exp(rng.normal(size=(n, d)) * 0.7)
@@ -143,7 +143,7 @@ def test_a_local_optimum_is_looked_for_where_the_form_is_rejected():
 
 def test_scar_reports_that_labelling_depends_on_a_column():
     X, _, s = task(0, linear)
-    with pytest.warns(ClassPriorWarning, match="'x4', which is not among them, drives the labelling"):
+    with pytest.warns(ClassPriorWarning, match="if the labelling also depends on 'x4'"):
         SCARClassifier().fit(X, s)
 
 
@@ -174,7 +174,7 @@ def test_the_test_is_kept_in_a_model_file(tmp_path):
     assert str(again.summary()) == str(model.summary())
 
 
-def test_summary_says_that_the_class_prior_rests_on_probabilities_near_one():
+def test_the_summary_warns_that_the_class_prior_depends_on_probabilities_near_1():
     X, _, s = task(0, linear)
     assert "positive only with probability m" in " ".join(
         SAREMClassifier(propensity_attributes=[4]).fit(X, s).summary().notes()
@@ -182,7 +182,7 @@ def test_summary_says_that_the_class_prior_rests_on_probabilities_near_one():
 
 
 @pytest.mark.parametrize("seed", quick_first(*range(4)))
-def test_a_strong_penalty_is_no_wrong_form(seed):
+def test_a_strong_penalty_is_not_reported_as_a_wrong_form(seed):
     X, _, s = task(seed, linear)
     _, messages = fit_and_listen(SAREMClassifier(propensity_attributes=[4], C=0.001, propensity_C=0.1), X, s)
     assert not any("contradict" in each for each in messages)

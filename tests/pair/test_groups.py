@@ -1,4 +1,4 @@
-"""Rows that belong together: folds never split them, and intervals count groups."""
+"""Groups of rows: folds do not split groups, and intervals account for them."""
 
 import warnings
 
@@ -18,7 +18,7 @@ from scarless.pair.logistic import Training
 
 
 def make_groups(n_groups=200, size=5, seed=0):
-    """Return rows of which those of a group share class and label, but for their attributes' noise."""
+    """Return rows in groups. Rows of a group have nearly the same attributes, class and label."""
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(n_groups), size)
     X = rng.normal(size=(n_groups, 2))[group] + 0.1 * rng.normal(size=(n_groups * size, 2))
@@ -44,7 +44,7 @@ def test_copies_of_rows_in_a_group_add_no_information(n_looks):
     four = np.repeat(np.arange(600), 4)
     options = {"propensity_attributes": [1], "C": np.inf, "propensity_C": np.inf}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of looks that depend on each other
+        warnings.simplefilter("ignore")  # about looks that depend on each other
         once = SAREMClassifier(**options).fit(X, s, groups=np.arange(600))
         often = SAREMClassifier(**options).fit(X[four], s[four], groups=four)
         blind = SAREMClassifier(**options).fit(X[four], s[four])
@@ -56,7 +56,7 @@ def test_copies_of_rows_in_a_group_add_no_information(n_looks):
     assert width(blind.class_prior_interval()) < 0.6 * width(often.class_prior_interval())
 
 
-def test_intervals_by_groups_agree_with_a_bootstrap_of_groups_and_rows_of_their_own_change_little():
+def test_intervals_with_groups_agree_with_a_bootstrap_and_groups_of_one_row_change_little():
     X, s, group = make_groups()
     model = logistic().fit(X, s, groups=group)
     assert "Rows belong to 200 groups" in str(model.summary())
@@ -71,7 +71,7 @@ def test_intervals_by_groups_agree_with_a_bootstrap_of_groups_and_rows_of_their_
     assert "groups" not in str(alone.summary())
 
 
-def test_with_few_groups_errors_are_those_of_leaving_out_one_group_at_a_time():
+def test_with_few_groups_standard_errors_equal_a_jackknife_over_groups():
     rng = np.random.default_rng(0)
     X, group = rng.normal(size=(720, 2)), np.repeat(np.arange(40), 18)
     y = rng.random(720) < expit(2 * X[:, 0] + rng.normal(size=40)[group])
@@ -89,7 +89,7 @@ def test_with_few_groups_errors_are_those_of_leaving_out_one_group_at_a_time():
     assert logit(p) - logit(low) == pytest.approx(half)
 
 
-def test_rows_intervals_of_searches_and_stacks_account_for_groups():
+def test_row_intervals_of_searches_and_stacks_account_for_groups():
     X, s, group = make_groups(200, 5)
     stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[1])
     search = SAREMClassifierCV(Cs=[1.0], propensity_attributes=[1], random_state=0)
@@ -103,19 +103,19 @@ def test_rows_intervals_of_searches_and_stacks_account_for_groups():
 
 
 @pytest.mark.parametrize("model", [SAREMClassifierCV(Cs=[1.0], random_state=0), SARStackingClassifier([("l", None)])])
-def test_searches_and_stacks_have_wider_intervals_where_rows_belong_together(model):
+def test_searches_and_stacks_have_wider_intervals_with_groups(model):
     model = model.set_params(propensity_attributes=[1])
     X, s, group = make_groups(100, 5)
     blind = width(model.fit(X, s).class_prior_interval())
     assert width(model.fit(X, s, groups=group).class_prior_interval()) > 1.3 * blind
 
 
-def test_a_search_by_looks_accounts_for_groups_and_never_splits_them():
+def test_a_search_with_looks_accounts_for_groups():
     X, s, group = make_groups(100, 5)
     looks = np.column_stack([s, s & (np.random.default_rng(2).random(500) < 0.8)])
     model = SAREMClassifierCV(propensity_attributes=[1], Cs=[1.0], cv=GroupKFold(3), random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of looks that depend on each other
+        warnings.simplefilter("ignore")  # about looks that depend on each other
         together = model.fit(X, looks, groups=group).class_prior_interval()
         same = {"cv": list(GroupKFold(3).split(X, s, group))}
         blind = model.set_params(**same).fit(X, looks).class_prior_interval()
@@ -130,33 +130,42 @@ def test_folds_never_split_a_group():
     for train, test in [*folds, *check_folds(GroupKFold(3), training, training, 0, name="cv", groups=group)]:
         assert not set(group[train]) & set(group[test])
     split = list(KFold(3, shuffle=True, random_state=0).split(X))
-    with pytest.raises(ValueError, match="cv has a fold with rows of one group in both training and test rows"):
+    with pytest.raises(ValueError, match="cv has a fold whose training rows and test rows share a group"):
         check_folds(split, training, training, 0, name="cv", groups=group)
+    one_group = training._replace(s=(group == 0).astype(float))
+    with pytest.raises(
+        ValueError, match="2 groups with labelled rows and 2 groups with unlabelled rows; there are 1 and 59"
+    ):
+        check_folds(4, one_group, one_group, 0, name="cv", groups=group)
+    with pytest.raises(
+        ValueError, match="2 groups with labelled rows and 2 groups with unlabelled rows; there are 1 and 59"
+    ):
+        fold_rows(4, SAREMClassifierCV()._check_rows(X, (group == 0).astype(int), None), 0, name="cv", groups=group)
     rows = SAREMClassifierCV()._check_rows(X, s, None)
     fold = fold_rows(4, rows, 0, name="cv", groups=group).engine.collect(lambda X, rows: rows["fold"])
     assert all(np.unique(fold[group == each]).size == 1 for each in range(60))
-    with pytest.raises(ValueError, match="cv has a fold with rows of one group"):
+    with pytest.raises(ValueError, match="cv has a fold whose training rows and test rows share a group"):
         SAREMClassifierCV(cv=split).fit(X, s, groups=group)
 
 
-def test_what_groups_must_be():
+def test_invalid_groups_raise():
     X, s, group = make_groups(40, 2)
-    with pytest.raises(ValueError, match=r"groups must have one value for each of 80 rows; got .* shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"groups must have one value for each of the 80 rows; got shape \(3,\)"):
         check_groups([1, 2, 3], X)
     gaps = pd.Series(group.astype(object))
     gaps[4] = None
     with pytest.raises(ValueError, match=r"groups has 1 missing values, the first in row 5 \(counted from 1\)"):
         check_groups(gaps, X)
-    with pytest.raises(ValueError, match="groups must have at least 2 different values; got one"):
+    with pytest.raises(ValueError, match="groups must have at least 2 different values; all rows have the same"):
         check_groups(np.zeros(80), X)
-    with pytest.warns(UserWarning, match="There are only 8 groups. With fewer than about 30"):
+    with pytest.warns(UserWarning, match="groups has only 8 different values. With fewer than about 30 groups"):
         check_groups(group // 5, X)
-    with pytest.raises(ValueError, match="groups are for two logistic models or a stack"):
+    with pytest.raises(ValueError, match="groups is not supported by SAREMClassifier with an estimator"):
         SAREMClassifier(LogisticRegression()).fit(X, s, groups=group)
 
 
 @pytest.mark.parametrize("make", [list, tuple, pd.Series, lambda values: np.array(values, dtype=object)])
-def test_a_number_is_not_the_same_group_as_its_text(make):
+def test_mixed_numbers_and_text_raise_and_equal_numbers_are_one_group(make):
     mixed = make([1, "1", *range(2, 60)])
     with pytest.raises(
         ValueError, match=r"groups must have values of one type; found a number in row 1 \(1\) and str in row 2"
@@ -168,7 +177,7 @@ def test_a_number_is_not_the_same_group_as_its_text(make):
     assert np.unique(check_groups(words, np.eye(60))).size == 60
 
 
-def test_the_design_effect_of_copies_is_their_number():
+def test_the_design_effect_of_copies_is_the_number_of_copies():
     rng = np.random.default_rng(0)
     f, e = rng.uniform(0.2, 0.8, (2, 500))
     s = (rng.random(500) < f * e).astype(float)
@@ -180,7 +189,7 @@ def test_the_design_effect_of_copies_is_their_number():
     np.testing.assert_array_equal(sums_by_group(np.eye(3), np.array([1, 0, 1])), [[0, 1, 0], [1, 0, 1]])
 
 
-def test_a_classifier_of_tables_hands_groups_on_and_they_are_kept_in_a_file(tmp_path):
+def test_table_classifier_accepts_groups_and_a_saved_model_keeps_their_intervals(tmp_path):
     X, s, group = make_groups(100, 5)
     table = pd.DataFrame(X, columns=["age", "visits"])
     model = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, s, groups=group.astype(str))
@@ -198,11 +207,11 @@ def _survey(n=1200):
 
 
 @pytest.mark.parametrize("make", [SAREMClassifier, SAREMClassifierCV, SARStackingClassifier])
-def test_a_fit_warns_about_survey_weights_and_groups_of_rows_count_rows(make):
+def test_a_fit_warns_about_survey_weights_and_groups_rows_ignores_their_scale(make):
     X, s, w = _survey()
     seed = {} if make is SAREMClassifier else {"cv": 3, "random_state": 0}
     seed |= {"Cs": [1.0]} if make is SAREMClassifierCV else {}
-    with pytest.warns(UserWarning, match="The 1,200 rows count as 399,600.*groups='rows'"):
+    with pytest.warns(UserWarning, match="the 1,200 rows count as 399,600 rows.*groups='rows'"):
         short = make(propensity_attributes=[3], **seed).fit(X, s, sample_weight=w).class_prior_interval()
     robust = make(propensity_attributes=[3], **seed).fit(X, s, sample_weight=w, groups="rows").class_prior_interval()
     alone = make(propensity_attributes=[3], **seed).fit(X, s, groups="rows").class_prior_interval()
@@ -210,7 +219,7 @@ def test_a_fit_warns_about_survey_weights_and_groups_of_rows_count_rows(make):
     assert short.high - short.low < 0.5 * (robust.high - robust.low)
 
 
-def test_robust_errors_are_those_of_the_sandwich_formula():
+def test_robust_errors_equal_the_sandwich_formula():
     X, s, _ = _survey()
     w = np.random.default_rng(1).uniform(0.5, 1.5, 1200)
     w *= 1200 / w.sum()
@@ -244,12 +253,12 @@ def test_a_fit_does_not_warn_about_counts_of_rows():
     SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=np.full(400, 2.0))  # a warning would be an error
 
 
-def test_groups_with_pandas_missing_values_are_refused_in_words():
+def test_groups_with_pandas_missing_values_raise():
     with pytest.raises(ValueError, match="groups has 20 missing values"):
         check_groups(pd.Series(pd.array(["a", "b", None] * 20, dtype="string")), np.eye(60))
 
 
-def test_one_weight_for_all_rows_goes_with_groups_of_rows():
+def test_a_scalar_weight_is_accepted_with_groups_rows():
     X, s, _ = _survey(400)
     model = SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=5, groups="rows")
     plain = SAREMClassifier(propensity_attributes=[3]).fit(X, s, groups="rows")

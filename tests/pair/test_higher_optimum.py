@@ -1,4 +1,4 @@
-"""One start that ends too low says so; one that does not is quiet."""
+"""Warnings about a higher optimum than that of the paper's start."""
 
 import warnings
 
@@ -18,7 +18,7 @@ LOWER = "SAREMClassifier: the paper's start led to a local optimum.* leads to a 
 
 
 def trap(n=1500, seed=0, step=False):
-    """Return a table on which the paper's start ends at half of the true class prior, 0.83."""
+    """Return a table on which the paper's start leads to half of the true class prior of 0.83."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 5))
     y = rng.random(n) < expit(1.5 * X[:, 0] - X[:, 1] + 2.5)
@@ -37,7 +37,7 @@ def fit_and_hear(*data, weight=None, **options):
 
 
 @pytest.mark.parametrize("step", quick_first(False, True))
-@pytest.mark.parametrize("n", [1500, 6000])  # all rows looked at, and a part of them
+@pytest.mark.parametrize("n", [1500, 6000])  # the search uses all rows, or a part of them
 def test_a_higher_optimum_is_reported_and_several_starts_find_it(n, step):
     X, s = trap(n, step=step)
     fitted, told = fit_and_hear(X, s)
@@ -54,7 +54,7 @@ def test_a_higher_optimum_is_reported_and_several_starts_find_it(n, step):
     assert best.higher_optimum_ is None
 
 
-def test_the_answer_stays_that_of_the_papers_start(monkeypatch):
+def test_the_fit_is_still_that_of_the_papers_start(monkeypatch):
     X, s = trap()
     fitted, told = fit_and_hear(X, s)
     again, told_again = fit_and_hear(X, s, n_starts=["paper"], random_state=3)
@@ -67,7 +67,7 @@ def test_the_answer_stays_that_of_the_papers_start(monkeypatch):
         assert fitted.optima_ == other.optima_
 
 
-def test_summary_selection_report_and_profile_know_of_it():
+def test_summary_selection_report_and_profile_mention_the_higher_optimum():
     X, s = trap()
     fitted, _ = fit_and_hear(X, s)
     report = identifiability_report(fitted)
@@ -82,20 +82,20 @@ def test_summary_selection_report_and_profile_know_of_it():
     assert any("another optimum at 0.8" in told for told in profile.sentences())
 
 
-def test_weights_count_as_repeated_rows():
+def test_weights_equal_repeated_rows():
     X, s = trap(1000)
     times = np.random.default_rng(1).integers(0, 3, 1000)
     weighted, _ = fit_and_hear(X, s, weight=times.astype(float))
     repeated, _ = fit_and_hear(np.repeat(X, times, axis=0), np.repeat(s, times))
     assert weighted.higher_optimum_.objective == pytest.approx(repeated.higher_optimum_.objective, rel=1e-4)
-    # What has no weight is not seen: the trap's rows beside others that are not asked.
+    # Added rows of weight 0 change nothing.
     other = np.random.default_rng(2).random(1000) < 0.5
     both = np.vstack([X, X]), np.concatenate([s, other])
     beside, _ = fit_and_hear(*both, weight=np.concatenate([times, np.zeros(1000)]).astype(float))
     assert beside.higher_optimum_.objective == pytest.approx(weighted.higher_optimum_.objective, rel=1e-4)
 
 
-def test_a_sparse_table_says_the_same():
+def test_a_sparse_table_gives_the_same_warning():
     X, s = trap()
     assert fit_and_hear(sparse.csr_array(X), s)[1] == fit_and_hear(X, s)[1]
 
@@ -121,7 +121,7 @@ def test_a_swapped_optimum_is_not_reported_as_higher(simulated, seed):
     [{"n_starts": 2}, {"n_starts": ["exclusion"]}, {"n_starts": [0.5]}, {"estimator": GaussianNB(), "max_iter": 20}],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_search_follows_the_papers_start_by_newton_only(options, monkeypatch):
+def test_there_is_no_search_with_other_starts_or_with_an_estimator(options, monkeypatch):
     monkeypatch.setattr(pair, "find_higher_optimum", refuse)
     fitted = model(**options).fit(*trap(400))
     assert getattr(fitted, "higher_optimum_", None) is None
@@ -135,7 +135,7 @@ def test_there_is_no_search_for_higher_optima_in_searches_and_resamples(monkeypa
     assert bootstrap_intervals(fitted, X, s, n_resamples=20, random_state=0).n_failed == 0
 
 
-def test_wide_models_and_fits_that_did_not_converge_are_left_out(monkeypatch):
+def test_there_is_no_search_for_wide_models_or_fits_that_did_not_converge(monkeypatch):
     X, s = trap()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -147,4 +147,4 @@ def test_wide_models_and_fits_that_did_not_converge_are_left_out(monkeypatch):
 
 
 def refuse(*_):
-    raise AssertionError("looked from another start")
+    raise AssertionError("the search for a higher optimum was called")

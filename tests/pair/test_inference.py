@@ -1,4 +1,4 @@
-"""Standard errors and intervals of a fitted pair: against derivatives, enumeration and invariances."""
+"""Standard errors and intervals of a fitted pair, compared with numeric derivatives, enumeration and invariances."""
 
 import pickle
 
@@ -39,7 +39,7 @@ def model(data):
 
 
 def numeric_covariance(model, X, s):
-    """Return the inverse of the numeric second derivatives of the penalised objective, all by public means."""
+    """Return the inverse of the numeric second derivatives of the penalised objective, with public methods only."""
     f_columns, e_columns = range(X.shape[1]), [2]
     beta = np.concatenate([model.coef_[0], model.intercept_, model.propensity_coef_[0, e_columns]])
     beta = np.append(beta, model.propensity_intercept_)
@@ -63,7 +63,7 @@ def numeric_covariance(model, X, s):
 
 
 @pytest.mark.parametrize("options", [{}, {"C": 0.05, "propensity_C": 3.0}, FREE], ids=["default", "strong", "free"])
-def test_errors_come_from_the_second_derivatives(data, options):
+def test_standard_errors_follow_from_numeric_second_derivatives(data, options):
     model = SAREMClassifier(propensity_attributes=[2], tol=1e-14, **options).fit(*data)
     errors = np.sqrt(np.diagonal(numeric_covariance(model, *data)))
     found = model.standard_errors()
@@ -74,7 +74,7 @@ def test_errors_come_from_the_second_derivatives(data, options):
     assert found.propensity_intercept[0] == pytest.approx(errors[5], rel=1e-4)
 
 
-def test_rows_have_errors_by_their_logits(data, model):
+def test_row_intervals_follow_from_the_standard_errors_of_logits(data, model):
     X, s = data
     V = numeric_covariance(model, X, s)
     rows = np.column_stack([X, np.ones(len(X))])
@@ -94,7 +94,7 @@ def posterior_logits(parameters, X):
     return logit(f * (1 - e) / (1 - f * e))
 
 
-def test_posteriors_have_errors_by_the_gradient_of_their_logit(data, model):
+def test_posterior_intervals_follow_from_the_gradient_of_their_logit(data, model):
     X, s = data
     V = numeric_covariance(model, X, s)
     at = np.concatenate([model.coef_[0], model.intercept_, model.propensity_coef_[0, 2:], model.propensity_intercept_])
@@ -106,7 +106,7 @@ def test_posteriors_have_errors_by_the_gradient_of_their_logit(data, model):
     found = model.predict_posterior_interval(X, s)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_allclose(model.predict_posterior_interval(sparse.csr_array(X), s), found, atol=1e-12)
-    with pytest.raises(TypeError, match=r"predict_posterior needs the observed labels.*predict_posterior_interval"):
+    with pytest.raises(TypeError, match=r"s must be the observed labels.*predict_posterior_interval"):
         model.predict_posterior_interval(X, None)
 
 
@@ -148,7 +148,7 @@ def expected_inference(data, model):
 
 
 @pytest.mark.parametrize("name", ["class_prior", "label_frequency"])
-def test_variances_in_the_population_are_those_over_all_labellings_and_draws_of_rows(data, model, name):
+def test_population_variances_equal_enumeration_over_labels_and_rows(data, model, name):
     """With rows drawn anew and both labels of each row enumerated, influence functions have exactly this variance."""
     X, _ = data
     inference, information = expected_inference(data, model)
@@ -167,7 +167,7 @@ def test_variances_in_the_population_are_those_over_all_labellings_and_draws_of_
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
-def test_intervals_are_symmetric_in_the_logit_and_grow_with_the_level(model, level):
+def test_intervals_are_symmetric_on_the_logit_scale_and_widen_with_the_level(model, level):
     z = {0.5: 0.6744898, 0.95: 1.959964, 0.999: 3.290527}[level]
     errors = model.standard_errors()
     for name in ("class_prior", "label_frequency"):
@@ -183,14 +183,14 @@ def test_intervals_are_symmetric_in_the_logit_and_grow_with_the_level(model, lev
 
 def same_inference(one, other, X, Y, rtol=1e-5):
     for a, b in zip(one.standard_errors(), other.standard_errors(), strict=True):
-        assert (a is None) == (b is None)  # what one label of each row does not have
+        assert (a is None) == (b is None)  # fields that fits to one label for each row do not have
         if a is not None:
             np.testing.assert_allclose(a, b, rtol=rtol)
     np.testing.assert_allclose(one.predict_proba_interval(X), other.predict_proba_interval(Y), rtol=10 * rtol)
     np.testing.assert_allclose(one.predict_propensity_interval(X), other.predict_propensity_interval(Y), rtol=10 * rtol)
 
 
-def test_weights_are_as_good_as_copies(data):
+def test_weights_equal_repeated_rows(data):
     X, s = data
     w = np.random.default_rng(0).integers(0, 3, len(s))
     options = {"propensity_attributes": [2], "tol": 1e-14}
@@ -212,13 +212,13 @@ def test_weights_are_as_good_as_copies(data):
     ],
     ids=["csr", "fortran", "pandas", "polars", "float32"],
 )
-def test_every_kind_of_table_gives_the_same(data, model, make, rtol):
+def test_every_kind_of_table_gives_the_same_inference(data, model, make, rtol):
     X, s = data
     table = make(X)
     same_inference(model, SAREMClassifier(propensity_attributes=[2], tol=1e-14).fit(table, s), X, table, rtol)
 
 
-def test_units_change_coefficients_and_nothing_else(data):
+def test_units_of_columns_change_only_coefficients(data):
     X, s = data
     plain = SAREMClassifier(propensity_attributes=[2], tol=1e-15, **FREE).fit(X, s)
     Z = X * [1e-3, 1e4, 50.0] + [0.0, 3e4, -7.0]
@@ -230,7 +230,7 @@ def test_units_change_coefficients_and_nothing_else(data):
     np.testing.assert_allclose(scaled.predict_proba_interval(Z), plain.predict_proba_interval(X), atol=1e-4)
 
 
-def test_columns_that_determine_each_other_leave_coefficients_unknown_and_predictions_known(data):
+def test_collinear_columns_have_infinite_coefficient_errors_but_finite_prediction_errors(data):
     X, s = data
     group = np.digitize(X[:, 0], [-0.5, 0.5])
     dummies = np.eye(3)[group]
@@ -251,7 +251,7 @@ def test_columns_that_determine_each_other_leave_coefficients_unknown_and_predic
     assert full.summary().to_frame().loc[("classifier", "x0"), "p_value"] == 1
 
 
-def test_a_penalty_that_decides_alone_leaves_its_own_uncertainty(data):
+def test_a_coefficient_without_information_has_the_variance_of_the_ridge_prior(data):
     """A constant column has no information, so the variance of its coefficient is that of the ridge prior, C."""
     X, s = data
     table = np.column_stack([X, np.zeros(len(s))])
@@ -259,17 +259,17 @@ def test_a_penalty_that_decides_alone_leaves_its_own_uncertainty(data):
     assert model.standard_errors().coef[0, 3] == pytest.approx(0.5)
 
 
-def test_rows_are_taken_in_blocks(data, model, monkeypatch):
-    """A row's interval is its own, but for rounding: a product of matrices may add up in another order in a block."""
+def test_intervals_do_not_depend_on_the_size_of_blocks(data, model, monkeypatch):
+    """Only rounding may differ, because matrix products may add up in another order."""
     whole = model.predict_proba_interval(data[0])
     monkeypatch.setattr("scarless.engines.memory._default_block_rows", lambda X: 7)
     np.testing.assert_allclose(model.predict_proba_interval(data[0]), whole, rtol=1e-13)
 
 
-# --- where the information comes from
+# --- the information matrix
 
 
-def test_the_solvers_information_is_the_one_that_would_be_computed(data, model):
+def test_the_solvers_information_equals_a_new_computation(data, model):
     X, s = data
     given = model.fitted_pair_.inference
     problem = PairProblem.of(engine_of(X, s=s.astype(float), w=np.ones(len(s))), given.f, given.e)
@@ -278,7 +278,7 @@ def test_the_solvers_information_is_the_one_that_would_be_computed(data, model):
     assert not again.expected
 
 
-def test_away_from_an_optimum_the_expected_information_stands_in(data):
+def test_away_from_an_optimum_the_expected_information_is_used(data):
     X, s = data
     design = Design.of(np.arange(3))
     beta = np.array([3.0, -3.0, 3.0, 2.0])
@@ -288,7 +288,7 @@ def test_away_from_an_optimum_the_expected_information_stands_in(data):
     assert (inference.precision.values > -1e-10).all()
 
 
-def test_a_pickle_holds_what_was_given_and_not_what_was_computed(model):
+def test_a_pickle_does_not_contain_cached_properties(model):
     fresh = len(pickle.dumps(model.fitted_pair_.inference))
     model.summary()
     assert len(pickle.dumps(model.fitted_pair_.inference)) == fresh < 5000
@@ -299,7 +299,7 @@ def test_a_pickle_holds_what_was_given_and_not_what_was_computed(model):
 # --- the summary
 
 
-def test_summary_says_what_was_found(data):
+def test_the_summary_contains_the_estimates(data):
     X, s = data
     names = ["age", "blood <b>pressure</b>", "visits"]
     model = SAREMClassifier(propensity_attributes=["visits"]).fit(pd.DataFrame(X, columns=names), s)
@@ -334,18 +334,18 @@ def test_p_values_are_two_sided(model):
     np.testing.assert_array_equal((block.low < 0) & (block.high > 0), block.p_value > 0.05)
 
 
-def test_summary_without_a_penalty_says_nothing_of_one(data):
+def test_the_summary_of_an_unpenalised_fit_mentions_no_penalty(data):
     text = str(SAREMClassifier(propensity_attributes=[2], **FREE).fit(*data).summary())
     assert "shrunk towards 0" not in text
 
 
-def test_summary_says_that_the_solver_did_not_converge(data):
+def test_the_summary_mentions_that_the_solver_did_not_converge(data):
     with pytest.warns(ConvergenceWarning):
         model = SAREMClassifier(propensity_attributes=[2], max_iter=2).fit(*data)
     assert "did not converge" in str(model.summary())
 
 
-def test_long_names_are_cut(data):
+def test_long_names_are_shortened(data):
     X, s = data
     name = "a" * 60
     model = SAREMClassifier().fit(pd.DataFrame(X, columns=[name, "b", "c"]), s)
@@ -353,7 +353,7 @@ def test_long_names_are_cut(data):
     assert name not in str(model.summary())
 
 
-# --- what is refused
+# --- errors
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_long_names_are_cut(data):
     ],
     ids=["refit", "own classifier"],
 )
-def test_other_fits_point_to_the_bootstrap(data, fit):
+def test_fits_without_standard_errors_raise_and_recommend_the_bootstrap(data, fit):
     fit.fit(*data)
     for method in (fit.summary, fit.standard_errors, fit.class_prior_interval, fit.label_frequency_interval):
         with pytest.raises(ValueError, match=r"no standard errors: they need .* use scarless\.diagnostics\.bootstrap"):
@@ -373,12 +373,13 @@ def test_other_fits_point_to_the_bootstrap(data, fit):
         fit.predict_proba_interval(data[0])
 
 
-def test_too_wide_a_pair_says_so(data, monkeypatch):
+def test_models_that_are_too_wide_for_standard_errors_raise(data, monkeypatch):
     monkeypatch.setattr(_inference, "MAX_MATRIX_PARAMETERS", 5)
     monkeypatch.setattr(solving, "MAX_MATRIX_PARAMETERS", 5)
     model = SAREMClassifier(propensity_attributes=[2]).fit(*data)
     with pytest.raises(
-        ValueError, match=r"no standard errors: the two models have 6 parameters, and above 5 .*bootstrap_intervals"
+        ValueError,
+        match=r"no standard errors: the two models have 6 parameters together, .* at most 5\. .*bootstrap_intervals",
     ):
         model.summary()
     assert model.class_prior_ > 0
@@ -390,7 +391,7 @@ def test_a_model_must_be_fitted_first():
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, "high"])
-def test_confidence_levels_are_shares(data, model, level):
+def test_confidence_levels_outside_0_and_1_raise(data, model, level):
     for method in (model.summary, model.class_prior_interval, model.label_frequency_interval):
         with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
             method(level=level)
@@ -398,12 +399,12 @@ def test_confidence_levels_are_shares(data, model, level):
         model.predict_propensity_interval(data[0], level=level)
 
 
-def test_rows_are_checked(model):
+def test_rows_with_a_wrong_number_of_columns_raise(model):
     with pytest.raises(ValueError, match="features"):
         model.predict_proba_interval(np.zeros((2, 5)))
 
 
-def test_an_optimum_at_infinity_is_unknown():
+def test_an_optimum_at_infinity_has_very_large_standard_errors():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))
     s = (X[:, 0] > 0).astype(int)
@@ -415,7 +416,7 @@ def test_an_optimum_at_infinity_is_unknown():
     assert "inf" in str(model.summary()) or model.standard_errors().coef[0, 0] > 10
 
 
-# --- edges
+# --- extreme tables
 
 
 @st.composite
@@ -446,7 +447,7 @@ def small_tables(draw):
     dtype=st.sampled_from([np.float32, np.float64]),
     make=st.sampled_from([np.asarray, sparse.csr_array]),
 )
-def test_intervals_are_intervals_whatever_the_table(table, attributes, C, dtype, make):
+def test_intervals_are_valid_for_any_table(table, attributes, C, dtype, make):
     X, s = make(table[0].astype(dtype)), table[1]
     model = SAREMClassifier(propensity_attributes=attributes, C=C, propensity_C=C, max_iter=50).fit(X, s)
     for low, high in (model.class_prior_interval(), model.label_frequency_interval()):
@@ -454,5 +455,5 @@ def test_intervals_are_intervals_whatever_the_table(table, attributes, C, dtype,
     for ends in (model.predict_proba_interval(X), model.predict_propensity_interval(X)):
         assert ((ends[:, 0] >= 0) & (ends[:, 0] <= ends[:, 1]) & (ends[:, 1] <= 1)).all()
     errors = np.concatenate([block.std_err for block in model.summary().blocks])
-    assert (errors >= 0).all()  # infinite, perhaps, but never NaN
+    assert (errors >= 0).all()  # may be infinite, but not NaN
     assert "intercept" in str(model.summary())

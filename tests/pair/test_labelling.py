@@ -1,4 +1,4 @@
-"""What is said of the labelling is one object, which clones, grid searches and messages know."""
+"""The class `Labelling`: its parameters, clones, grid searches and errors."""
 
 import numpy as np
 import pytest
@@ -25,21 +25,21 @@ DEFAULTS = {
 }
 
 
-def test_parameters_are_those_of_an_estimator():
-    said = Labelling(bounds=(0.2, 1), shared=False)
+def test_parameters_behave_like_those_of_an_estimator():
+    labelling = Labelling(bounds=(0.2, 1), shared=False)
     assert Labelling().get_params() == DEFAULTS
-    assert said.get_params() == {**DEFAULTS, "bounds": (0.2, 1), "shared": False}
-    assert repr(said) == "Labelling(bounds=(0.2, 1), shared=False)"
-    assert said.set_params(bounds=None) is said
-    assert said.get_params() == {**DEFAULTS, "shared": False}
+    assert labelling.get_params() == {**DEFAULTS, "bounds": (0.2, 1), "shared": False}
+    assert repr(labelling) == "Labelling(bounds=(0.2, 1), shared=False)"
+    assert labelling.set_params(bounds=None) is labelling
+    assert labelling.get_params() == {**DEFAULTS, "shared": False}
     with pytest.raises(ValueError, match="Invalid parameter 'bound' for estimator Labelling"):
-        said.set_params(bound=(0.2, 1))
+        labelling.set_params(bound=(0.2, 1))
     with pytest.raises(TypeError, match="positional"):
         Labelling({"effort": [0, 1]})
 
 
 @pytest.mark.parametrize("kind", [SAREMClassifier, SAREMClassifierCV])
-def test_models_reach_inside(kind):
+def test_models_can_set_nested_parameters(kind):
     model = kind(propensity_attributes=[2], labelling=Labelling(bounds=(0.2, 1)))
     assert model.get_params()["labelling__bounds"] == (0.2, 1)
     assert {f"labelling__{name}" for name in DEFAULTS} <= set(model.get_params())
@@ -54,7 +54,7 @@ def test_models_reach_inside(kind):
 
 
 @pytest.mark.filterwarnings("ignore:.* finds that nearly every row is positive:UserWarning")
-def test_a_grid_search_over_bounds_is_a_fit_with_the_best(pu):
+def test_a_grid_search_over_bounds_refits_the_best_bounds(pu):
     grid = {"labelling__bounds": [None, (0.3, 0.9), (0.0, 0.2)]}
     search = GridSearchCV(SAREMClassifier(propensity_attributes=[2], labelling=Labelling()), grid, cv=3)
     with pytest.warns(UserWarning, match="rows contradict the bounds"):
@@ -65,28 +65,28 @@ def test_a_grid_search_over_bounds_is_a_fit_with_the_best(pu):
     np.testing.assert_array_equal(search.predict_proba(pu.X), best.fit(pu.X, pu.s).predict_proba(pu.X))
 
 
-def test_a_fit_does_not_change_what_was_said(pu):
-    said = Labelling(bounds=(0.1, 1))
-    before = said.get_params()
-    SAREMClassifier(propensity_attributes=[2], labelling=said).fit(pu.X, pu.s)
-    assert said.get_params() == before
+def test_a_fit_does_not_change_the_labelling_object(pu):
+    labelling = Labelling(bounds=(0.1, 1))
+    before = labelling.get_params()
+    SAREMClassifier(propensity_attributes=[2], labelling=labelling).fit(pu.X, pu.s)
+    assert labelling.get_params() == before
 
 
-def test_nothing_said_is_the_fit_to_the_labels(pu):
+def test_the_default_labelling_equals_none(pu):
     plain, same = (SAREMClassifier(propensity_attributes=[2], labelling=each) for each in (None, Labelling()))
     np.testing.assert_array_equal(plain.fit(pu.X, pu.s).coef_, same.fit(pu.X, pu.s).coef_)
     assert hasattr(same, "optima_")
 
 
-def test_none_stands_for_the_defaults():
+def test_none_means_the_defaults():
     for model in (SAREMClassifier(), NaiveClassifier(), PublishedEMClassifier()):
         assert labelling_of(model).get_params() == DEFAULTS
-    said = Labelling(shared=False)
-    assert check_labelling(said) is said
+    labelling = Labelling(shared=False)
+    assert check_labelling(labelling) is labelling
 
 
 @pytest.mark.parametrize("other", [{"bounds": (0.2, 1)}, "estimate", Labelling, 0.2])
 @pytest.mark.parametrize("kind", [SAREMClassifier, SAREMClassifierCV])
-def test_what_is_none_is_refused(pu, kind, other):
+def test_other_objects_raise(pu, kind, other):
     with pytest.raises(ValueError, match=r"labelling must be a Labelling\(\.\.\.\), or None; got "):
         kind(propensity_attributes=[2], labelling=other).fit(pu.X, pu.s)

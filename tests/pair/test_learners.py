@@ -1,4 +1,4 @@
-"""Any estimator: which ones read negative weights rightly, and exact corrected counts for those that count."""
+"""Learners: negative weights, propensity-corrected counts, real-valued targets and LightGBM."""
 
 import warnings
 
@@ -31,9 +31,9 @@ def fit_risk(estimator, data, **options):
     return PropensityWeightedClassifier(estimator, **options).fit(data.X, data.s, propensity=data.e)
 
 
-# --- who may be given negative weights
+# --- negative weights
 
-HONEST = [
+SUPPORTED = [
     LogisticRegression(),
     LogisticRegression(solver="newton-cholesky"),
     LogisticRegression(C=1e-4),
@@ -55,8 +55,8 @@ HONEST = [
 ]
 
 
-@pytest.mark.parametrize("estimator", HONEST, ids=str)
-def test_estimators_that_read_negative_weights_are_accepted(estimator):
+@pytest.mark.parametrize("estimator", SUPPORTED, ids=str)
+def test_estimators_that_support_negative_weights_are_accepted(estimator):
     assert negative_weight_trouble(estimator) is None
 
 
@@ -69,7 +69,7 @@ def test_estimators_that_read_negative_weights_are_accepted(estimator):
     ],
     ids=str,
 )
-def test_estimators_that_misread_negative_weights_are_refused_with_a_way_out(pu, estimator, trouble):
+def test_estimators_that_do_not_support_negative_weights_raise_with_advice(pu, estimator, trouble):
     assert trouble in negative_weight_trouble(estimator)
     with pytest.raises(ValueError, match=rf"does not support them: .*{trouble}.*Use estimator=None .*'lbfgs'"):
         fit_risk(estimator, pu)
@@ -77,7 +77,7 @@ def test_estimators_that_misread_negative_weights_are_refused_with_a_way_out(pu,
         fit_risk(make_pipeline(StandardScaler(), estimator), pu)
 
 
-def test_liblinear_drops_rows_of_negative_weight_without_a_word(pu):
+def test_liblinear_silently_drops_rows_of_negative_weight(pu):
     labelled = np.flatnonzero(pu.s)
     X, y = np.vstack([pu.X[labelled], pu.X]), np.append(np.ones(labelled.size), np.zeros(pu.s.size))
     weight = np.append(1 / pu.e[labelled], 1 - pu.s / pu.e)
@@ -90,19 +90,19 @@ def test_liblinear_drops_rows_of_negative_weight_without_a_word(pu):
     assert np.abs(signed.coef_ - exact.coef_).max() > 0.05
 
 
-def test_liblinear_is_welcome_where_no_weight_is_negative(pu):
+def test_liblinear_is_accepted_if_no_weight_is_negative(pu):
     inner = LogisticRegression(solver="liblinear")
     PropensityWeightedClassifier(inner).fit(pu.X, pu.s, propensity=1.0)
     NaiveClassifier(inner).fit(pu.X, pu.s)
     fit_risk(inner, pu, method="likelihood")
 
 
-def test_refit_asks_the_same_question(pu):
+def test_refits_check_negative_weights_too(pu):
     with pytest.raises(ValueError, match="LogisticRegression does not support them"):
         PublishedEMClassifier(LogisticRegression(solver="liblinear"), refit=True).fit(pu.X, pu.s)
 
 
-# --- learners that count: the counts are the propensity-corrected ones
+# --- estimators that predict by counts use propensity-corrected counts
 
 
 def test_leaf_values_are_corrected_shares(pu):
@@ -123,10 +123,10 @@ def test_leaf_values_are_corrected_shares(pu):
     [{"max_depth": 3}, {"max_depth": 4, "ccp_alpha": 0.004}, {"max_depth": 4, "min_impurity_decrease": 0.002}],
     ids=str,
 )
-def test_trees_by_regression_are_the_classification_trees(options, forest, seed):
-    """Gini's index and the squared error rank splits alike; on plain labels nothing else may differ.
+def test_regression_trees_equal_the_classification_trees(options, forest, seed):
+    """Gini's index and the squared error rank splits in the same way, so the trees are equal.
 
-    Not fully grown: in tiny nodes many splits tie, and rounding chooses.
+    The trees are not fully grown: in small nodes many splits are tied, and rounding decides.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(600, 3))
@@ -139,11 +139,11 @@ def test_trees_by_regression_are_the_classification_trees(options, forest, seed)
     np.testing.assert_allclose(twin.probability(X), direct[:, 1], atol=1e-12)
     naive = NaiveClassifier(estimator).fit(X, s)
     np.testing.assert_allclose(naive.predict_proba(X), direct, atol=1e-12)
-    assert type(naive.estimator_) is type(estimator)  # plain labels need no twin
+    assert type(naive.estimator_) is type(estimator)  # plain labels need no regressor
 
 
-def test_trees_keep_shares_that_add_up_to_more_than_all_rows(pu):
-    """Leaf means always exist, so nothing is scaled down and nothing is warned of."""
+def test_trees_do_not_scale_targets_whose_mean_is_above_1(pu):
+    """Leaf means always exist, so targets are not scaled down, and there is no warning."""
     e = np.full(pu.s.size, 0.9 * pu.s.mean())
     model = PropensityWeightedClassifier(DecisionTreeClassifier(max_depth=1, random_state=0)).fit(
         pu.X, pu.s, propensity=e
@@ -160,14 +160,14 @@ def test_trees_keep_shares_that_add_up_to_more_than_all_rows(pu):
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_warm_start_of_the_users_does_not_stop_em(pu, estimator):
+def test_a_warm_start_of_the_estimator_does_not_stop_em(pu, estimator):
     options = {"method": "likelihood", "cv": None, "max_iter": 3, "tol": 1e-12}
     cold = fit_risk(estimator, pu, **options)
     warm = fit_risk(clone(estimator).set_params(warm_start=True), pu, **options)
     np.testing.assert_allclose(cold.predict_proba(pu.X), warm.predict_proba(pu.X))
 
 
-def test_a_pipeline_inside_needs_no_metadata_requests(pu):
+def test_a_nested_pipeline_needs_no_metadata_requests(pu):
     inner = make_pipeline(StandardScaler(), GaussianNB())
     plain = fit_risk(inner, pu, method="likelihood", random_state=0)
     with config_context(enable_metadata_routing=True):
@@ -176,7 +176,7 @@ def test_a_pipeline_inside_needs_no_metadata_requests(pu):
 
 
 def test_signed_copies_give_the_same_first_split(pu):
-    """The paper's weighted copies in the classification tree itself, against the tree by regression."""
+    """A classification tree on the paper's weighted copies equals the regression tree."""
     labelled = np.flatnonzero(pu.s)
     X, y = np.vstack([pu.X[labelled], pu.X]), np.append(np.ones(labelled.size), np.zeros(pu.s.size))
     weight = np.append(1 / pu.e[labelled], 1 - pu.s / pu.e)
@@ -193,7 +193,7 @@ def test_forest_with_bootstrap_averages_corrected_shares(pu):
     assert model.class_prior_ == pytest.approx((pu.s / pu.e).mean(), abs=0.05)
 
 
-def test_rows_per_leaf_are_rows_not_copies(pu):
+def test_limits_on_rows_per_leaf_count_rows_and_not_copies(pu):
     model = fit_risk(DecisionTreeClassifier(min_samples_leaf=40, random_state=0), pu)
     assert np.unique(model.estimator_.apply(pu.X), return_counts=True)[1].min() >= 40
 
@@ -205,7 +205,7 @@ def test_trees_at_the_end_of_a_pipeline_and_with_class_weights(pu):
     assert isinstance(tree, DecisionTreeClassifier)
     with pytest.warns(UserWarning, match="leave class_weight out"):
         weighted = fit_risk(DecisionTreeClassifier(max_depth=2, class_weight={0: 1, 1: 3}, random_state=0), pu)
-    assert isinstance(weighted.estimator_, DecisionTreeClassifier)  # by copies, which know their class
+    assert isinstance(weighted.estimator_, DecisionTreeClassifier)  # fitted with copies, so class weights apply
     assert weighted.class_prior_ > bare.class_prior_
 
 
@@ -232,19 +232,21 @@ def test_gaussian_naive_bayes_holds_corrected_means(pu):
     np.testing.assert_allclose(model.theta_[0], (1 - share) @ pu.X / (1 - share).sum())
 
 
-def test_negative_variances_are_reported_and_not_predicted_from():
-    # Corrected variance of the negatives: labelled rows far out, taken back 19 times each.
+def test_negative_variances_raise():
+    # Labelled rows far from the others have a weight of -19 as negatives, so the variance of negatives is negative.
     X = np.append([-50.0, 50.0], np.linspace(-1, 1, 200))[:, None]
     s = np.append([1, 1], np.zeros(200, dtype=int))
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match=r"not finite, because negative weights made its counts .*'likelihood'"),
+        pytest.raises(
+            ValueError, match=r"probabilities that are NaN or infinite\. Negative weights can cause this.*'likelihood'"
+        ),
     ):
         PropensityWeightedClassifier(GaussianNB()).fit(X, s, propensity=0.05)
 
 
-def test_boosting_on_copies_is_boosting_on_the_shares(pu):
-    # Both copies of a row fall into one leaf: gradients add up to p - s/e and weights to 1. One tree, by hand.
+def test_boosting_on_copies_equals_boosting_on_real_valued_targets(pu):
+    # Both copies of a row are in one leaf. Their gradients add up to p - s/e, and their weights to 1.
     options = {"max_iter": 1, "max_leaf_nodes": 4, "min_samples_leaf": 1, "learning_rate": 1.0}
     model = fit_risk(HistGradientBoostingClassifier(early_stopping=False, **options), pu)
     share = pu.s / pu.e
@@ -260,7 +262,7 @@ def test_boosting_on_copies_is_boosting_on_the_shares(pu):
     "estimator", [LogisticRegression(), DecisionTreeClassifier(max_depth=2, random_state=0), GaussianNB()], ids=str
 )
 @pytest.mark.parametrize("method", ["risk", "likelihood"])
-def test_pipelines_get_their_weights(pu, estimator, method):
+def test_pipelines_receive_sample_weights(pu, estimator, method):
     options = {"method": method, "max_iter": 500, "random_state": 0}
     plain = fit_risk(estimator, pu, **options)
     shifted = fit_risk(make_pipeline(StandardScaler(with_mean=False, with_std=False), estimator), pu, **options)
@@ -288,11 +290,11 @@ def test_likelihood_works_for_every_estimator_with_weights(pu, estimator):
 
 @pytest.mark.parametrize("kind", [SAREMClassifier, PublishedEMClassifier])
 def test_a_logistic_model_refuses_missing_values_that_the_other_model_accepts(pu, kind):
-    # NaN used to reach Newton's method, which never ended.
+    # In an earlier version, Newton's method did not end if there were NaNs.
     X = pu.X.copy()
     X[3, 2] = np.nan
     boosting = HistGradientBoostingClassifier(max_iter=3, max_bins=16)
-    message = "The logistic model uses columns with NaN or infinite values"
+    message = "A logistic model uses columns with NaN or infinite values"
     for model in (
         kind(boosting, propensity_attributes=[2]),
         kind(None, boosting, propensity_attributes=[0]),
@@ -314,9 +316,9 @@ def test_logistic_learner_starts_from_its_last_result(pu):
 
 
 def test_logistic_regression_cv_may_be_a_classifier(pu):
-    # It is a LogisticRegression to isinstance, and has no warm_start.
+    # LogisticRegressionCV is a subclass of LogisticRegression without warm_start.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # scikit-learn's, about its own defaults
+        warnings.simplefilter("ignore", FutureWarning)  # about defaults of scikit-learn
         plain = PublishedEMClassifier(LogisticRegressionCV(Cs=2, cv=2), tol=1e-2, slope_tol=1e-2).fit(pu.X, pu.s)
         crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cv=2, tol=1e-2).fit(pu.X, pu.s)
         assert negative_weight_trouble(LogisticRegressionCV()) is not None
@@ -363,7 +365,7 @@ def test_lightgbm_without_a_split_predicts_the_mean_share(pu, lightgbm):
     np.testing.assert_allclose(model.predict_proba(pu.X)[:, 1], (pu.s / pu.e).mean(), rtol=1e-5)
 
 
-def test_only_classifiers_of_lightgbm(pu, lightgbm):
+def test_regressors_of_lightgbm_raise(pu, lightgbm):
     with pytest.raises(ValueError, match="estimator=LGBMRegressor has no predict_proba"):
         fit_risk(lightgbm.LGBMRegressor(), pu)
 

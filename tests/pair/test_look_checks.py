@@ -1,4 +1,4 @@
-"""Large tables are asked in part what looks take for granted, and as a whole where the part gives reason to."""
+"""Checks of looks on large tables: a part is tested first, and all rows only if a statistic of the part is large."""
 
 import warnings
 
@@ -40,8 +40,8 @@ def warnings_of(X, S):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Ask 500 of 3,000 rows first; return how many rows each question was asked, with its pass over rows."""
+def rows_tested(monkeypatch):
+    """Test 500 of 3,000 rows first; return, for each check, the number of rows of every pass."""
     rows = {"_block_look_gaps": [], "_block_pair_scores": []}
     for name, found in rows.items():
         inner = getattr(look_checks, name)
@@ -56,29 +56,29 @@ def asked(monkeypatch):
     return rows
 
 
-def test_looks_without_violations_are_tested_in_part(asked):
+def test_looks_without_violations_are_tested_in_part(rows_tested):
     assert warnings_of(*looks_that("are alike")) == []
-    assert {name: sum(n) for name, n in asked.items()} == {"_block_look_gaps": 500, "_block_pair_scores": 500}
+    assert {name: sum(n) for name, n in rows_tested.items()} == {"_block_look_gaps": 500, "_block_pair_scores": 500}
 
 
 @pytest.mark.parametrize(
-    ("kind", "question", "match"),
+    ("kind", "check", "match"),
     [
         ("differ", "_block_look_gaps", "found .* labels, but .* are expected if all looks share one propensity"),
         ("depend", "_block_pair_scores", "agree more often than independent looks would"),
     ],
 )
-def test_violations_are_tested_in_all_rows(asked, monkeypatch, kind, question, match):
+def test_violations_are_tested_in_all_rows(rows_tested, monkeypatch, kind, check, match):
     X, S = looks_that(kind)
     with pytest.warns(UserWarning, match=match):
         SAREMClassifier(propensity_attributes="all").fit(X, S)
-    assert sum(asked[question]) == 500 + N
+    assert sum(rows_tested[check]) == 500 + N
     in_part = warnings_of(X, S)
     monkeypatch.setattr(look_checks, "ROWS_OF_TEST_PART", N)
     assert warnings_of(X, S) == in_part
 
 
-def test_tables_with_few_labels_are_tested_as_a_whole(asked, monkeypatch):
+def test_tables_with_few_labels_are_tested_as_a_whole(rows_tested, monkeypatch):
     monkeypatch.setattr(look_checks, "LABELLED_OF_TEST_PART", N)
     assert warnings_of(*looks_that("are alike")) == []
-    assert {name: sum(n) for name, n in asked.items()} == {"_block_look_gaps": N, "_block_pair_scores": N}
+    assert {name: sum(n) for name, n in rows_tested.items()} == {"_block_look_gaps": N, "_block_pair_scores": N}

@@ -16,11 +16,11 @@ from scarless.pair.optima import choose, fit_from_starts
 from scarless.pair.problem import PairProblem
 from scarless.pair.starts import make_starts
 
-AWAY = strict.Device("device1")  # refuses to mix with arrays of the host
+AWAY = strict.Device("device1")  # arrays of this device cannot be combined with arrays of the host
 
 
 class Elsewhere:
-    """Rows in three pieces, all of them arrays of a namespace that is not numpy's and on a device of its own."""
+    """Rows in three blocks, whose arrays have another namespace than numpy and another device."""
 
     def __init__(self, X, **rows):
         here = shard_engine([X[:100], X[100:101], X[101:]])
@@ -52,7 +52,7 @@ def away(values):
 
 
 def home(values):
-    # Not `to_device`, which fails where numpy is old.
+    # `to_device` is not used, because it fails with old versions of numpy.
     return strict.asarray(values, device=strict.Device("CPU_DEVICE")) if hasattr(values, "to_device") else values
 
 

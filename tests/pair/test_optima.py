@@ -1,4 +1,4 @@
-"""Several starts: where they begin, which optima they reach, and which of these is believed."""
+"""Several starts: their parameters, the optima that they lead to, and the choice among these."""
 
 import numpy as np
 import pytest
@@ -49,22 +49,22 @@ def problem_of(pu, f_columns, e_columns):
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.5, 0.97])
-def test_a_start_at_a_class_prior_has_it(pu, prior):
+def test_a_start_at_a_class_prior_has_this_class_prior(pu, prior):
     start = class_prior_start(problem_of(pu, [0, 1, 2], [2]), prior)
     f = expit(pu.X[:, :3] @ start.parameters[:3] + start.parameters[3])
     assert f.mean() == pytest.approx(prior, abs=1e-9)
 
 
-def test_the_exclusion_start_is_the_fit_of_a_classifier_that_does_not_see_the_propensity_attributes(pu):
+def test_the_classifier_of_the_exclusion_start_does_not_use_the_propensity_attributes(pu):
     start = exclusion_start(problem_of(pu, [2, 0, 1], [2, 3])).parameters
     model = SAREMClassifier(propensity_attributes=[2, 3], classification_attributes=[0, 1], tol=1e-6)
     model.fit(pu.X, pu.s)
-    assert start[0] == 0  # column 2, which the propensity model sees
+    assert start[0] == 0  # column 2 is a propensity attribute
     np.testing.assert_allclose(start[1:3], model.coef_[0, :2], rtol=1e-9)
     np.testing.assert_allclose(start[4:6], model.propensity_coef_[0, 2:], rtol=1e-9)
 
 
-def test_a_random_start_has_logits_of_size_one_whatever_the_units(pu):
+def test_a_random_start_has_logits_of_standard_deviation_1_for_any_units(pu):
     rng, sizes = np.random.default_rng(0), []
     pu = pu._replace(X=pu.X * np.array([1e-6, 1.0, 1e6, 1.0]))
     for i in range(200):
@@ -73,7 +73,7 @@ def test_a_random_start_has_logits_of_size_one_whatever_the_units(pu):
     assert np.sqrt(np.mean(sizes)) == pytest.approx(1.0, rel=0.1)
 
 
-def test_a_number_of_starts_begins_with_the_paper_and_adds_the_others_in_turn(pu):
+def test_several_starts_begin_with_the_papers_start_and_follow_a_fixed_order(pu):
     problem = problem_of(pu, [0, 1, 2], [2, 3])
     names = [start.name for start in make_starts(problem, 11, np.random.default_rng(0))]
     share = pu.s.mean()
@@ -91,7 +91,7 @@ def test_a_number_of_starts_begins_with_the_paper_and_adds_the_others_in_turn(pu
     ]
     assert names[-1].startswith("random")
     apart = make_starts(problem_of(pu, [0, 1], [2, 3]), 2, np.random.default_rng(0))
-    assert apart[1].name == "all labelled"  # nothing to exclude
+    assert apart[1].name == "all labelled"  # no attribute to exclude
 
 
 def test_the_extreme_starts_are_the_naive_model_and_a_high_constant(pu):
@@ -105,7 +105,7 @@ def test_the_extreme_starts_are_the_naive_model_and_a_high_constant(pu):
     assert expit(pu.X[:, 2:] @ positive[4:6] + positive[6]).mean() == pytest.approx(share, abs=1e-3)
 
 
-def test_trial_fits_are_optima_best_first_and_the_same_every_time(pu):
+def test_trial_fits_are_sorted_optima_and_reproducible(pu):
     problem = problem_of(pu, [0, 1, 2], [2, 3])
     fits = [fit_from_starts(problem, [start], tol=1e-10, max_iter=200)[0] for start in trial_starts(problem)]
     heights = [found.optimum.objective for found in fits]
@@ -123,14 +123,16 @@ def test_trial_fits_use_a_part_of_the_rows_and_skip_wide_models(simulated):
     assert trial_starts(problem_of(wide, range(400), [2])) == []
 
 
-def test_a_part_of_the_rows_weighs_as_much_as_all(simulated):
+def test_a_part_of_the_rows_has_the_total_weight_of_all_rows(simulated):
     pu = simulated(n=2500)
     problem = problem_of(pu, [0, 1], [2])
     parts = [problem.part(500, first=first) for first in (0, 1, 5)]
     assert all(part.weight == pytest.approx(problem.weight) for part in parts)
     np.testing.assert_array_equal(in_memory(parts[1].engine, "s"), pu.s[1::5])
     np.testing.assert_array_equal(parts[1].engine.collect(lambda X, rows: X[:, 0]), pu.X[1::5, 0])
-    np.testing.assert_array_equal(*(in_memory(part.engine, "s") for part in parts[::2]))  # there are five of them
+    np.testing.assert_array_equal(
+        *(in_memory(part.engine, "s") for part in parts[::2])
+    )  # there are five parts, so the first and the sixth are equal
 
 
 def test_large_tables_start_at_the_optimum_of_a_part(simulated, monkeypatch):
@@ -140,21 +142,23 @@ def test_large_tables_start_at_the_optimum_of_a_part(simulated, monkeypatch):
     monkeypatch.setattr(starts, "MIN_ROWS_FOR_PARTS", 5000)
     monkeypatch.setattr(starts, "ROWS_OF_A_PART", 1500)
     monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.2)
-    monkeypatch.setattr(starts, "ROWS_OF_LARGER_PARTS", (2000, 4000))  # of which the second is nearly all
+    monkeypatch.setattr(
+        starts, "ROWS_OF_LARGER_PARTS", (2000, 4000)
+    )  # the second is more than a third of all rows, so it is not used
     ahead = SAREMClassifier(propensity_attributes=[2, 3]).fit(pu.X, pu.s)
     assert ahead.optima_[0].starts == ("paper",)
-    assert ahead.optima_[0].objective == pytest.approx(whole.optima_[0].objective, abs=2e-6)  # tol is 1e-10 a row
+    assert ahead.optima_[0].objective == pytest.approx(whole.optima_[0].objective, abs=2e-6)  # tol is 1e-10 per row
     np.testing.assert_allclose(ahead.coef_, whole.coef_, atol=1e-3)
     far, values = starts.make_paper_start(problem).parameters, problem.penalised().evaluate
     left = [float(values(at, Curvature.NONE).value) - whole.optima_[0].objective for at in (far, paper_start(problem))]
     assert 0.0 < left[0] < 0.1 * left[1]
-    monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.0)  # parts that lead elsewhere are not believed
+    monkeypatch.setattr(starts, "SAME_LABEL_FREQUENCY", 0.0)  # the parts disagree, so they are not used
     alone = starts.make_paper_start(problem).parameters
     np.testing.assert_array_equal(alone, paper_start(problem))
     assert np.abs(far - alone).max() > 0.1
 
 
-def test_one_start_is_the_papers_and_says_so(pu):
+def test_a_single_start_is_the_papers_and_the_selection_mentions_it(pu):
     model = SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s)
     (optimum,) = model.optima_
     assert optimum.starts == ("paper",)
@@ -164,7 +168,7 @@ def test_one_start_is_the_papers_and_says_so(pu):
     assert "Only one start (paper) was used" in str(model.selection_)
 
 
-def test_starts_that_lead_to_one_optimum_are_one_optimum(pu):
+def test_starts_that_lead_to_the_same_optimum_are_listed_together(pu):
     model = SAREMClassifier(propensity_attributes=[2], n_starts=5, random_state=0).fit(pu.X, pu.s)
     (optimum,) = model.optima_
     assert len(optimum.starts) == 5
@@ -194,8 +198,8 @@ def test_of_tied_optima_the_lower_label_frequency_is_chosen(fit):
     behind, error = model.selection_.behind[1], model.selection_.standard_error[1]
     assert behind == pytest.approx(chosen.objective - best.objective)
     assert 0 < behind <= error
-    assert "so the labels cannot distinguish them" in model.selection_.reason
-    # The error is Vuong's, from the rows' differences between both optima.
+    assert "The labels cannot distinguish the two" in model.selection_.reason
+    # This is Vuong's standard error, from the differences of the two optima over rows.
     other = SAREMClassifier(propensity_attributes=[5, 6], C=TIED[1]).fit(X, s)
     difference = _rows(other, X, s) - _rows(model, X, s)
     assert error == pytest.approx(np.sqrt(s.size) * difference.std(), rel=1e-6)
@@ -206,7 +210,7 @@ def _rows(model, X, s):
     return np.where(s == 1, np.log(p), np.log1p(-p))
 
 
-def test_an_optimum_that_is_clearly_better_is_taken(fit):
+def test_an_optimum_that_is_clearly_better_is_chosen(fit):
     model, *_ = fit(APART)
     assert model.selection_.index == 0
     assert model.selection_.behind[1] > model.selection_.standard_error[1]
@@ -217,11 +221,12 @@ def test_the_best_of_tied_optima_may_have_the_lowest_label_frequency_itself(fit)
     model, *_ = fit((3, 1.0))
     assert model.selection_.index == 0
     assert (
-        "The chosen one has the highest penalised likelihood and the lowest label frequency" in model.selection_.reason
+        "The chosen optimum has the highest penalised likelihood and the lowest label frequency"
+        in model.selection_.reason
     )
 
 
-def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
+def test_weights_equal_repeated_rows_in_the_choice(two_optima):
     X, s = two_optima(TIED[0])
     model = SAREMClassifier(propensity_attributes=[5, 6], C=TIED[1], n_starts=2)
     weight = np.random.default_rng(1).integers(1, 3, s.size)
@@ -235,8 +240,8 @@ def test_repeated_rows_count_as_weights_in_the_choice(two_optima):
     ("C", "propensity_C", "starts"),
     [(1.0, 1.0, ["random"] * 6), (1.0, 10.0, 6), (30.0, 0.3, [0.4, 0.5, 0.6, 0.7, 0.8, 0.9])],
 )
-def test_swappable_models_stay_the_way_round_that_the_papers_start_leads_to(pu, C, propensity_C, starts):
-    # Every optimum has a mirror image, of the same height if both penalties are the same.
+def test_swappable_models_keep_the_roles_of_the_papers_start(pu, C, propensity_C, starts):
+    # Every optimum has a swapped image. With equal penalties, both have the same likelihood.
     options = {
         "propensity_attributes": [0, 2],
         "classification_attributes": [2, 0],
@@ -261,7 +266,7 @@ def test_penalties_do_not_decide_which_model_is_the_classifier():
     np.testing.assert_allclose(model.propensity_coef_, [[0, 0, 1]], atol=0.35)
 
 
-def test_a_mirrored_optimum_is_turned_round(pu):
+def test_a_swapped_optimum_is_swapped_back(pu):
     options = {"propensity_attributes": [0, 2], "classification_attributes": [2, 0], "tol": 1e-13}
     with pytest.warns(UserWarning, match=MIRROR):
         plain = SAREMClassifier(**options).fit(pu.X, pu.s)
@@ -272,7 +277,7 @@ def test_a_mirrored_optimum_is_turned_round(pu):
 
 
 def small_problem(seed, *, same=False):
-    """Return a random problem of up to 150 rows: the table, labels, and what to fit to them."""
+    """Return a random problem of up to 150 rows: the table, the labels, and the options of the fit."""
     rng = np.random.default_rng([seed, 3])
     while True:
         n, d = rng.integers(40, 150), rng.integers(1, 5)
@@ -301,16 +306,16 @@ def best_of_any(X, s, options, rng, n_starts=20):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_five_starts_find_what_twenty_from_anywhere_find():
+def test_five_starts_find_the_best_optimum_of_twenty_random_starts():
     missed, missed_by_one = [], []
-    for seed in (24, 26, 28, 45, 46):  # one start misses the best of the last three
+    for seed in (24, 26, 28, 45, 46):  # one start misses the best optimum for the last three
         X, s, options = small_problem(seed)
         best = best_of_any(X, s, options, np.random.default_rng(seed))
         one, five = (SAREMClassifier(n_starts=k, **options).fit(X, s).optima_[0].objective for k in (1, 5))
         missed += [seed] * (five > best + 1e-6 * (1 + best))
         missed_by_one += [seed] * (one > min(best, five) + 1e-6 * (1 + best))
     assert missed == []
-    assert missed_by_one  # there was something to find
+    assert missed_by_one  # some problems have more than one optimum
 
 
 @pytest.mark.parametrize(("n_starts", "seeds"), [(1, range(3)), (3, range(4, 6))])
@@ -326,7 +331,7 @@ def test_swapping_the_penalties_of_swappable_models_finds_the_same_best_optimum(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_optimum_taken_is_the_best_of_the_papers_way_round_or_tied_with_it_and_a_higher_one_is_mentioned():
+def test_the_chosen_optimum_is_not_swapped_and_a_higher_swapped_optimum_is_mentioned():
     told = 0
     for seed in range(12):
         X, s, options = small_problem(seed, same=True)
@@ -343,13 +348,13 @@ def test_the_optimum_taken_is_the_best_of_the_papers_way_round_or_tied_with_it_a
 @pytest.mark.parametrize(
     ("propensity_C", "unchanged"), [(1.0, "the fit\\."), (10.0, "the likelihood\\. The penalties differ")]
 )
-def test_the_warning_of_swappable_models_says_what_stays_the_same(pu, propensity_C, unchanged):
+def test_the_warning_about_swappable_models_mentions_what_does_not_change(pu, propensity_C, unchanged):
     model = SAREMClassifier(propensity_attributes=slice(None), propensity_C=propensity_C)
     with pytest.warns(UserWarning, match=f"can be swapped without changing {unchanged}"):
         model.fit(pu.X, pu.s)
 
 
-def test_a_fit_that_starts_at_the_best_pair_of_equal_models_leaves_that_saddle(pu):
+def test_a_fit_that_starts_at_the_best_pair_of_equal_models_leaves_the_saddle_point(pu):
     problem, s = problem_of(pu, [0, 2], [0, 2]), pu.s
     X = np.column_stack([pu.X[:, [0, 2]], np.ones(s.size)])
 
@@ -359,7 +364,7 @@ def test_a_fit_that_starts_at_the_best_pair_of_equal_models_leaves_that_saddle(p
 
     equal = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9, "maxiter": 500}).x
     saddle = Start("saddle", np.tile(equal, 2))
-    # Newton alone stays: one more step is predicted to gain nothing.
+    # At the saddle point, the predicted gain of a Newton step is almost 0.
     (found,) = fit_from_starts(problem, [saddle], tol=1e-8, max_iter=200)
     assert found.fit.solution.history[0].gain < 1e-8 * s.size
     assert found.fit.solution.history[0].value == pytest.approx(objective(equal), rel=1e-9)
@@ -375,7 +380,7 @@ def test_a_saddle_is_distinguished_from_an_optimum():
     )
 
 
-def test_swapping_is_no_danger_where_the_models_see_other_columns(pu):
+def test_there_is_no_warning_if_the_models_use_different_columns(pu):
     SAREMClassifier(propensity_attributes=[0], classification_attributes=[0, 1]).fit(pu.X, pu.s)  # warnings are errors
 
 
@@ -392,17 +397,20 @@ def test_every_start_leads_to_an_optimum(pu, start):
     [
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1"),
         ({"n_starts": "paper"}, "n_starts must be a whole number of at least 1"),
-        ({"n_starts": []}, "n_starts is an empty list. Name at least one start, or give the number of starts"),
+        ({"n_starts": []}, "n_starts is an empty list. Give a list with at least one start, or a number of starts"),
         ({"n_starts": ["middle"]}, "each of n_starts must be one of 'paper', 'exclusion', 'random'; got 'middle'"),
         ({"n_starts": [0.5, 1.5]}, "each of n_starts .a class prior, or a name. must lie strictly between 0 and 1"),
         (
             {"estimator": GaussianNB(), "n_starts": 2},
-            "n_starts=2 is only for two logistic models. A cross-fit always starts with",
+            "n_starts must be 1 with an estimator or propensity_estimator; got 2. Only a fit of two",
         ),
-        ({"estimator": GaussianNB(), "n_starts": ["paper"]}, r"n_starts=\['paper'\] is only for two logistic models"),
+        (
+            {"estimator": GaussianNB(), "n_starts": ["paper"]},
+            r"n_starts must be 1 with an estimator .*; got \['paper'\]",
+        ),
         ({"random_state": "seed"}, "random_state must be None, a whole number"),
     ],
 )
-def test_what_is_no_start_is_refused(pu, options, message):
+def test_invalid_starts_raise(pu, options, message):
     with pytest.raises(ValueError, match=message):
         SAREMClassifier(propensity_attributes=[2], **options).fit(pu.X, pu.s)

@@ -25,7 +25,7 @@ from scarless.pair.recalibrated import (
 
 
 def simulate(n=600, seed=0):
-    """Return attributes, the class's true logits, and labels; the propensity sees the last two columns."""
+    """Return attributes, true class logits, and labels; the propensity depends on the last two columns."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * [1, 1, 2] + [0, 0, 5]
     u = 2.0 * X[:, 0] - 0.3
@@ -44,7 +44,7 @@ def recalibrated(X, u, s, w=None, *, v=None, rough=False, columns=E_COLUMNS, **o
 
 
 def problem_of(X, columns, **rows):
-    """Return the problem of one label of each row; recalibrating does not ask what the classifier sees."""
+    """Return the problem of one label for each row; recalibration does not use the columns of the classifier."""
     return PairProblem.of(engine_of(X, **rows), Design.of(np.arange(0)), Design.of(columns))
 
 
@@ -69,7 +69,7 @@ def found(data):
     return recalibrated(X, 0.5 * u + 0.4, s)
 
 
-# --- what it finds
+# --- estimates
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(0.5, 0.0), (2.0, 0.0), (0.5, 0.7), (1.0, -1.0)])
@@ -85,7 +85,7 @@ def test_slope_and_shift_are_recovered(slope, shift):
     assert low < expit(u).mean() < high
 
 
-def test_class_prior_and_label_frequency_are_those_of_the_recalibrated_models(data, found):
+def test_class_prior_and_label_frequency_follow_from_the_recalibrated_models(data, found):
     X, u, s = data
     f, e = expit(found(0.5 * u + 0.4)), expit(X[:, E_COLUMNS] @ found.e[:-1] + found.e[-1])
     assert found.class_prior == pytest.approx(f.mean(), rel=1e-10)
@@ -96,7 +96,10 @@ def test_class_prior_and_label_frequency_are_those_of_the_recalibrated_models(da
 
 
 class Objective:
-    """Minus the penalised log-likelihood, written anew; ridges of 1 on log slope and standardised coefficients."""
+    """An independent implementation of minus the penalised log-likelihood.
+
+    Log slope and standardised coefficients have a ridge penalty of 1.
+    """
 
     def __init__(self, X, u, s, w, v=0.0):
         Z = X[:, E_COLUMNS]
@@ -108,7 +111,7 @@ class Objective:
         return self.m + shift + np.exp(theta[0]) * (self.u - self.m), self.v + self.Z @ theta[1:-1] + theta[-1]
 
     def log_likelihood(self, theta, shift):
-        """Return log(f e) of labelled rows; of others log(1 - f e), where 1 - f e = (1 - f) + f (1 - e)."""
+        """Return the sum of log(f e) for labelled rows and log(1 - f e) for others; 1 - f e = (1 - f) + f (1 - e)."""
         u, v = self.logits(theta, shift)
         labelled = log_expit(u) + log_expit(v)
         return self.w @ np.where(self.s == 1, labelled, np.logaddexp(log_expit(-u), log_expit(u) + log_expit(-v)))
@@ -120,7 +123,7 @@ class Objective:
         return minimize(self, np.zeros(4), args=(shift,), method="BFGS", options={"gtol": 1e-6})
 
     def standardised(self, found, X, w):
-        """Return a recalibration's parameters as this objective has them."""
+        """Return the parameters of a recalibration in the units of this objective."""
         Z = X[:, E_COLUMNS]
         mean = np.average(Z, axis=0, weights=w)
         unit = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=w))
@@ -138,20 +141,22 @@ def test_all_parameters_except_the_shift_are_optimal(data, found):
     best = own.best(found.shift)
     assert own(theta, found.shift) == pytest.approx(best.fun, abs=1e-6)
     along_level = (own(theta, found.shift + h) - own(theta, found.shift - h)) / (2 * h)
-    assert abs(along_level) > 0.01  # the mean over grid is not the top
+    assert abs(along_level) > 0.01  # the mean over the grid is not the optimum
 
 
-@pytest.mark.parametrize("audits", [0.0, 4.0, 30.0])
+@pytest.mark.parametrize("pseudo_weight", [0.0, 4.0, 30.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_grid_point_is_an_optimum_with_its_log_density(data, audits, weighted):
-    """Against a minimiser of scipy's: penalised log-likelihood, and a Beta density of the label frequency."""
+def test_every_grid_point_is_an_optimum_with_its_log_density(data, pseudo_weight, weighted):
+    """Compare with scipy's minimiser: penalised log-likelihood plus a Beta density of the label frequency."""
     X, u, s = data
     rng = np.random.default_rng(0)
     w, v = (rng.random(s.size) + 0.5 if weighted else np.ones(s.size)), 0.3 * rng.normal(size=s.size)
-    grid = recalibrated(X, 0.5 * u, s, w, v=v, pseudo_weight=audits).grid
+    grid = recalibrated(X, 0.5 * u, s, w, v=v, pseudo_weight=pseudo_weight).grid
     own = Objective(X, 0.5 * u, s, w, v)
-    # Not where the walks begin, which was found with the audits' pull, and so is a little off the profile.
-    top, _ = _GridFits.of(problem_of(X, E_COLUMNS, u=0.5 * u, s=s, w=w, v=v), audits, None, given=True).fit_optimum()
+    # The first grid point is left out: it was fitted with pseudo-observations, so it is not exactly on the profile.
+    top, _ = _GridFits.of(
+        problem_of(X, E_COLUMNS, u=0.5 * u, s=s, w=w, v=v), pseudo_weight, None, given=True
+    ).fit_optimum()
     first = top.theta[1]
     likely = np.flatnonzero((grid.log_density > grid.log_density.max() - 5) & (grid.shift != first))
     assert likely.size > 4
@@ -159,8 +164,8 @@ def test_every_grid_point_is_an_optimum_with_its_log_density(data, audits, weigh
         best = own.best(grid.shift[i])
         f, e = map(expit, own.logits(best.x, grid.shift[i]))
         c = grid.label_frequency[i]
-        assert grid.log_density[i] - audits * 0.5 * np.log(c * (1 - c)) == pytest.approx(-best.fun, abs=1e-6)
-        # These are not flat there: a gain of 1e-9 per row left undone is 1e-4 in the parameters.
+        assert grid.log_density[i] - pseudo_weight * 0.5 * np.log(c * (1 - c)) == pytest.approx(-best.fun, abs=1e-6)
+        # A remaining gain of 1e-9 per row changes parameters by 1e-4.
         assert c == pytest.approx((w * f) @ e / (w @ f), abs=1e-4)
         assert grid.class_prior[i] == pytest.approx(w @ f / w.sum(), abs=1e-4)
         assert grid.slope[i] == pytest.approx(np.exp(best.x[0]), abs=1e-4)
@@ -176,7 +181,7 @@ def test_the_rough_recalibration_is_the_optimum(data, found):
     start = np.append(own.standardised(rough, X, w), rough.shift)
 
     def audited(theta):
-        """Four pseudo-observations at the mean of the propensity attributes; a tenth of one for the shift."""
+        """Add four pseudo-observations at the mean of the propensity attributes, and a weight of 0.1 on the shift."""
         level, logit = own.m + theta[-1], theta[-2]
         pulls = sum(k * (np.logaddexp(0, z) - 0.5 * z) for k, z in ((4.0, logit), (0.1, level)))
         return own(theta[:-1], theta[-1]) + pulls
@@ -190,7 +195,7 @@ def test_the_rough_recalibration_is_the_optimum(data, found):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_grid_points_ascend_and_their_weights_are_shares(seed):
+def test_grid_points_are_sorted_and_their_weights_add_up_to_1(seed):
     X, u, s = simulate(n=250, seed=seed)
     grid = recalibrated(X, 0.5 * u, s).grid
     assert grid.class_prior.size > 5
@@ -201,11 +206,11 @@ def test_grid_points_ascend_and_their_weights_are_shares(seed):
         assert weight.sum() == pytest.approx(1, rel=1e-12)
         assert (weight >= 0).all()
     assert grid.class_prior[0] < grid.mean < grid.class_prior[-1]
-    assert grid.log_density[[0, -1]].max() < grid.log_density.max() - 5  # both ends are out of the question
+    assert grid.log_density[[0, -1]].max() < grid.log_density.max() - 5  # both ends have a negligible likelihood
 
 
 def lognormal_levels(n=200, deviation=0.2):
-    """Return grid whose density per logarithm of the class prior is normal, unevenly spaced."""
+    """Return an unevenly spaced grid on which the logarithm of the class prior is normal."""
     x = np.sort(np.log(0.3) + deviation * np.append(norm.ppf((np.arange(n) + 0.5) / n), np.linspace(-9, 9, n)))
     log_density = -0.5 * ((x - np.log(0.3)) / deviation) ** 2
     return ClassPriorGrid(
@@ -213,21 +218,21 @@ def lognormal_levels(n=200, deviation=0.2):
     )
 
 
-def test_weights_are_density_times_spacing_for_any_spacing():
+def test_weights_are_density_times_spacing():
     grid = lognormal_levels()
     assert grid.mean == pytest.approx(0.3 * np.exp(0.5 * 0.2**2), rel=1e-3)
     variance = grid.mean**2 * (np.exp(0.2**2) - 1)
     assert grid.deviation == pytest.approx(np.sqrt(variance), rel=5e-3)
 
 
-def test_a_nat_counts_for_a_third_in_intervals():
+def test_log_likelihood_differences_are_divided_by_3_in_intervals():
     grid = lognormal_levels(n=2000)
     low, high = grid_interval([grid], "class_prior", 0.95)
     half = np.sqrt(3) * 0.2 * norm.ppf(0.975)
     np.testing.assert_allclose(np.log([low, high]), np.log(0.3) + np.array([-half, half]), atol=5e-3)
 
 
-# --- a mixture's interval
+# --- intervals of mixtures
 
 
 def test_an_interval_of_a_mixture_has_its_quantiles():
@@ -242,13 +247,13 @@ def test_an_interval_of_a_mixture_has_its_quantiles():
             assert end == pytest.approx(exact, abs=2e-3)
 
 
-def test_parts_of_a_mixture_count_alike_however_many_values_they_have():
+def test_parts_of_a_mixture_have_equal_weights_for_any_number_of_values():
     many, one = np.linspace(0.1, 0.2, 1000), np.array([0.9])
     assert mixed_interval([many, one], [np.full(1000, 1e-3), np.ones(1)], 0.5) == pytest.approx((0.15, 0.9), abs=1e-3)
     assert mixed_interval([np.array([0.2]), np.array([0.6])], [np.ones(1)] * 2, 0.5) == (0.2, 0.6)
 
 
-def test_intervals_of_mixtures_nest_and_do_not_care_for_the_order():
+def test_intervals_of_mixtures_are_nested_and_do_not_depend_on_the_order():
     rng = np.random.default_rng(0)
     parts, weights = [rng.random(30), rng.random(7)], [np.full(30, 1 / 30), np.full(7, 1 / 7)]
     wide, narrow = (mixed_interval(parts, weights, level) for level in (0.9, 0.5))
@@ -257,7 +262,7 @@ def test_intervals_of_mixtures_nest_and_do_not_care_for_the_order():
     assert mixed_interval([part[::-1] for part in parts], weights, 0.9) == pytest.approx(wide, rel=1e-12)
 
 
-# --- what changes nothing
+# --- invariances
 
 
 def test_units_and_shifts_of_propensity_attributes_change_nothing(data, found):
@@ -277,10 +282,10 @@ def test_the_order_of_rows_changes_nothing(data, found):
 
 
 @pytest.mark.parametrize("rough", [True, False])
-def test_repeated_rows_are_weights_and_rows_of_weight_0_do_not_count(data, rough):
+def test_weights_equal_repeated_rows_and_rows_of_weight_0_are_ignored(data, rough):
     X, u, s = data
     w = np.random.default_rng(0).integers(0, 4, size=s.size)
-    wild = np.where(w > 0, u, 1e3)  # what has no weight may say anything
+    wild = np.where(w > 0, u, 1e3)  # rows of weight 0 have extreme logits
     weighted = recalibrated(X + 50.0 * (w == 0)[:, None], wild, np.where(w > 0, s, 1.0 - s), w, rough=rough)
     repeated = recalibrated(np.repeat(X, w, axis=0), np.repeat(u, w), np.repeat(s, w), rough=rough)
     assert_same(weighted, repeated, atol=1e-6)
@@ -316,14 +321,14 @@ def test_rows_are_not_merged_if_a_propensity_is_given_or_all_logits_are_equal(da
     recalibrated(X, u, s, v=X[:, 1], columns=np.arange(0), merge=True)
 
 
-def test_sparse_attributes_whose_mean_is_0_are_dense_ones():
+def test_sparse_attributes_of_mean_0_give_the_same_fit_as_dense_ones():
     X, u, s = simulate()
     X = X - X.mean(axis=0)
     assert_same(recalibrated(X, u, s), recalibrated(sparse.csr_array(X), u, s), atol=1e-6)
 
 
-def test_what_is_known_of_the_propensity_is_an_offset(data):
-    """With all of it known, nothing is left for attributes to say: only a constant is fitted."""
+def test_a_given_propensity_logit_is_an_offset(data):
+    """Without propensity attributes, only a constant is fitted in addition to the given logit."""
     X, u, s = data
     v = 0.4 * X[:, 1] - 0.1
     constant = recalibrated(X, u, s, v=v, columns=np.arange(0))
@@ -334,7 +339,7 @@ def test_what_is_known_of_the_propensity_is_an_offset(data):
     assert shifted.class_prior == pytest.approx(plain.class_prior, abs=2e-3)
 
 
-# --- of linear models
+# --- linear models
 
 
 def test_a_recalibrated_linear_model_is_linear(data, found):
@@ -353,7 +358,7 @@ def test_logits_on_the_grid_are_shifted_and_scaled(found):
         np.testing.assert_allclose(column, found.centre + shift + slope * (u - found.centre), rtol=1e-12)
 
 
-# --- what must not break
+# --- extreme inputs
 
 
 def assert_finite(found):
@@ -370,7 +375,7 @@ def assert_finite(found):
     [
         lambda u: np.where(u > 0, 13.8, -13.8),
         lambda u: np.where(u > 0, 700.0, -700.0),
-        lambda u: np.where(u > 0, -30.0, 30.0),  # the wrong way round
+        lambda u: np.where(u > 0, -30.0, 30.0),  # inverted order
         np.zeros_like,
         lambda u: np.full_like(u, 5.0),
         lambda u: np.full_like(u, -40.0),
@@ -378,13 +383,13 @@ def assert_finite(found):
     ],
     ids=["clipped", "saturated", "inverted", "zero", "constant", "far", "tiny"],
 )
-def test_saturated_and_constant_logits_have_finite_answers(data, change):
+def test_saturated_and_constant_logits_give_finite_results(data, change):
     X, u, s = data
     assert_finite(recalibrated(X, change(u), s))
 
 
 @pytest.mark.parametrize("kind", ["constant", "copied", "separating", "rare"])
-def test_odd_propensity_attributes_have_finite_answers(data, kind):
+def test_degenerate_propensity_attributes_give_finite_results(data, kind):
     X, u, s = data
     X = X.copy()
     X[:, 2] = {"constant": 7.0, "copied": X[:, 1], "separating": s, "rare": np.arange(s.size) == 3}[kind]
@@ -395,7 +400,7 @@ def test_odd_propensity_attributes_have_finite_answers(data, kind):
 
 
 @pytest.mark.parametrize("n_labelled", [1, 2, 590])
-def test_few_labels_and_few_without_have_finite_answers(data, n_labelled):
+def test_few_labelled_or_few_unlabelled_rows_give_finite_results(data, n_labelled):
     X, u, _ = data
     s = np.zeros(u.size)
     s[np.argsort(-u)[:n_labelled]] = 1.0
@@ -413,7 +418,7 @@ def test_a_fixed_shift_stays_fixed_if_the_propensity_is_held_too(shift):
         assert point.converged
 
 
-def test_a_held_propensity_stays_nearer_to_what_it_was_fitted_as():
+def test_a_held_propensity_stays_near_the_given_parameters():
     X, u, s = simulate(300)
     columns, hold = np.arange(3), np.array([0.5, -0.5, 0.3, -1.0])  # far from the truth
     held = recalibrated(X, u, s, columns=columns, hold=hold, pseudo_weight=0.0)
@@ -424,7 +429,7 @@ def test_a_held_propensity_stays_nearer_to_what_it_was_fitted_as():
 
 
 def few_labels(seed=101):
-    """Return a table with about 20 labels for 1,400 positives: nothing but the audits says how many there are."""
+    """Return a table with about 20 labels for 1,400 positives; only pseudo-observations limit the class prior."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2_500, 4))
     y = rng.random(2_500) < expit(3 * X[:, 0] - X[:, 1] + 0.5)
@@ -442,7 +447,7 @@ def test_pseudo_observations_do_not_shorten_intervals_and_a_remark_mentions_them
 
 
 def test_intervals_include_swapped_grid_points():
-    """If the propensity uses all columns of the classifier, the grid continues where the models are swapped."""
+    """If the propensity uses all columns of the classifier, some grid points have swapped models."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_000, 4))
     u = 1.2 * X[:, 0] - 0.5
@@ -472,7 +477,7 @@ def test_row_errors_are_finite_if_all_or_no_positives_are_labelled_at_a_grid_poi
 
 
 def test_the_estimate_is_near_the_mean_of_the_grid():
-    """With 60 propensity attributes the fit at the mean jumped to another optimum (.907 for a mean of .852)."""
+    """In an earlier version, the fit at the mean ended at another optimum (.907 for a mean of .852)."""
     rng = np.random.default_rng(101)
     n, k = int(rng.choice([150, 300, 600])), int(rng.choice([1, 5, 10, 30, 60]))
     Z, u = rng.normal(size=(n, k)), rng.normal(size=n) * rng.choice([1, 3])

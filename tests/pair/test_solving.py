@@ -27,7 +27,7 @@ def differences(function, beta, h=1e-5):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_pulls_derivatives(pull, seed):
+def test_derivatives_of_a_pull_match_finite_differences(pull, seed):
     beta = np.random.default_rng(seed).normal(size=4)
     value, gradient, curvature = pull.sums(beta)
     z = pull.offset + pull.point @ beta
@@ -38,14 +38,14 @@ def test_a_pulls_derivatives(pull, seed):
     np.testing.assert_allclose(pull.product(beta, direction), curvature @ direction, atol=1e-14)
 
 
-def test_a_pull_is_least_where_both_kinds_are_as_likely(pull):
+def test_a_pull_has_its_minimum_at_probability_one_half(pull):
     beta = np.array([0.0, 0.35, 4.0, 0.0])
     assert pull.offset + pull.point @ beta == 0
     np.testing.assert_array_equal(pull.sums(beta).gradient, 0)
     assert pull.sums(beta).value == pytest.approx(3.0 * np.log(2))
 
 
-def test_a_pull_far_out_is_a_straight_line(pull):
+def test_a_pull_is_linear_far_from_its_minimum(pull):
     for sign in (1.0, -1.0):
         sums = pull.sums(np.array([0.0, 0.0, 0.0, sign * 1e4]))
         assert sums.value == pytest.approx(3.0 * 0.5 * (1e4 + sign * 0.7), rel=1e-12)
@@ -59,7 +59,7 @@ def table(n=400, seed=0):
     return X, s, rng.random(n) + 0.5, rng.normal(size=n)
 
 
-def test_everything_that_a_problem_says_includes_its_pulls():
+def test_values_and_derivatives_of_a_problem_include_its_pulls():
     X, s, w, v = table()
     objective, ridge = KnownPropensity(Design.of(np.arange(3))), np.array([1.0, 2.0, 0.5, 0.0])
     rng = np.random.default_rng(3)
@@ -83,16 +83,16 @@ def test_everything_that_a_problem_says_includes_its_pulls():
     np.testing.assert_allclose(pulled.penalty_curvature(beta), np.diag(ridge) + matrix, rtol=1e-13)
 
 
-def with_imaginary_rows(X, rows, point, weight, **fields):
-    """Return the table with two more rows at one point, one of each kind, each of half the weight."""
+def with_pseudo_rows(X, rows, point, weight, **fields):
+    """Return the table with two more rows at one point, a labelled and an unlabelled one, each with half the weight."""
     more = {"w": np.full(2, 0.5 * weight), **fields}
     return np.vstack([X, point, point]), {name: np.append(rows[name], more[name]) for name in rows}
 
 
 @pytest.mark.parametrize("weight", [0.5, 4.0, 100.0])
 @pytest.mark.parametrize("kind", ["labels", "known class"])
-def test_pseudo_observations_are_positives_half_of_them_labelled(kind, weight):
-    """Of a propensity alone these can be put into the table: rows of a known class, a logit of infinity."""
+def test_pseudo_observations_equal_added_positives_half_of_them_labelled(kind, weight):
+    """For a propensity alone, they can be added to the table as rows of a known class (an infinite class logit)."""
     X, s, w, v = table()
     design, both = Design.of(np.arange(3)), np.array([1.0, 0.0])
     if kind == "labels":
@@ -101,13 +101,13 @@ def test_pseudo_observations_are_positives_half_of_them_labelled(kind, weight):
         objective, rows = KnownPropensity(design), {"s": s, "w": w, "v": v}
         fields = {"s": both, "v": np.full(2, np.inf)}
     engine, ridge = InMemoryEngine(X, rows), np.array([1.0, 1.0, 1.0, 0.0])
-    audits = add_pseudo_observations(attach(engine, w=w), design, weight)
-    np.testing.assert_allclose(audits.point, np.append(np.average(X, axis=0, weights=w), 1.0), rtol=1e-12)
+    pseudo = add_pseudo_observations(attach(engine, w=w), design, weight)
+    np.testing.assert_allclose(pseudo.point, np.append(np.average(X, axis=0, weights=w), 1.0), rtol=1e-12)
     total = float(w.sum())
-    pulled = PenalisedProblem(engine, objective, ridge, (audits.pull(0),)).solve(
+    pulled = PenalisedProblem(engine, objective, ridge, (pseudo.pull(0),)).solve(
         np.zeros(4), total_weight=total, **OPTIONS
     )
-    X_more, rows_more = with_imaginary_rows(X, rows, audits.point[:-1], weight, **fields)
+    X_more, rows_more = with_pseudo_rows(X, rows, pseudo.point[:-1], weight, **fields)
     real = PenalisedProblem(InMemoryEngine(X_more, rows_more), objective, ridge)
     appended = real.solve(np.zeros(4), total_weight=total, **OPTIONS)
     assert pulled.status is appended.status is Status.CONVERGED
@@ -115,23 +115,23 @@ def test_pseudo_observations_are_positives_half_of_them_labelled(kind, weight):
     assert pulled.value == pytest.approx(appended.value, rel=1e-12)
 
 
-def test_no_audits_are_none():
+def test_a_weight_of_0_gives_no_pseudo_observations():
     X, _, w, _ = table()
     assert add_pseudo_observations(InMemoryEngine(X, {"w": w}), Design.of(np.arange(3)), 0.0) is None
 
 
-def test_audits_pull_at_the_propensitys_parameters_alone():
+def test_pseudo_observations_affect_only_the_propensity_parameters():
     X, _, w, _ = table()
-    audits = add_pseudo_observations(InMemoryEngine(X, {"w": w}), Design.of(np.array([1, 2])), 4.0)
+    pseudo = add_pseudo_observations(InMemoryEngine(X, {"w": w}), Design.of(np.array([1, 2])), 4.0)
     beta = np.random.default_rng(0).normal(size=8)
-    gradient = audits.pull(3, 2).sums(beta).gradient
+    gradient = pseudo.pull(3, 2).sums(beta).gradient
     np.testing.assert_array_equal(gradient[[0, 1, 2, 6, 7]], 0)
-    # The same sums of terms that cancel; a product of matrices may round them in another order.
-    np.testing.assert_allclose(gradient[3:6], audits.pull(0).sums(beta[3:6]).gradient, rtol=0, atol=1e-14)
+    # Matrix products may add up in another order, so rounding may differ.
+    np.testing.assert_allclose(gradient[3:6], pseudo.pull(0).sums(beta[3:6]).gradient, rtol=0, atol=1e-14)
 
 
-def test_wide_models_are_pulled_alike(monkeypatch):
-    """Without the matrix, by products with it."""
+def test_pulls_have_the_same_effect_on_wide_models(monkeypatch):
+    """Wide models are fitted without a Hessian matrix, by products with it."""
     X, s, w, v = table()
     engine, objective = InMemoryEngine(X, {"s": s, "w": w, "v": v}), KnownPropensity(Design.of(np.arange(3)))
     pulled = PenalisedProblem(
@@ -147,17 +147,19 @@ def test_wide_models_are_pulled_alike(monkeypatch):
 PAIR = LogisticPair(Design.of(np.array([2, 0])), Design.of(np.array([1, 2])))
 
 
-def test_a_point_in_other_units_has_the_same_logit_there():
+def test_a_point_in_other_units_has_the_same_logit():
     units = Units(np.array([0.0, 3.0, -2.0]), np.array([1.0, 0.5, 4.0]))
     change = ChangeOfUnits.of(units, PAIR.designs, np.ones(6))
     for point, beta in np.random.default_rng(0).normal(size=(10, 2, 6)):
-        assert change.point(point) @ change.forth(beta) == pytest.approx(point @ beta, rel=1e-11)
-        here, there = Pull(2.0, point).sums(beta), Pull(2.0, change.point(point)).sums(change.forth(beta))
+        assert change.point(point) @ change.to_scaled(beta) == pytest.approx(point @ beta, rel=1e-11)
+        here, there = Pull(2.0, point).sums(beta), Pull(2.0, change.point(point)).sums(change.to_scaled(beta))
         assert there.value == pytest.approx(float(here.value), rel=1e-11)
-        np.testing.assert_allclose(change._old_curvature(there.curvature), here.curvature, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            change._curvature_to_original(there.curvature), here.curvature, rtol=1e-9, atol=1e-12
+        )
 
 
-def test_the_optimum_with_audits_is_that_of_centred_columns():
+def test_the_optimum_with_pseudo_observations_does_not_depend_on_units():
     Z, s, w, _ = table(n=2000)
     shift = np.array([0.0, 1e6, 1e6])
     X = Z + shift
@@ -166,8 +168,8 @@ def test_the_optimum_with_audits_is_that_of_centred_columns():
     found = []
     for table_, reading in ((centred, None), (X, how_to_read(InMemoryEngine(X, {})))):
         engine = InMemoryEngine(table_, {"s": s, "w": w}, **({} if reading is None else {"reading": reading}))
-        audits = add_pseudo_observations(attach(engine, w=w), PAIR.e, 200.0)
-        pulled = PenalisedProblem(engine, PAIR, ridge, (audits.pull(3),))
+        pseudo = add_pseudo_observations(attach(engine, w=w), PAIR.e, 200.0)
+        pulled = PenalisedProblem(engine, PAIR, ridge, (pseudo.pull(3),))
         found.append((pulled.solve(np.zeros(6), **options), PenalisedProblem(engine, PAIR, ridge)))
     (here, _), (there, unpulled) = found
     np.testing.assert_allclose(there.parameters[[0, 1, 3, 4]], here.parameters[[0, 1, 3, 4]], atol=1e-5)
@@ -184,7 +186,7 @@ OBJECTIVES = {
 
 
 @pytest.mark.parametrize("name", list(OBJECTIVES))
-def test_a_change_of_units_changes_no_value_and_turns_back(name):
+def test_a_change_of_units_changes_no_value_and_can_be_reversed(name):
     rng, objective, X = np.random.default_rng(1), OBJECTIVES[name], np.random.default_rng(0).normal(size=(500, 3))
     units = Units(np.array([0.0, 3.0, -2.0]), np.array([1.0, 0.5, 4.0]))
     s = (rng.random(500) < 0.4).astype(float)
@@ -194,18 +196,18 @@ def test_a_change_of_units_changes_no_value_and_turns_back(name):
     change = ChangeOfUnits.of(units, objective.designs, ridge)
     scaled = (X - units.shift) * units.scale
     for _, intercept, _ in change.shift:
-        ridge[intercept] = 0.0  # as ever
+        ridge[intercept] = 0.0  # intercepts are not penalised
     other = PenalisedProblem(InMemoryEngine(scaled, rows), objective, change.ridge(ridge))
-    here, there = plain.evaluate(beta, Curvature.OBSERVED), other.evaluate(change.forth(beta), Curvature.OBSERVED)
+    here, there = plain.evaluate(beta, Curvature.OBSERVED), other.evaluate(change.to_scaled(beta), Curvature.OBSERVED)
     assert there.value == pytest.approx(float(here.value), rel=1e-12)
-    np.testing.assert_allclose(change._old(change.forth(beta)), beta, rtol=1e-12)
-    np.testing.assert_allclose(change._old_curvature(there.curvature), here.curvature, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(change._to_original(change.to_scaled(beta)), beta, rtol=1e-12)
+    np.testing.assert_allclose(change._curvature_to_original(there.curvature), here.curvature, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(change.curvature(here.curvature), there.curvature, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", list(OBJECTIVES))
 @pytest.mark.parametrize("C", [1.0, np.inf])
-def test_the_optimum_is_that_of_centred_columns(name, C):
+def test_the_optimum_equals_that_of_centred_columns(name, C):
     rng, objective, Z = np.random.default_rng(2), OBJECTIVES[name], np.random.default_rng(0).normal(size=(2000, 3))
     s = (rng.random(2000) < expit(Z @ [1, -1, 0.5]) * expit(Z[:, 1])).astype(float)
     rows = {"s": s, "t": s, "w": np.ones(2000), "v": Z[:, 1]}

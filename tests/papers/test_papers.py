@@ -1,4 +1,4 @@
-"""Whose an experiment is: a paper's with its story, or anybody's, with none."""
+"""The story of a page: that of a paper for its experiment, and a plain story for any other experiment."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ options = {C = 2.0, km_max_rows = 50}
 """
 
 
-def test_an_experiment_without_a_paper_runs_and_its_page_says_nothing_of_any(tmp_path):
+def test_the_page_of_an_own_experiment_does_not_mention_a_paper(tmp_path):
     (tmp_path / "own.toml").write_text(OWN)
     store = run_experiment(read_spec(tmp_path / "own.toml"), tmp_path / "found")
     assert len(store.records()) == 2 * 2 * 2 * 3
@@ -39,7 +39,7 @@ def test_an_experiment_without_a_paper_runs_and_its_page_says_nothing_of_any(tmp
         assert word not in page.lower(), word
 
 
-def test_an_experiment_of_ones_own_may_use_a_papers_methods(tmp_path):
+def test_an_own_experiment_may_use_the_methods_of_a_paper(tmp_path):
     (tmp_path / "own.toml").write_text(OWN.replace('"scar-tice"', '"published-known-e"'))
     run_experiment(read_spec(tmp_path / "own.toml").only(("simulated",)), tmp_path / "found", methods=METHODS)
     page = render_results(tmp_path / "found").read_text(encoding="utf-8")
@@ -49,12 +49,12 @@ def test_an_experiment_of_ones_own_may_use_a_papers_methods(tmp_path):
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_a_part_of_the_papers_experiment_is_the_papers(quick):
+def test_the_experiment_on_some_datasets_has_the_story_of_the_paper(quick):
     spec = bekker2019.specification(quick=quick)
     assert story_of(spec.digest) is bekker2019.STORY
     assert story_of(spec.only(spec.datasets[:1]).digest) is bekker2019.STORY
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"C": 2.0}, {"n_splits": 4}, {"methods": ("naive",)}, {"title": "x"}])
-def test_whatever_else_is_changed_makes_it_another_experiment(change):
+def test_any_other_change_gives_the_plain_story(change):
     assert story_of(replace(bekker2019.specification(), **change).digest) is PLAIN

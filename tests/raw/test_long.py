@@ -1,4 +1,4 @@
-"""Long tables: there and back again in any order of lines, how looks are aligned, and every error."""
+"""Long tables: conversion in any order of lines, alignment of looks, and all errors."""
 
 import datetime
 from decimal import Decimal
@@ -20,7 +20,7 @@ KEYS = {"unit": "site", "look": "visit", "label": "seen"}
 
 
 def sites(**changes):
-    """Return the lines of three sites, of which the second was visited once."""
+    """Return the lines of three sites; the second was visited once."""
     columns = {
         "site": ["a", "a", "b", "c", "c"],
         "visit": [1, 2, 1, 1, 2],
@@ -62,11 +62,11 @@ def wide_tables(draw):
 
 
 def lines_of(wide, *, day_of, keep_all):
-    """Return one line for each look; of looks that did not take place as many as are needed, or all."""
+    """Return one line for each look, and lines without a label for missing looks: all, or only those needed."""
     units, attributes, S, effort, audit, rng = wide
     lines = []
     for i, k in np.ndindex(S.shape):
-        needed = keep_all or i == 0 or k == 0  # every look and every unit must be somewhere
+        needed = keep_all or i == 0 or k == 0  # every look and every unit needs a line
         if not np.isnan(S[i, k]) or needed or rng.random() < 0.3:
             gap = np.isnan(S[i, k])
             line = {"site": int(units[i]), "visit": day_of(i, k), "seen": None if gap else int(S[i, k])}
@@ -108,7 +108,7 @@ def test_lines_in_any_order_give_back_the_table_by_value(make, wide):
 @pytest.mark.parametrize("make", LIBRARIES)
 @given(wide=wide_tables())
 def test_lines_in_any_order_give_back_the_table_by_order(make, wide):
-    # Days differ between units; a look that did not take place keeps its place by a line without a label.
+    # Days differ between units; a missing look needs a line without a label to keep its position.
     start = datetime.date(2026, 1, 1)
     lines = lines_of(wide, day_of=lambda i, k: start + datetime.timedelta(7 * i + 100 * k), keep_all=True)
     found = from_long(make(lines), **OPTIONS, align="order")
@@ -148,7 +148,7 @@ def test_an_earlier_look_that_is_missing_shifts_the_others_only_by_order(make):
 @pytest.mark.parametrize(
     ("look_of", "n_units", "align"),
     [
-        (lambda i, k: k, 10, "value"),  # the same visits everywhere
+        (lambda i, k: k, 10, "value"),  # the same visits at all units
         (lambda i, k: 2 * i + k, 2, "value"),  # four values, two of them at each unit: half of all pairs
         (lambda i, k: 2 * i + k, 3, "order"),  # a third
         (lambda i, k: f"{(i + k) % 20:02d}", 20, "value"),  # a tenth, but names
@@ -168,7 +168,7 @@ def test_the_rule_by_which_looks_are_aligned(make, look_of, n_units, align):
         pl.Series(["Mon", "Fri", "Fri", "Mon", "Fri"], dtype=pl.Enum(["Mon", "Fri"])),
     ],
 )
-def test_categories_with_an_order_keep_it(days):
+def test_ordered_categories_keep_their_order(days):
     make = pl.DataFrame if isinstance(days, pl.Series) else pd.DataFrame
     found = read({**sites(), "visit": days}, make=make)
     assert found.looks == ("Mon", "Fri")
@@ -223,7 +223,7 @@ def test_codings_of_labels(make, seen, pos_label):
     assert_array_equal(read(sites(seen=seen), make=make, pos_label=pos_label).S, [[0, 1], [0, np.nan], [1, np.nan]])
 
 
-def test_one_class_is_enough_where_its_meaning_is_clear():
+def test_one_value_is_enough_if_its_meaning_is_clear():
     assert_array_equal(read(sites(seen=[0] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
     assert_array_equal(read(sites(seen=["no"] * 5), pos_label="yes").S, [[0, 0], [0, np.nan], [0, 0]])
     assert_array_equal(read(sites(seen=["no"] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
@@ -246,7 +246,7 @@ def test_one_class_is_enough_where_its_meaning_is_clear():
         ([0, None, None, 1, None], {"pos_label": 0}),
     ],
 )
-def test_one_line_of_a_unit_says_its_true_class(make, truth, options):
+def test_one_line_of_a_unit_determines_its_audit(make, truth, options):
     seen = options.get("seen", [0, 1, 0, 1, 1])
     found = read(sites(truth=truth, seen=seen), make=make, audit="truth", pos_label=options.get("pos_label"))
     assert_array_equal(found.audit, [1, np.nan, 0])
@@ -259,7 +259,7 @@ def test_an_audit_of_negatives_only_is_coded_as_the_labels_are():
 
 
 @pytest.mark.parametrize("make", LIBRARIES)
-def test_attributes_that_are_named_are_all_that_is_kept(make):
+def test_only_named_attributes_are_kept(make):
     columns = sites(note=["x", "y", "z", "x", "y"], height=[1, 1, 2, 3, 3])
     assert list(read(columns, make=make, attributes=["height"]).X.columns) == ["height", "hours_1", "hours_2"]
     assert list(read(columns, make=make, attributes=[], visit_attributes=None).X.columns) == []
@@ -286,7 +286,7 @@ def test_visit_attributes_become_floats(hours):
 
 
 @pytest.mark.parametrize("make", LIBRARIES)
-def test_a_visit_attribute_counts_for_nothing_where_there_was_no_look(make):
+def test_a_visit_attribute_at_a_missing_look_is_ignored(make):
     found = read(sites(seen=[0, 1, 0, 1, None], hours=[1.0, 2.0, 3.0, 4.0, None]), make=make)
     assert column(found.X, "hours_2") == [2.0, 0.0, 0.0]
     assert column(read(sites(seen=[0, 1, 0, 1, None]), make=make).X, "hours_2") == [2.0, 0.0, 0.0]
@@ -303,22 +303,24 @@ def test_the_name_is_public_in_two_places():
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"visit": [1, 1, 1, 1, 2]}, {}, r"2 lines have unit 'a' and look 1 \(lines that repeat an earlier pair: "
-                                         r"1\). Each look at a unit must have one line. If they are different "
-                                         r"looks"),
+        ({"visit": [1, 1, 1, 1, 2]}, {}, r"2 lines have unit 'a' and look 1 \(lines that repeat an earlier "
+                                         r"unit and look: 1\). Each look at a unit must have one line. If these "
+                                         r"lines are different looks"),
         ({"visit": [1, 1, 1, 1, 2]}, {"align": "order"}, "2 lines have unit 'a' and look 1"),
-        ({"seen": [0, 1, 2, 1, 1]}, {}, r"Column 'seen' \(label\) must hold two values, for labelled and not "
-                                        r"labelled; it has 3: 0, 1, 2. If a look did not take place, its label "
-                                        r"must be missing"),
+        ({"seen": [0, 1, 2, 1, 1]}, {}, r"Column 'seen' \(label\) must hold two values, one for labelled and "
+                                        r"one for not labelled; it has 3: 0, 1, 2. If a look did not take place, its "
+                                        r"label must be missing"),
         ({"seen": ["m", "f", "m", "f", "f"]}, {}, r"Column 'seen' \(label\) holds 'm', 'f', and it is not known "
                                                   r"which means labelled. Pass pos_label=, or"),
         ({"seen": [-1, 1, -1, 1, 1]}, {}, "holds -1, 1, and it is not known which means labelled"),
         ({"seen": ["n", "y", "n", "y", "y"]}, {"pos_label": "yes"}, "pos_label='yes' is not among the labels 'n', 'y'"),
         ({"seen": [None] * 5}, {}, r"Column 'seen' \(label\) has no value in any line. At least one look"),
-        ({"area": [1.5, 1.0, 2.0, 3.0, 4.0]}, {}, r"Attribute 'area' differs within unit 'a': 1.5 and 1.0 "
-                                                  r"\(number of such units: 2\). If it describes looks, name it "
-                                                  r"in visit_attributes. Otherwise leave it out"),
-        ({"area": [1.5, 1.5, 2.0, 3.0, None]}, {}, "Attribute 'area' differs within unit 'c': 3.0 and missing"),
+        ({"area": [1.5, 1.0, 2.0, 3.0, 4.0]}, {}, r"Attribute 'area' must be constant within a unit, but "
+                                                  r"unit 'a' has 1.5 and 1.0 \(number of such units: 2\). If the "
+                                                  r"column describes looks, name it in visit_attributes. Otherwise "
+                                                  r"leave it out"),
+        ({"area": [1.5, 1.5, 2.0, 3.0, None]}, {}, r"Attribute 'area' must be constant within a unit, but "
+                                                   r"unit 'c' has 3.0 and missing"),
         ({"truth": [1, 0, None, None, 0]}, {"audit": "truth"}, r"Column 'truth' \(audit\) has both classes for "
                                                                r"unit 'a' \(number of such units: 1\). A unit has "
                                                                r"one true class"),
@@ -327,8 +329,9 @@ def test_the_name_is_public_in_two_places():
                                                                r"missing for units that were not audited; it "
                                                                r"holds .*2"),
         ({"site": ["a", None, "b", "c", None]}, {}, r"Column 'site' \(unit\) is missing in 2 of 5 lines \(first: "
-                                                    r"line 1\). Every line must have a unit"),
-        ({"visit": [1, 2, None, 1, 2]}, {}, r"Column 'visit' \(look\) is missing in 1 of 5 lines \(first: line 2\)"),
+                                                    r"line 1, counted from 0\). Every line must have a unit"),
+        ({"visit": [1, 2, None, 1, 2]}, {}, r"Column 'visit' \(look\) is missing in 1 of 5 lines \(first: line 2, "
+                                            r"counted from 0\)"),
         ({}, {"unit": "Sites"}, r"table has no column 'Sites' \(unit\). Did you mean 'site'\?"),
         ({}, {"look": "zebra"}, r"table has no column 'zebra' \(look\). Its columns are 'site', 'visit', "),
         ({}, {"label": None}, "label must be the name of a column of table; got None"),
@@ -342,7 +345,7 @@ def test_the_name_is_public_in_two_places():
         ({}, {"look": "site"}, "Column 'site' is named as unit and as look"),
         ({}, {"attributes": ["hours"]}, "Column 'hours' is named as attributes and as visit_attributes"),
         ({"hours": [1.0, 2.0, 3.0, None, 5.0]}, {}, r"Visit attribute 'hours' is missing in 1 of 5 looks that "
-                                                    r"took place \(first: line 3, unit 'c'\). Fill in the"),
+                                                    r"took place \(first: line 3, counted from 0, unit 'c'\)"),
         ({"hours": ["1", "2", "3", "4", "5"]}, {}, "Visit attribute 'hours' must hold finite numbers; it holds '1'"),
         ({"hours": [1.0, np.inf, 3.0, 4.0, 5.0]}, {}, "Visit attribute 'hours' must hold finite numbers; it holds inf"),
         ({"hours": [(1,), (1, 2), (3,), (4,), (5,)]}, {}, r"'hours' (must hold .*\(1,\)|holds lists or)"),
@@ -352,12 +355,12 @@ def test_the_name_is_public_in_two_places():
         ({}, {"align": "date"}, "align must be one of 'auto', 'value', 'order'; got 'date'"),
     ],
 )  # fmt: skip
-def test_what_is_refused(make, changes, options, message):
+def test_invalid_long_tables_are_refused(make, changes, options, message):
     with pytest.raises(ValueError, match=message):
         read(sites(**changes), make=make, **options)
 
 
-def test_what_only_pandas_can_get_wrong():
+def test_invalid_pandas_tables_are_refused():
     table = pd.DataFrame(sites())
     with pytest.raises(ValueError, match=r"unit='site' is the index of table, not a column. Pass table.reset"):
         from_long(table.set_index("site"), **KEYS)
@@ -381,5 +384,5 @@ def test_only_data_frames_are_read(table):
 
 
 def test_a_query_must_be_run_first():
-    with pytest.raises(TypeError, match=r"table is a LazyFrame, which has no values yet. Pass table.collect\(\)"):
+    with pytest.raises(TypeError, match=r"table is a LazyFrame, a query that was not run yet. Pass table.collect\(\)"):
         from_long(pl.LazyFrame(sites()), **KEYS)

@@ -1,4 +1,4 @@
-"""Prepared columns, followed back to raw ones: by what each step did to known values."""
+"""Prepared columns are traced back to raw columns; known values show what each step does."""
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ NUMBERS = TABLE[["age", "visits"]].fillna(40.0)
 
 
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler((-1, 3)), MaxAbsScaler(), RobustScaler()])
-def test_a_unit_is_what_one_more_of_a_scaled_column_is_of_the_raw_one(scaler):
+def test_a_unit_is_the_number_of_raw_units_per_prepared_unit(scaler):
     scaled = scaler.fit_transform(NUMBERS)
     origins = trace_origins(scaler, NUMBERS.columns, 2)
     raw, made = (np.diff(np.asarray(each), axis=0) for each in (NUMBERS, scaled))
@@ -54,7 +54,7 @@ def test_units_multiply_along_a_pipeline():
 
 @pytest.mark.parametrize("drop", [None, "first", "if_binary"])
 @pytest.mark.parametrize("options", [{}, {"min_frequency": 2}, {"max_categories": 2}])
-def test_levels_are_those_of_the_encoders_own_names(drop, options):
+def test_categories_agree_with_the_names_of_the_encoder(drop, options):
     text = TABLE[["age_group", "sex"]]
     encoder = OneHotEncoder(drop=drop, sparse_output=False, handle_unknown="ignore", **options).fit(text)
     names = list(encoder.get_feature_names_out())
@@ -66,7 +66,7 @@ def test_levels_are_those_of_the_encoders_own_names(drop, options):
 @pytest.mark.parametrize(
     "columns", [["sex"], [3], [-3], slice("sex", "sex"), slice(3, 4), [c == "sex" for c in TABLE if c != "nothing"]]
 )
-def test_columns_of_a_column_transformer_in_all_its_ways(columns):
+def test_all_column_selections_of_a_column_transformer_are_traced(columns):
     if columns == [-3]:
         columns = lambda table: ["sex"]  # noqa: E731
     steps = ColumnTransformer(
@@ -80,7 +80,7 @@ def test_columns_of_a_column_transformer_in_all_its_ways(columns):
 
 
 @pytest.mark.filterwarnings("ignore:Skipping features without any observed values")
-def test_what_an_imputer_adds_and_leaves_out():
+def test_columns_that_an_imputer_adds_or_drops_are_traced():
     table = TABLE[["age", "visits", "nothing"]]
     imputer = SimpleImputer(add_indicator=True).fit(table)
     made = imputer.transform(table)
@@ -97,7 +97,7 @@ def test_a_union_has_its_columns_beside_each_other():
     assert [each.unit == 1.0 for each in trace_origins(union, NUMBERS.columns, 4)] == [True, True, False, False]
 
 
-def test_the_tools_preparation_is_followed_whatever_the_names_are():
+def test_the_default_preparation_is_traced_for_any_names():
     preparation = table_preparation()
     made = preparation.fit_transform(TABLE)
     origins = trace_origins(preparation, TABLE.columns, made.shape[1])
@@ -105,13 +105,13 @@ def test_the_tools_preparation_is_followed_whatever_the_names_are():
     of = dict(zip(made.columns, origins, strict=True))
     assert of["age"].label == "age"
     assert of["missingindicator_age"] == Origin("age", "missing", of["missingindicator_age"].unit)
-    assert of["age_group_old"].label == "age_group = old"  # and not a piece of `age`
+    assert of["age_group_old"].label == "age_group = old"  # not a category of `age`
     assert of["day_year"].label == "day = year"
     filled = TABLE["age"].fillna(TABLE["age"].median())
     assert of["age"].unit == pytest.approx(filled.std(ddof=0))
 
 
-def test_where_columns_are_kept_and_what_was_done_is_not_known_the_unit_is_not_either():
+def test_an_unknown_step_that_keeps_columns_has_unknown_units():
     power = PowerTransformer().fit(NUMBERS)
     assert [(each.column, np.isnan(each.unit)) for each in trace_origins(power, NUMBERS.columns)] == [
         ("age", True),
@@ -120,11 +120,11 @@ def test_where_columns_are_kept_and_what_was_done_is_not_known_the_unit_is_not_e
 
 
 @pytest.mark.parametrize("step", [PCA(1), VarianceThreshold(50.0), FunctionTransformer(np.log1p)])
-def test_what_cannot_be_followed_is_not_guessed(step):
+def test_steps_that_cannot_be_traced_have_no_origins(step):
     assert trace_origins(step.fit(NUMBERS), NUMBERS.columns) is None
     assert trace_origins(make_pipeline(step, StandardScaler()).fit(NUMBERS), NUMBERS.columns) is None
 
 
-def test_another_number_of_columns_is_not_believed():
+def test_a_wrong_number_of_columns_gives_no_origins():
     assert trace_origins("passthrough", ["a", "b"], 3) is None
     assert trace_origins(None, ["a"], 1) == [Origin("a")]

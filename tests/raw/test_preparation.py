@@ -1,4 +1,4 @@
-"""What is done to a raw table: long tails, the word none, text."""
+"""Preparation of raw tables: long tails, the word none, and text."""
 
 import warnings
 
@@ -28,7 +28,7 @@ def seen(values):
     return dict(zip(step.get_feature_names_out(), step.transform(table).T, strict=True))
 
 
-def test_a_long_tail_gets_its_logarithm_beside_it():
+def test_a_long_tail_adds_its_logarithm():
     made = seen(INCOME)
     assert list(made) == ["x", "x_log", "missing"]
     np.testing.assert_array_equal(made["x"], INCOME)
@@ -59,7 +59,7 @@ def test_new_values_below_all_that_were_seen_are_finite(new):
     np.testing.assert_allclose(made[:, 1], np.log(np.maximum(new, INCOME.min())))
 
 
-def test_in_the_preparation_it_is_followed_back():
+def test_the_logarithm_is_traced_through_the_preparation():
     table = pd.DataFrame({"income": INCOME, "age": RNG.normal(50, 10, 500)})
     table.loc[::7, "income"] = np.nan
     step = table_preparation()
@@ -122,7 +122,7 @@ def test_text_of_any_kind_of_column_is_read_alike():
 
 
 def strikes(n=800):
-    """Return remarks on engines or on birds, each with a name that no other row has; what each is about."""
+    """Return remarks on engines or birds, each with a unique name, and the topic of each remark."""
     rng = np.random.default_rng(5)
     engine = rng.random(n) < 0.5
     about = np.where(engine, "engine ingested one", "small bird near wing")
@@ -145,7 +145,7 @@ def test_columns_of_text_are_named_by_the_words_that_go_with_them():
     assert len(set(step.words_)) == 10
     assert max(map(len, step.words_)) < 120
     for column, said in zip(made.T, step.words_, strict=True):
-        if said.startswith("'"):  # the first word is one of high values
+        if said.startswith("'"):  # the first word has a positive correlation
             word = said[1:].split("'")[0].rstrip("…")
             there = table["remarks"].str.lower().str.contains(word).to_numpy()
             assert column[there].mean() > column[~there].mean()
@@ -155,7 +155,7 @@ def test_words_of_few_rows_are_not_named_and_codes_are_named_by_their_parts():
     table, _ = strikes()
     assert not any("captain" in said for said in WordParts().fit(table).words_)
     rng = np.random.default_rng(0)
-    codes = [f"ward{rng.choice(['north', 'south'])}{k}" for k in range(300)]  # no word twice
+    codes = [f"ward{rng.choice(['north', 'south'])}{k}" for k in range(300)]  # no word occurs twice
     said = WordParts().fit(pd.DataFrame({"code": codes})).words_
     parts = [part for each in said for part in each.split("'")[1::2]]
     assert any(part in place for part in parts for place in ("wardnorth", "wardsouth"))
@@ -189,7 +189,7 @@ def test_summary_and_file_know_the_words_of_text(tmp_path):
     assert str(again.summary()) == str(model.summary())
 
 
-def test_a_model_with_text_comes_back_from_its_file_as_it_was(tmp_path):
+def test_a_model_with_text_is_unchanged_after_save_and_load(tmp_path):
     table = pd.DataFrame({"remarks": remarks(), "age": RNG.normal(50, 10, 600)})
     s = (table["remarks"].str.contains("engine") & (RNG.random(600) < 0.5)).astype(int)
     model = TableClassifier(SAREMClassifier(propensity_attributes=["age"])).fit(table, s)
@@ -230,8 +230,8 @@ def test_columns_of_numbers_are_prepared_together_as_skrub_prepares_each():
     assert set(own["columns"].vectoriser_.feature_names_in_) == left
     new = table.tail(9).copy()
     new["income"] = [-1.0, 0.0, 1e6, *[np.nan] * 6]
-    new["visits"] = new["visits"].where(new["visits"] > 2)  # gaps that the fit had not
-    new["savings"] = [*map(str, new["savings"][:-1]), "none of this"]  # text where numbers were
+    new["visits"] = new["visits"].where(new["visits"] > 2)  # the fit had no gaps here
+    new["savings"] = [*map(str, new["savings"][:-1]), "none of this"]  # text in a column of numbers
     new["x0"] = pd.array(range(8), dtype="Int64").take([*range(8), -1], allow_fill=True)
     pd.testing.assert_frame_equal(own.transform(new), skrubs.transform(new.astype({"x0": float})), check_exact=True)
 
@@ -243,7 +243,7 @@ def test_names_that_would_clash_are_left_to_skrub(names):
     made = []
     for preparation in (table_preparation(), by_skrub_alone()):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # skrub's, that two columns have one name
+            warnings.simplefilter("ignore")  # skrub warns that two columns have the same name
             made.append(preparation.fit_transform(table).to_numpy())
             assert preparation.transform(table).shape == made[-1].shape
     np.testing.assert_array_equal(*made)
@@ -252,7 +252,7 @@ def test_names_that_would_clash_are_left_to_skrub(names):
 def test_other_columns_than_those_of_the_fit_are_named():
     table = wide_table()
     step = table_preparation().fit(table)
-    with pytest.raises(ValueError, match=r"columns of the fit, in their order. Different: age, x0"):
+    with pytest.raises(ValueError, match=r"columns of the fit, in the same order. In X or in the fit only: age, x0"):
         step.transform(table.rename(columns={"x0": "age"}))
 
 
@@ -309,5 +309,5 @@ def test_by_itself_skrubs_vectoriser_is_described_as_within_the_preparation():
     assert [column.kind for column in found] == ["number", "number", "levels", "levels", "date", "words"]
 
 
-def test_a_step_that_says_nothing_of_columns_is_not_described():
+def test_a_step_without_column_information_is_not_described():
     assert described(StandardScaler()) is None

@@ -1,4 +1,4 @@
-"""Raw tables in, everything out: the same as by hand on the prepared table."""
+"""`TableClassifier` gives the same results as its classifier on a table that is prepared by hand."""
 
 import warnings
 
@@ -88,14 +88,14 @@ def test_the_summary_is_in_raw_columns_and_units(data, model):
     )
     raw = data[0].assign(age=data[0]["age"] + 1.0)
     steps = [model.predict_proba(table.dropna(subset=["age"]))[:, 1] for table in (data[0], raw)]
-    odds = [p / (1 - p) for p in steps]  # one year more multiplies the odds by that ratio
+    odds = [p / (1 - p) for p in steps]  # one more year multiplies the odds by this ratio
     np.testing.assert_allclose(odds[1] / odds[0], ratios.loc[("classifier", "age"), "odds_ratio"], rtol=1e-5)
     page = found.to_html()
     assert page.startswith("<!DOCTYPE html>")
     assert "age_group = young" in page
 
 
-def test_columns_that_cannot_be_followed_keep_their_prepared_names(data):
+def test_columns_that_cannot_be_traced_keep_their_prepared_names(data):
     table, s = data
     numbers = table[["visits"]].assign(age=table["age"].fillna(50.0))
     model = TableClassifier(SAREMClassifier(propensity_attributes=["visits"]), preparation=PowerTransformer()).fit(
@@ -104,7 +104,7 @@ def test_columns_that_cannot_be_followed_keep_their_prepared_names(data):
     assert list(model.summary().blocks[0].names) == ["x0 (prepared)", "x1 (prepared)", "intercept"]
 
 
-def test_a_raw_name_means_its_own_columns_only(model):
+def test_a_raw_name_selects_only_its_own_columns(model):
     seen = {model.origins_[j].label for j in np.flatnonzero(model.estimator_.propensity_coef_[0])}
     assert seen == {"visits", *(f"insurance = {level}" for level in ("(none)", "basic", "full", "nan"))}
     assert [model.origins_[j].piece for j in model.columns_of("age_group")] == ["young"]
@@ -124,14 +124,14 @@ def test_selections_are_read_against_the_raw_table(data, selection):
 
 
 @pytest.mark.parametrize("sets", [{"few": ["age", "visits"], "all": slice(None)}, [["age"], ["visits", "insurance"]]])
-def test_sets_of_attributes_are_raw_too(data, sets):
+def test_attribute_sets_name_raw_columns(data, sets):
     search = SAREMClassifierCV(propensity_attributes=["insurance"], attribute_sets=sets, Cs=[1.0], cv=2, random_state=0)
     model = TableClassifier(search).fit(*data)
     first = next(iter(sets.values())) if isinstance(sets, dict) else sets[0]
     given = model.estimator_.attribute_sets
     columns = next(iter(given.values())) if isinstance(sets, dict) else given[0]
     assert {model.origins_[j].column for j in columns} == set(first)
-    assert model.estimator.attribute_sets is sets  # parameters are not written into
+    assert model.estimator.attribute_sets is sets  # parameters are not changed
 
 
 def test_frames_of_polars_give_the_same(data, model):
@@ -151,13 +151,13 @@ def test_frames_of_polars_with_numbers_text_and_dates_only():
     assert {each.column for each in model.origins_} == {"visits", "insurance", "seen"}
 
 
-def test_columns_in_another_order_and_others_beside_do_not_matter(data, model):
+def test_column_order_and_additional_columns_do_not_matter(data, model):
     table, _ = data
     other = table[list(table)[::-1]].assign(more=1.0)
     np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(table))
 
 
-def test_a_column_that_is_not_there_is_missing_throughout_and_said(data, model):
+def test_an_absent_column_is_treated_as_missing_with_a_warning(data, model):
     table, _ = data
     with pytest.warns(UserWarning, match="Columns 'age', 'visits' of the fit are not in this table"):
         found = model.predict_proba(table.drop(columns=["visits", "age"]))
@@ -167,7 +167,7 @@ def test_a_column_that_is_not_there_is_missing_throughout_and_said(data, model):
         model.predict_proba(pd.DataFrame({"other": [1.0]}))
 
 
-def test_a_wrapped_pipeline_gives_all_that_its_end_can(data):
+def test_a_wrapped_pipeline_has_the_methods_of_its_classifier(data):
     table, s = data
     table = table.dropna()
     s = s[table.index]
@@ -273,9 +273,9 @@ def test_columns_named_by_numbers_are_those_named_by_their_texts(odd):
     assert list(model.feature_names_in_) == ["0", "1", "2"]
 
 
-def test_a_number_that_is_the_name_of_one_column_and_the_position_of_another_is_told_of():
+def test_a_number_that_is_a_name_and_the_position_of_another_column_warns():
     table, s = numbered((1, 0, 2))
-    with pytest.warns(UserWarning, match=r"propensity_attributes has the number 1, which is a position"):
+    with pytest.warns(UserWarning, match=r"propensity_attributes: the number 1 is a position"):
         model = TableClassifier(SAREMClassifier(propensity_attributes=[1])).fit(table, s)
     assert [model.origins_[j].column for j in np.flatnonzero(model.estimator_.propensity_coef_[0])] == ["0"]
     with pytest.raises(ValueError, match="more than one is called '1'"):

@@ -1,4 +1,4 @@
-"""Columns of numbers with a few odd cells: read, named, asked about, or left as text."""
+"""Columns of numbers with a few odd cells: read as numbers, reported, refused, or left as text."""
 
 import warnings
 
@@ -29,7 +29,7 @@ def make_table(seed=0):
 
 
 def with_cells(table, cells):
-    """Return the table with the column bp as text and some of its cells, every seventh, written otherwise."""
+    """Return the table with the column bp as text; every seventh of some cells is replaced."""
     texts = table["bp"].astype(str).astype(object)
     texts.iloc[np.arange(len(cells)) * 7] = cells
     return table.assign(bp=texts)
@@ -67,14 +67,14 @@ def test_invalid_label_frequencies(text, form):
     assert read_cell(text).form == form
 
 
-def test_a_doubtful_comma_is_what_the_other_cells_allow():
+def test_an_ambiguous_comma_is_read_like_the_other_cells():
     def read(others, text):
         return read_column(np.array([*others, text], dtype=object)).values[-1]
 
     assert read([str(each) for each in range(500, 3000)], "1,234") == 1234
     assert read([f"{each / 1000:.3f}" for each in range(3000)], "1,234") == pytest.approx(1.234)
-    assert np.isnan(read([f"{each / 2}" for each in range(3000)], "1,234"))  # both are possible
-    assert np.isnan(read([f"{each / 10}" for each in range(700, 1700)], "1,234"))  # neither is
+    assert np.isnan(read([f"{each / 2}" for each in range(3000)], "1,234"))  # both readings are possible
+    assert np.isnan(read([f"{each / 10}" for each in range(700, 1700)], "1,234"))  # neither reading is possible
 
 
 def test_units_must_be_one_and_numbers_near_the_others():
@@ -100,7 +100,7 @@ def test_clean_columns_of_text_numbers_and_categories_are_as_before():
     table, s = make_table()
     rng = np.random.default_rng(1)
     table = table.assign(
-        digits=rng.integers(0, 9, N).astype(str),  # all of them plain
+        digits=rng.integers(0, 9, N).astype(str),  # all are plain numbers
         dependants=rng.choice(["0", "1", "2", "3+"], N, p=[0.5, 0.2, 0.2, 0.1]),
         grade=rng.choice(["1", "2", "other"], N),
         term=rng.choice(["36 months", "60 months"], N),
@@ -118,7 +118,7 @@ def test_clean_columns_of_text_numbers_and_categories_are_as_before():
 
 
 @pytest.mark.parametrize("cells", [["5+"] * 30, [f"A{each}" for each in range(30)]])
-def test_a_column_with_classes_or_codes_stays_text_and_that_is_said(cells):
+def test_a_column_with_ranges_or_codes_stays_text_with_a_message(cells):
     table, _ = make_table()
     read, notes, questions = read_numbers(with_cells(table, cells))
     assert str(read["bp"].dtype) == "category"
@@ -126,7 +126,7 @@ def test_a_column_with_classes_or_codes_stays_text_and_that_is_said(cells):
     assert questions == []
 
 
-def test_above_one_per_cent_it_is_a_question():
+def test_above_one_per_cent_unreadable_the_user_must_decide():
     table, s = make_table()
     odd = with_cells(table, ["oops"] * 16)
     with pytest.raises(
@@ -139,11 +139,11 @@ def test_above_one_per_cent_it_is_a_question():
     assert "16 are treated as missing" in notes[0]
     assert questions == []
     assert str(read_numbers(odd, text=["bp"])[0]["bp"].dtype) == "category"
-    fitted(odd.assign(bp=odd["bp"].astype("category")), s)  # as the question says
+    fitted(odd.assign(bp=odd["bp"].astype("category")), s)  # as the question suggests
     fitted(odd.assign(bp=pd.to_numeric(odd["bp"], errors="coerce")), s)
 
 
-def test_new_rows_are_read_by_what_the_fit_saw():
+def test_new_rows_are_read_with_the_ranges_of_the_fit():
     table, s = make_table()
     model = fitted(table, s)
     expected = model.predict_proba(table)
@@ -163,7 +163,7 @@ def test_new_rows_are_read_by_what_the_fit_saw():
         model.predict_proba(table.assign(visits="often"))
 
 
-def test_truth_values_and_gaps_where_numbers_were_are_read_as_before():
+def test_booleans_and_gaps_in_columns_of_numbers_are_read_as_before():
     table, s = make_table()
     table = table.assign(flag=(table["visits"] > 3).astype(int))
     model = fitted(table, s)
@@ -197,15 +197,15 @@ def test_infinite_and_huge_cells_are_named(value):
         model.predict_proba(odd)
 
 
-def test_a_scale_says_what_lies_near():
+def test_a_range_holds_nearby_values():
     assert NumberRange(0.0, 10.0, True).holds(20.0)
     assert not NumberRange(0.0, 10.0, True).holds(20.1)
     assert NumberRange(1.0, 1.0, True).holds(1e9)
 
 
-def test_numbers_are_not_misread_by_a_thousand():
+def test_numbers_are_not_misread_by_a_factor_of_a_thousand():
     weights = read_column(np.array(["6,7 kg", "3,43 kg", "1,369 kg"] * 50, dtype=object))
-    assert np.isnan(weights.values[2])  # 1.369 or 1369
+    assert np.isnan(weights.values[2])  # could be 1.369 or 1369
     points = read_column(np.array(["4.484.109", "2.917.016", "202.050", "-1.500"] * 50, dtype=object))
     assert points.values[:4].tolist() == [4484109, 2917016, 202050, -1500]
 
@@ -222,7 +222,7 @@ def test_truth_values_may_be_objects_in_new_rows():
     assert numbers_again(new, scales_of(frame))["flag"].tolist() == [True, None]
 
 
-def test_a_column_of_decimal_commas_is_a_number_with_a_word():
+def test_a_column_of_decimal_commas_is_read_as_numbers_with_a_message():
     frame = pd.DataFrame({"crp": [f"{i},{i % 7}" for i in range(1, 200)]})
     read, notes, _ = read_numbers(frame)
     assert read["crp"].iloc[3] == pytest.approx(4.4)
@@ -232,7 +232,7 @@ def test_a_column_of_decimal_commas_is_a_number_with_a_word():
     assert "'<0,3'" in limits[1][0]
 
 
-def test_a_column_without_numbers_is_none():
+def test_a_column_without_numbers_is_refused_as_number():
     with pytest.raises(ValueError, match="--number names column 'sex', which holds no number"):
         read_numbers(pd.DataFrame({"sex": ["f", "m"] * 20}), number=["sex"])
 

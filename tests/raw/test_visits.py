@@ -1,4 +1,4 @@
-"""Columns of single looks in raw tables: one shift and one scale for all of an attribute."""
+"""Visit attributes of raw tables: all columns of an attribute share one shift and one scale."""
 
 import numpy as np
 import pandas as pd
@@ -57,7 +57,7 @@ def test_it_is_the_fit_to_columns_that_were_standardised_together_by_hand(sites,
     assert shown.loc[("propensity", "effort"), "coef"] == pytest.approx(float(same.visit_coef_[0, 0]) / deviation, 1e-4)
 
 
-def test_units_of_an_attribute_do_not_matter_those_of_a_single_look_do(sites, fitted):
+def test_a_unit_change_of_all_looks_does_not_matter_but_of_one_look_does(sites, fitted):
     table, S = sites
     minutes, one = table.copy(), table.copy()
     minutes[EFFORT] = minutes[EFFORT] * 60.0 + 5.0
@@ -80,7 +80,7 @@ def test_looks_may_change_places_with_their_columns(sites, fitted):
     )
 
 
-def test_what_stands_where_nobody_looked_does_not_matter(sites, fitted):
+def test_values_at_missing_looks_do_not_matter(sites, fitted):
     table, S = sites
     gaps, odd = table.copy(), table.copy()
     gaps[EFFORT] = gaps[EFFORT].where(np.isfinite(S))
@@ -91,7 +91,7 @@ def test_what_stands_where_nobody_looked_does_not_matter(sites, fitted):
         np.testing.assert_allclose(again.predict_posterior(other, S), fitted.predict_posterior(table, S), atol=1e-6)
 
 
-def test_the_class_does_not_see_them(sites, fitted):
+def test_visit_attributes_are_not_in_the_class_model(sites, fitted):
     table, _ = sites
     other = table.assign(**dict.fromkeys(EFFORT, 1.0))
     np.testing.assert_array_equal(fitted.predict_proba(other), fitted.predict_proba(table))
@@ -101,7 +101,7 @@ def test_the_class_does_not_see_them(sites, fitted):
         np.testing.assert_array_equal(fitted.predict_proba(without), fitted.predict_proba(table))
 
 
-def test_frames_of_polars_and_files_of_models_say_the_same(sites, fitted, tmp_path):
+def test_polars_frames_and_model_files_give_the_same_predictions(sites, fitted, tmp_path):
     table, S = sites
     here = fitted.predict_posterior(table, S)
     other = pl.from_pandas(table)
@@ -137,7 +137,7 @@ REFUSED = {
     "a gap": (
         lambda table: table.assign(effort_2=table["effort_2"].where(table.index != 7)), {},
         r"Column 'effort_2' \(visit attribute 'effort'\) is missing in 1 rows in which that look took place \(first: "
-        r"row 7\)",
+        r"row 7, counted from 0\)",
     ),
     "words": (
         lambda table: table.assign(effort_1="long"), {},
@@ -151,7 +151,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_is_said_in_words(sites, name):
+def test_invalid_visit_attributes_are_refused(sites, name):
     table, S = sites
     changed, visits, message = REFUSED[name]
     seen = np.nan_to_num(S)  # all looks took place
@@ -170,15 +170,15 @@ def test_a_gap_of_new_rows_is_refused_where_the_look_took_place(sites, fitted):
     np.testing.assert_array_equal(fitted.predict_posterior(gone, seen), fitted.predict_posterior(table, seen))
 
 
-def test_columns_of_looks_are_not_for_other_models(sites):
+def test_visit_attributes_are_refused_by_other_models(sites):
     table, S = sites
     with pytest.raises(ValueError, match="propensity_attributes has columns that are also visit_attributes or offset"):
         classifier().set_params(estimator__propensity_attributes=["road", "effort_1"]).fit(table, S)
 
 
-def test_what_raw_tables_cannot_have_is_said(sites, tmp_path):
+def test_unsupported_options_of_raw_tables_are_refused(sites, tmp_path):
     table, S = sites
-    with pytest.raises(ValueError, match="selects rows by raw columns, but the preparation changes"):
+    with pytest.raises(ValueError, match=r"does not support ClassPrior.* because a preparation may change"):
         TableClassifier(SAREMClassifier(known=[ClassPrior(0.3, se=0.1, where={"area": 1.0})])).fit(table, S)
     with pytest.raises(ValueError, match="X must be a data frame with named columns"):
         TableClassifier(

@@ -1,4 +1,4 @@
-"""What a specification asks is answered by rules that follow from the numbers, whichever way they fall."""
+"""Answers to the questions of a specification."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def answer(made, **changes):
 
 
 def by_dataset(**errors):
-    """Errors of SAR-EM where a dataset is named; elsewhere as the naive method's."""
+    """Return a function with the given errors of SAR-EM by dataset; by default, SAR-EM has the error of naive."""
     base = {"naive": 0.2, "scar-km2": 0.3, "scar-tice": 0.4}
     return lambda dataset, setting, k, method: base.get(method, errors.get(dataset, 0.2))
 
@@ -50,7 +50,7 @@ def test_equal_scores_are_no_clear_difference(make, errors, verdict):
     assert found.verdict == verdict
 
 
-def test_where_ranks_can_be_tested_the_test_has_its_say(make):
+def test_the_verdict_depends_on_the_rank_test_if_there_is_one(make):
     everywhere = dict.fromkeys(make().spec.datasets, 0.1)
     made = make(noise=1e-6, error=by_dataset(**everywhere), **ONE)
     found = answer(made)  # ranks 1 and 2 of 4, on 8 datasets: nearer than the critical difference of 1.66
@@ -60,7 +60,7 @@ def test_where_ranks_can_be_tested_the_test_has_its_say(make):
 
 
 @pytest.mark.parametrize(("n", "runs"), [(1, "1 run"), (2, "2 runs"), (3, "3 runs")])
-def test_few_runs_have_no_verdict_and_their_number_is_said(make, n, runs):
+def test_with_few_runs_there_is_no_verdict_but_the_number_of_runs(make, n, runs):
     fewer = {**ONE, "n_splits": 1, "n_labellings": n}
     found = answer(make(noise=1e-6, error=by_dataset(adult=0.1), datasets=("adult",), **fewer))
     assert found.verdict == "Too few runs for a verdict"
@@ -73,11 +73,11 @@ def test_enough_runs_have_a_verdict(make):
     assert not any("a verdict needs" in sentence for sentence in found.paragraphs)
 
 
-def test_a_question_after_what_was_not_run_is_not_answered(make):
+def test_a_question_about_methods_without_results_is_not_answered(make):
     assert answer(make(datasets=TWO, **ONE), than=["known-e"]).verdict == "Cannot be answered"
 
 
-def test_the_page_has_the_questions_and_says_what_own_methods_are_and_escapes_both(make):
+def test_questions_and_own_methods_are_on_the_page_and_escaped(make):
     made = make(datasets=TWO, **ONE)
     spec = {
         **made.manifest["spec"],
@@ -92,12 +92,12 @@ def test_the_page_has_the_questions_and_says_what_own_methods_are_and_escapes_bo
     assert "<i>" not in page
 
 
-def test_without_questions_the_story_is_as_it_was():
+def test_a_specification_without_questions_does_not_change_the_story():
     story = Story()
     assert story_of_spec({}, story) == story
 
 
-def test_a_mechanism_is_a_condition_of_its_own(make):
+def test_a_mechanism_is_a_separate_condition(make):
     made = make(datasets=TWO, **{**ONE, "settings": ("all",)})
     records = [{**record, "setting": "visits", "k": 0} for record in made.records]
     spec = {

@@ -1,4 +1,4 @@
-"""The page in a real browser: it fits a telephone and a desk, and the browser has nothing to complain of."""
+"""The page of an experiment in a real browser: it fits phones and desktop screens, without errors in the console."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from scarless.report import build_report, render_page
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"there is no browser: none of {', '.join(BROWSERS)} is found")
-# Shows the page in a frame of a given width, opens all that can be opened, and writes down what was measured.
+# A page that shows the report in a frame of a given width, opens all details, and writes the measurements as JSON.
 FRAME = """<!DOCTYPE html><body><pre id="found"></pre>
 <iframe id="frame" width="{width}" height="900" srcdoc="{page}"></iframe>
 <script>
@@ -69,7 +69,7 @@ def test_page_fits_its_window_and_the_console_stays_empty(page, tmp_path, width)
     assert console == []
 
 
-def test_the_test_itself_sees_what_does_not_fit(tmp_path):
+def test_the_check_detects_content_that_does_not_fit(tmp_path):
     drawing = '<svg width="50" height="40"><text y="20">too long for it</text><text y="20">one</text></svg>'
     broken = f'<main><p style="width:600px">x</p>{drawing}</main><script>console.error("alas")</script>'
     found, console = look(f"<!DOCTYPE html><body>{broken}</body>", tmp_path, 390)
@@ -82,7 +82,7 @@ def test_the_test_itself_sees_what_does_not_fit(tmp_path):
 
 @pytest.mark.parametrize("width", [400, 800, 1200])
 def test_code_and_reference_of_the_documentation_are_not_cut_off(tmp_path, width):
-    """The theme's own rules on these, then ours: code does not wrap, and names of the reference do not either."""
+    """Our style sheet must override the theme, in which code and names of the reference do not wrap."""
     theme = "pre { overflow-x: auto } .pre, .autosummary td:first-child p { white-space: nowrap } table { width: 100% }"
     ours = (Path(__file__).parents[2] / "docs" / "_static" / "site.css").read_text(encoding="utf-8")
     name = "<code><span class='pre'>PropensityWeightedClassifier</span></code>"
@@ -97,7 +97,7 @@ def test_code_and_reference_of_the_documentation_are_not_cut_off(tmp_path, width
     assert found["wide"] == []
     assert found["cut"] == []
     without, _ = look(page.replace(ours, ""), tmp_path, width)
-    assert without["cut"]  # or the test would see nothing
+    assert without["cut"]  # Without our style sheet, the check detects that the text is cut off.
 
 
 def look(page, folder, width):

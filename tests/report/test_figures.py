@@ -1,4 +1,4 @@
-"""Figures: every mark where its number belongs, and nothing outside its panel."""
+"""Figures: positions of marks, texts and axes."""
 
 from itertools import pairwise
 from math import isfinite
@@ -68,7 +68,7 @@ def test_dots_lie_at_their_values_within_their_intervals(scores, full, results):
         assert y == dot.y
 
 
-def test_best_of_those_without_the_truth_is_bold(scores):
+def test_the_best_method_that_uses_labels_only_is_bold(scores):
     for name in ("mse_f-all", "auc_f-original"):
         for panel in scores[name].panels:
             best = [text for text in panel.texts if text.kind == "value best"]
@@ -98,7 +98,7 @@ def test_axis_holds_all_values_and_has_two_to_five_ticks(pairs):
     assert all(float(label) == pytest.approx(tick, abs=1e-12) for label, tick in zip(labels, axis.ticks, strict=True))
 
 
-def test_axis_of_nothing():
+def test_axis_without_values():
     axis = _axis([MeanInterval(float("nan"), float("nan"), 0)])
     assert (axis.low, axis.high) == (0.0, 1.0)
 
@@ -124,7 +124,7 @@ def test_rank_panel_without_a_test_says_so_and_has_no_bars(make):
     assert not [line for line in panel.lines if line.kind == "bar"]
 
 
-def test_a_method_without_a_score_leaves_ranks_to_the_others_and_is_named(make):
+def test_a_method_without_a_score_is_not_ranked_and_the_caption_names_it(make):
     made = make(datasets=("adult", "splice"))
     for record in made.records:
         if record["method"] == "naive":
@@ -135,7 +135,7 @@ def test_a_method_without_a_score_leaves_ranks_to_the_others_and_is_named(make):
     assert figure.caption.endswith("Not ranked, because they do not have this score: naive.")
 
 
-def test_where_no_dataset_has_all_scores_no_empty_axis_is_drawn(make):
+def test_no_rank_figure_if_no_dataset_has_all_scores(make):
     made = make(datasets=("adult", "splice"))
     gaps = {("adult", "naive"), ("splice", "sar-em")}
     for record in made.records:
@@ -155,7 +155,7 @@ def test_missing_values_leave_no_dot_and_no_number(make):
     assert [text.text for text in adult.texts].count("–") == 1
 
 
-def test_one_run_has_a_dot_and_a_line_of_no_length(make):
+def test_a_single_run_has_a_dot_and_a_line_of_length_zero(make):
     made = make(n_splits=1, n_labellings=1, datasets=("adult",))
     panel = score_figures(group(*made.everything))[0].panels[0]
     lines = [line for line in panel.lines if line.kind.startswith("interval")]
@@ -167,20 +167,20 @@ def test_specification_with_one_method_has_no_rank_figures(make):
     assert rank_figures(group(*make(methods=("naive",), datasets=("adult",)).everything)) == []
 
 
-def test_all_that_see_labels_only_are_ranked_unless_contests_say_otherwise(full):
+def test_by_default_all_methods_that_use_labels_only_are_ranked(full):
     (panel, _) = rank_figures(group(*full.everything))[0].panels
     assert panel.title == "k = 2, methods that use labels only"
     named = {text.text.rpartition(" ")[0] for text in panel.texts if text.kind == "label"}
     assert named == {"naive", "SCAR-KM2", "SCAR-TIcE", "SAR-EM", "SAR-EM refitted"}
 
 
-def test_only_the_scores_that_are_asked_for_are_drawn(results):
+def test_only_the_given_scores_are_drawn(results):
     for draw, prefix in ((score_figures, ""), (rank_figures, "ranks-")):
         found = [figure.name for figure in draw(results, ("class_prior_error", "no such score"))]
         assert found == [f"{prefix}class_prior_error-{setting}" for setting in ("all", "original")]
 
 
-def test_short_names_stand_in_rank_panels(full):
+def test_rank_panels_use_short_names(full):
     names = {**METHOD_NAMES, "sar-em": MethodName("SAR-EM of somebody", LABELS, "", short="SAR-EM")}
     (panel, _) = rank_figures(group(*full.everything, method_names=names))[0].panels
     assert "SAR-EM 1.00" in [text.text for text in panel.texts]

@@ -1,4 +1,4 @@
-"""The page and the files beside it: whole, self-contained, escaped, and the same bytes every time."""
+"""The page of an experiment and its files: complete, self-contained, escaped and reproducible."""
 
 import csv
 import re
@@ -27,7 +27,7 @@ VOID = {"meta", "link", "polyline", "circle", "br", "rect"}
 
 
 class Outline(HTMLParser):
-    """Reads a page: tags in order, whether they nest, ids, links and text."""
+    """Parser that collects tags, attributes and text, and checks that tags are nested."""
 
     def __init__(self):
         super().__init__()
@@ -76,7 +76,7 @@ def test_page_is_well_formed_with_unique_ids_and_links_that_lead_somewhere(page)
     assert {link[1:] for link in links} <= set(ids)
 
 
-def test_page_needs_nothing_else(page):
+def test_page_is_self_contained(page):
     read = outline(page)
     assert not {"script", "img", "iframe", "object", "embed"} & set(read.tags)
     assert not [value for name, value in read.attributes if name == "src"]
@@ -89,7 +89,7 @@ def test_page_has_its_parts_in_order(page):
     assert re.findall(r'<li><a href="#(\w+)">', page) == ["figures", "ranks", "tables", "run"]
 
 
-def test_a_story_adds_its_words_in_their_places(make):
+def test_the_texts_of_a_story_are_on_the_page(make):
     made = make(datasets=("adult",))
     asked = Questions("What we asked", "By rule.", lambda found: (Answer("Q?", f"{found.n_finished} runs", ("So.",)),))
     points = Points("Because", (Point("use `a < b` there", lead="Mind."), Point("plain")))
@@ -113,7 +113,7 @@ def test_a_story_adds_its_words_in_their_places(make):
     outline(page)
 
 
-def test_page_says_what_was_run(page, full):
+def test_page_describes_the_run(page, full):
     for text in (full.spec.digest, "6,400 finished of 6,400, 0 failed", "scarless 0.1.0", "abacus, 2 cores", "27 min"):
         assert text in page
     assert 'class="notice"' not in page
@@ -141,7 +141,7 @@ def test_rendering_again_gives_the_same_bytes(make, tmp_path):
     assert {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     elsewhere = made.write(tmp_path / "other")
     lines = (elsewhere / "records.jsonl").read_text().splitlines(keepends=True)
-    (elsewhere / "records.jsonl").write_text("".join(lines[::-1]))  # the order in which runs ended does not matter
+    (elsewhere / "records.jsonl").write_text("".join(lines[::-1]))  # The order of the records must not matter.
     render_report(elsewhere)
     for name in ("report.html", "results.csv", "records.csv"):
         assert (elsewhere / name).read_bytes() == (folder / name).read_bytes()
@@ -193,13 +193,13 @@ def test_text_from_data_is_escaped(hostile):
     page = render_page(report)
     assert "script" not in outline(page).tags
     assert HOSTILE in "".join(outline(page).text)
-    assert "49" not in re.findall(r"&amp;(\S+)", page)  # nor is it taken for a template
+    assert "49" not in re.findall(r"&amp;(\S+)", page)  # {{ 7 * 7 }} is not evaluated as a template
     for figure in (*report.score_figures, *report.rank_figures):
         root = ElementTree.fromstring(render_figure(figure))
         assert not [item for item in root.iter() if item.tag.endswith("script")]
 
 
-def test_hostile_names_stay_in_their_field_of_the_csv(hostile, tmp_path):
+def test_csv_files_quote_hostile_names(hostile, tmp_path):
     folder = hostile.write(tmp_path / "hostile")
     render_report(folder)
     for name in ("results.csv", "records.csv"):
@@ -227,7 +227,7 @@ def test_failures_and_missing_datasets_are_on_the_page(make):
     assert page.count("ValueError: the sky fell") == 1
 
 
-def test_records_without_timings_are_reported_all_the_same(make):
+def test_records_without_timings_are_reported(make):
     made = make(datasets=("adult",))
     page = render_page(build_report(made.records, [], made.manifest))
     assert "not recorded" in page
@@ -239,7 +239,7 @@ def test_one_dataset_one_method_one_run_makes_a_page(make):
         n_labellings=1,
     )  # fmt: skip
     page = render_page(build_report(*made.everything))
-    assert re.findall(r'<section id="(\w+)"', page) == ["figures", "tables", "run"]  # of one method there are no ranks
+    assert re.findall(r'<section id="(\w+)"', page) == ["figures", "tables", "run"]  # One method has no ranks.
     outline(page)
 
 

@@ -1,4 +1,4 @@
-"""Grouping of records: what counts, what is left out, and which runs are compared."""
+"""Grouping of records into results, and comparisons of methods."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_failed_runs_are_counted_and_left_out_of_means_and_times(small):
     assert results.failed[ROW] == [bad]
 
 
-def test_missing_runs_and_datasets_are_seen(small):
+def test_missing_runs_and_datasets_are_detected(small):
     small.records = [record for record in small.records if record["dataset"] == "splice"][1:]
     results = group(*small.everything)
     assert results.datasets == ("splice",)
@@ -54,14 +54,14 @@ def test_missing_runs_and_datasets_are_seen(small):
     assert results.interval(ROW, "mse_f").n == 0
 
 
-def test_a_dataset_of_which_all_runs_failed_is_not_called_missing(small):
+def test_a_dataset_with_only_failed_runs_is_not_missing(small):
     small.records = [{**record, "error": "no"} if record["dataset"] == "adult" else record for record in small.records]
     results = group(*small.everything)
     assert results.missing_datasets == ()
     assert results.datasets == ("splice",)
 
 
-def test_gain_is_positive_where_the_first_is_better_and_is_paired_by_run(small):
+def test_gain_is_paired_by_run_and_positive_if_the_first_method_is_better(small):
     naive, splits = Row("adult", "all", 4, "naive"), {0: 0.3, 1: 0.1}
     for record in small.records:
         record["mse_f"] = splits[record["split"]] + (0.05 if record["method"] == "naive" else 0.0)
@@ -70,7 +70,7 @@ def test_gain_is_positive_where_the_first_is_better_and_is_paired_by_run(small):
     for score in ("mse_f", "auc_f"):
         found = results.gain(ROW, naive, score)
         assert found.mean == pytest.approx(0.05)
-        assert found.half < 1e-12  # what runs have in common cancels
+        assert found.half < 1e-12  # The differences between splits cancel.
         assert results.gain(naive, ROW, score).mean == pytest.approx(-0.05)
     assert results.interval(ROW, "mse_f").half > 0.1
 

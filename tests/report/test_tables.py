@@ -1,4 +1,4 @@
-"""Tables, against numbers worked out by hand."""
+"""Tables, compared with numbers computed by hand."""
 
 import pytest
 from tests.helpers import cells_of
@@ -38,7 +38,7 @@ def test_score_table_by_hand(small):
     ]
 
 
-def test_nothing_is_bold_of_too_few_runs_and_the_title_says_so(small, make):
+def test_with_too_few_runs_nothing_is_bold_and_the_caption_says_why(small, make):
     table = score_table(group(*small.everything), "adult")
     assert [strong(table, name) for name in table.head[1:-1]] == [[], [], [], []]
     assert table.caption == "Adult: mean ± half-width of the 95% interval (2 runs: too few to mark the best)"
@@ -46,7 +46,7 @@ def test_nothing_is_bold_of_too_few_runs_and_the_title_says_so(small, make):
     assert enough.caption == "Adult: mean ± half-width of the 95% interval"
 
 
-def test_best_is_bold_among_those_that_do_not_know_the_truth(make, full):
+def test_the_best_method_without_true_classes_is_bold(make, full):
     table = score_table(
         group(*make(datasets=("adult",), methods=("supervised", "naive", "sar-em")).everything), "adult"
     )
@@ -58,13 +58,13 @@ def test_best_is_bold_among_those_that_do_not_know_the_truth(make, full):
     assert best_methods(results, "adult", ALL2, "class_prior_error") == set()
 
 
-def test_equal_best_methods_are_all_best(make):
+def test_tied_best_methods_are_all_marked(make):
     made = make(noise=0.0, error=lambda *_: 0.1)
     found = best_methods(group(*made.everything), "adult", ALL2, "mse_f")
     assert found == {"naive", "scar-km2", "scar-tice", "sar-em", "sar-em-refit"}
 
 
-def test_failed_runs_are_told_by_message(small):
+def test_failed_runs_are_grouped_by_message(small):
     for record in small.records:
         if record["method"] == "naive":
             record["error"] = "ValueError: too few rows"
@@ -83,7 +83,7 @@ def test_warnings_are_counted(small):
     assert sorted(row[2] for row in cells_of(table)) == ["naive", "supervised"]
 
 
-def test_nothing_to_tell_gives_no_table(small):
+def test_no_tables_without_failures_and_warnings(small):
     results = group(*small.everything)
     assert failure_table(results) is None
     assert warning_table(results) is None
@@ -105,7 +105,7 @@ def test_method_table_explains_every_method_of_the_specification(full):
     assert [section.heading for section in table.sections] == ["uses true classes or propensities", "uses labels only"]
 
 
-def test_methods_with_names_of_their_own_stand_under_their_role(small):
+def test_methods_are_grouped_by_their_role(small):
     names = {"naive": MethodName("simple", "as in 1970", "By hand.", knows_truth=True)}
     results = group(*small.everything, method_names={**METHOD_NAMES, **names})
     assert results.methods == ("supervised", "sar-em", "naive")
@@ -114,6 +114,6 @@ def test_methods_with_names_of_their_own_stand_under_their_role(small):
     assert cells_of(table)[-1] == ["simple", "By hand.", "naive"]
 
 
-def test_a_method_without_a_name_is_called_by_that_of_the_specification(small):
+def test_a_method_without_a_display_name_has_its_name_in_the_specification(small):
     results = group(*small.everything, method_names={})
     assert cells_of(method_table(results)) == [[name, "", name] for name in ("supervised", "naive", "sar-em")]

@@ -1,4 +1,4 @@
-"""Graphs asked by ONNX Runtime, fed by nothing but what their own metadata say."""
+"""Run graphs in ONNX Runtime, with inputs that are built from the metadata of the graph only."""
 
 import json
 import warnings
@@ -29,7 +29,7 @@ def ask(graph, feeds):
 
 
 def feeds_of(graph, table):
-    """Return a data frame of pandas or polars as the graph wants it."""
+    """Return the inputs of a graph for a data frame of pandas or polars."""
     return {
         each["name"]: np.array([_as_wanted(value, each) for value in table[each["name"]].to_list()],
                                dtype={"string": object}.get(each["type"], each["type"])).reshape(-1, 1)
@@ -59,12 +59,12 @@ def _number(value):
 
 
 def ours(model, X):
-    """Return what the model says by itself, under the names of outputs."""
+    """Return the predictions of the model, by the names of the outputs."""
     model = TableClassifier.from_pipeline(model) if isinstance(model, Pipeline) else model
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Found unknown categories")
         if isinstance(model, TableClassifier):
-            model, X = model.estimator_, model.prepare(X)  # once for all that is asked
+            model, X = model.estimator_, model.prepare(X)  # prepare the table once for all predictions
         found = {"label": model.predict(X)}
         positive = 1 if model.classes_[1] in (1, True, "yes") else 0
         found["probability"] = model.predict_proba(X)[:, positive]
@@ -84,9 +84,9 @@ def assert_same(found, expected, within):
 
 
 def fit_and_draw(model, X, seed=0):
-    """Fit to labels that are drawn, then draw coefficients too, so that every column matters to both models."""
+    """Fit to random labels, then draw random coefficients, so that every column matters in both models."""
     rng = np.random.default_rng(seed)
-    fit_quietly(model, X, rng.random(len(X)) < 0.3)  # the labels follow no model
+    fit_quietly(model, X, rng.random(len(X)) < 0.3)  # the labels are random
     inner = getattr(model, "estimator_", None) or model[-1]
     every = Design.of(np.arange(inner.n_features_in_))
     drawn = [np.append(rng.normal(0, 0.5, inner.n_features_in_), rng.normal()) for _ in range(2)]

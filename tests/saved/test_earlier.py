@@ -1,4 +1,4 @@
-"""Models of earlier versions: each parameter that is gone has its place in today's state."""
+"""Models of earlier versions: every removed parameter is converted to the current state."""
 
 import inspect
 import warnings
@@ -21,7 +21,7 @@ from scarless import (
     SARStackingClassifier,
 )
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, TIcE
-from scarless.saved.earlier import NoLongerFitted, renew, state_of_today
+from scarless.saved.earlier import NoLongerFitted, current_state, renew
 
 # The parameters of SAREMClassifier before there was a Labelling, with their defaults.
 EARLIER = {
@@ -57,8 +57,8 @@ EARLIER = {
 
 
 def today(name="SAREMClassifier", **given):
-    """Return the model that an earlier one with these parameters is today."""
-    name, state = state_of_today(name, {**EARLIER, **given} if name == "SAREMClassifier" else given)
+    """Return the current form of an earlier model with these parameters."""
+    name, state = current_state(name, {**EARLIER, **given} if name == "SAREMClassifier" else given)
     model = {"SAREMClassifier": SAREMClassifier, "PublishedEMClassifier": PublishedEMClassifier}[name]()
     assert list(state) == list(inspect.signature(type(model)).parameters)
     model.__dict__.update(state)
@@ -92,12 +92,12 @@ SAME = [
         {"labelling": Labelling(shared=False, bounds=(0, 0.5))},
     ),
     ({"solver": "newton"}, {}),
-    ({"relax": False, "slope_tol": 1e-2, "window": 3}, {}),  # of two logistic models, which read none of them
+    ({"relax": False, "slope_tol": 1e-2, "window": 3}, {}),  # two logistic models ignored these parameters
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "now"), SAME, ids=str)
-def test_each_parameter_has_its_place(before, now):
+def test_each_earlier_parameter_is_converted(before, now):
     found, expected = today(**before), SAREMClassifier(**now)
     assert type(found) is SAREMClassifier
     assert str(found.get_params()) == str(expected.get_params())
@@ -118,36 +118,36 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("before", "now"), PUBLISHED, ids=str)
-def test_plain_em_has_an_estimator_of_its_own(before, now):
+def test_plain_em_becomes_published_em(before, now):
     found, expected = today(**before), PublishedEMClassifier(**now)
     assert type(found) is PublishedEMClassifier
     assert str(found.get_params()) == str(expected.get_params())
 
 
-def test_folds_of_two_logistic_models_were_not_read():
+def test_folds_of_two_logistic_models_are_ignored():
     assert type(today(cross_fit=None)) is SAREMClassifier
 
 
 def test_parameters_that_came_later_have_their_defaults():
-    """The first version knew no looks, nor facts."""
+    """The first version had neither looks nor known values."""
     later = ("known", "visit_attributes", "audit_labels")
     first = {name: value for name, value in EARLIER.items() if name not in later}
-    name, state = state_of_today("SAREMClassifier", first)
+    name, state = current_state("SAREMClassifier", first)
     assert (name, state["known"], state["labelling"]) == ("SAREMClassifier", None, None)
 
 
 def test_searches_stacks_and_known_propensities():
     said = {"visit_attributes": None, "shared_propensity": False, "false_positive_rate": 0.0, "audit_labels": "keep"}
-    _, search = state_of_today("SAREMClassifierCV", {**said, "known": None, "imaginary_audits": 8.0, "relax": False})
+    _, search = current_state("SAREMClassifierCV", {**said, "known": None, "imaginary_audits": 8.0, "relax": False})
     assert str(search["labelling"]) == "Labelling(shared=False)"
     assert (search["known"], search["recalibrate"]) == (None, False)
     assert list(search) == list(inspect.signature(SAREMClassifierCV).parameters)
-    assert state_of_today("SAREMClassifierCV", {"imaginary_audits": 0})[1]["known"] == [PseudoObservations(0)]
-    assert state_of_today("SARStackingClassifier", {"imaginary_audits": "auto"})[1]["known"] is None
-    _, stack = state_of_today("SARStackingClassifier", {"imaginary_audits": 3, "known": [ClassPrior(0.4)]})
+    assert current_state("SAREMClassifierCV", {"imaginary_audits": 0})[1]["known"] == [PseudoObservations(0)]
+    assert current_state("SARStackingClassifier", {"imaginary_audits": "auto"})[1]["known"] is None
+    _, stack = current_state("SARStackingClassifier", {"imaginary_audits": 3, "known": [ClassPrior(0.4)]})
     assert stack["known"] == [ClassPrior(0.4), PseudoObservations(3)]
     assert list(stack) == list(inspect.signature(SARStackingClassifier).parameters)
-    _, weighted = state_of_today("PropensityWeightedClassifier", {"cross_fit": None})
+    _, weighted = current_state("PropensityWeightedClassifier", {"cross_fit": None})
     assert list(weighted) == list(inspect.signature(PropensityWeightedClassifier).parameters)
     assert weighted["cv"] is None
 
@@ -175,7 +175,7 @@ def test_folds_of_label_frequency_estimators(kind):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_what_is_of_today_stays_as_it_is(model):
+def test_current_states_are_unchanged(model):
     same = clone(model)
     renew(same)
     assert type(same) is type(model)
@@ -184,7 +184,7 @@ def test_what_is_of_today_stays_as_it_is(model):
 
 
 def as_earlier(model, **params):
-    """Return a fitted model of today as an earlier version would have kept it."""
+    """Return a fitted model in the form that an earlier version stored."""
     old = SAREMClassifier()
     fitted = {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
     old.__dict__.clear()
@@ -242,7 +242,7 @@ def test_a_cross_fit_to_looks_of_before_predicts_the_same(pu):
     new, found = model.fitted_pair_.source, model.recalibration_
     old = copy(new)
     old.__dict__.clear()
-    # The class's logit was ``shift + slope u + added z``, and held-out logits were not tilted.
+    # The logit of the class was ``shift + slope u + added z``, and held-out logits had no tilt.
     level = float(found(np.zeros(1))[0]) + found.slope * new.tilt[-1]
     old.__dict__.update(
         fit=new.fit,

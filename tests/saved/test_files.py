@@ -1,4 +1,4 @@
-"""Model files: what comes back is what was saved, to the bit, and a stranger's file makes nothing."""
+"""Model files: loaded models equal saved models to the bit, and untrusted files create no objects."""
 
 import importlib
 import io
@@ -71,7 +71,7 @@ MODELS = {
     "tree": lambda: SAREMClassifier(DecisionTreeClassifier(max_depth=3), **IN, cv=2, random_state=0),
     "search": lambda: SAREMClassifierCV(**IN, Cs=2, cv=2, random_state=0),
     "search over sets": lambda: SAREMClassifierCV(Cs=2, cv=2, random_state=0, attribute_sets={"a": [2], "b": [2, 3]}),
-    "stack": lambda: SARStackingClassifier(  # the members by default, but for the number of trees
+    "stack": lambda: SARStackingClassifier(  # the default members, with fewer trees
         [("logistic", None), ("boosting", boosted())], **IN, cv=2, random_state=0
     ),
     "stack of given": lambda: SARStackingClassifier(
@@ -124,7 +124,7 @@ MODELS = {
 
 @cache
 def fitted(name):
-    """Return a table and a model of it, which nobody changes."""
+    """Return a table and a fitted model, shared by tests that do not change them."""
     X = PU.X.copy()
     X[:, 3] = X[:, 3] > 0  # two strata
     given = {"propensity": PU.e} if name.startswith("known propensity") else {}
@@ -132,7 +132,7 @@ def fitted(name):
 
 
 def answers(model, X):
-    """Return all that a model says, by name."""
+    """Return all predictions and results of a model, by name."""
     found = {}
     for name in ("predict_proba", "predict_propensity"):
         if hasattr(model, name):
@@ -148,13 +148,13 @@ def answers(model, X):
             warnings.simplefilter("ignore")
             try:
                 found[name] = call()
-            except (AttributeError, TypeError, ValueError) as error:  # then the loaded model must say the same
+            except (AttributeError, TypeError, ValueError) as error:  # the loaded model must raise the same error
                 found[name] = str(error)
     return found
 
 
 def bare(model):
-    """Return what a model is printed as, without places in memory."""
+    """Return the repr of a model, without memory addresses."""
     return re.sub(" at 0x[0-9A-Fa-f]+", "", repr(model))
 
 
@@ -165,7 +165,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_comes_back_says_the_same_to_the_bit(name, tmp_path):
+def test_loaded_models_predict_identically_to_the_bit(name, tmp_path):
     X, model = fitted(name)
     path = tmp_path / "model.skops"
     scarless.save(model, path)
@@ -213,7 +213,7 @@ def prepared(model, kind="pandas"):
         (SAREMClassifier(boosted(), propensity_attributes=["visits"], cv=2, random_state=0), "polars"),
     ],
 )
-def test_a_pipeline_from_the_raw_table_comes_back(model, kind, tmp_path):
+def test_a_pipeline_of_a_raw_table_can_be_loaded(model, kind, tmp_path):
     table = frame() if kind == "pandas" else pytest.importorskip("polars").from_pandas(frame())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -222,7 +222,7 @@ def test_a_pipeline_from_the_raw_table_comes_back(model, kind, tmp_path):
         try:
             scarless.save(pipeline, tmp_path / "model.skops")
         except ModelFileError as error:
-            # Skops before 0.16 knows no time zones; those of old versions of pandas refer to themselves.
+            # skops before 0.16 does not support time zones; in old versions of pandas they refer to themselves.
             if "ZoneInfo" not in str(error) and "RecursionError" not in str(error):
                 raise
             pytest.skip("this skops stores no time zones")
@@ -231,7 +231,7 @@ def test_a_pipeline_from_the_raw_table_comes_back(model, kind, tmp_path):
     assert str(again[-1].summary()) == str(pipeline[-1].summary())
 
 
-def test_what_is_referred_to_five_times_is_written_once(tmp_path):
+def test_an_object_that_is_referenced_five_times_is_written_once(tmp_path):
     plain = frame().drop(columns="zoned")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -243,8 +243,8 @@ def test_what_is_referred_to_five_times_is_written_once(tmp_path):
     assert vectorizer.transformers_["note"] is vectorizer.all_processing_steps_["note"][-2]
 
 
-def test_skops_looks_at_each_part_once_and_finds_the_same(tmp_path):
-    """Objects that hold the one before twice: looked at anew each time they would be 2^18 parts."""
+def test_skops_checks_each_part_once_with_the_same_result(tmp_path):
+    """Each object holds the previous one twice: without a cache, skops would check 2^18 parts."""
     inner = Own()
     for _ in range(18):
         outer = LogisticRegression()
@@ -290,7 +290,7 @@ SAVED = Path(__file__).parent / "files" / "schema-1-sarem.skops"
 
 
 def test_a_file_of_the_first_version_still_loads():
-    """Written by tools/save_model_file.py; there is nothing of scikit-learn's own state in it."""
+    """tools/save_model_file.py wrote the file; it contains no state of scikit-learn."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* was written with scikit-learn", category=UserWarning)
         model = scarless.load(SAVED)
@@ -303,7 +303,7 @@ def test_a_file_of_the_first_version_still_loads():
     np.testing.assert_allclose(model.class_prior_interval(), (0.3659519300900208, 0.6007813311998682), rtol=1e-9)
 
 
-def test_a_file_that_names_classes_where_they_were_still_loads(tmp_path):
+def test_a_file_with_earlier_names_of_classes_loads(tmp_path):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     table = pandas.DataFrame({"age": rng.normal(50, 10, 300), "kind": rng.choice(["a", "b"], 300)})
@@ -327,7 +327,7 @@ def test_a_file_that_names_classes_where_they_were_still_loads(tmp_path):
     assert found.origins_ == model.origins_
 
 
-def test_what_moved_is_on_the_list_and_where_the_list_says():
+def test_moved_classes_are_trusted_and_exist():
     assert MOVED_CLASSES.keys().isdisjoint(TRUSTED)
     for name in MOVED_CLASSES.values():
         module, _, own = name.rpartition(".")
@@ -356,7 +356,7 @@ def test_a_fit_by_em_of_an_earlier_version_is_a_published_em():
     assert model.class_prior_ == 0.5625619183100874
 
 
-def test_what_an_earlier_version_was_told_of_the_labelling_is_kept():
+def test_labelling_parameters_of_an_earlier_version_are_kept():
     """SAREMClassifier(propensity_attributes=[2], shared_propensity=False, false_positive_rate="estimate")."""
     model = earlier("looks")
     assert repr(model.labelling) == "Labelling(false_positive_rate='estimate', shared=False)"
@@ -369,7 +369,7 @@ def test_what_an_earlier_version_was_told_of_the_labelling_is_kept():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_cross_fit_that_was_not_recalibrated_is_refused_in_words(tmp_path):
+def test_a_cross_fit_that_was_not_recalibrated_is_refused(tmp_path):
     model = SAREMClassifier(DecisionTreeClassifier(max_depth=2), **CROSSED, max_iter=3).fit(PU.X, PU.s)
     model.relax, model.solver = False, "auto"
     scarless.save(model, tmp_path / "a.skops")
@@ -381,7 +381,7 @@ def test_a_cross_fit_that_was_not_recalibrated_is_refused_in_words(tmp_path):
 
 
 class Own:
-    """A class of the user's."""
+    """A class of the user."""
 
 
 def own_columns(X):
@@ -399,7 +399,7 @@ def test_the_suffix_is_skops(name, model, tmp_path):
         scarless.save(model, tmp_path / name)
 
 
-def test_a_path_is_a_path(model):
+def test_a_path_of_a_wrong_type_is_refused(model):
     with pytest.raises(ModelFileError, match=r"path must be the path of a file, as text or pathlib\.Path; got 3"):
         scarless.save(model, 3)
     with pytest.raises(ModelFileError, match=r"The folder .*nowhere' for a.skops does not exist"):
@@ -430,7 +430,7 @@ def test_what_is_not_fitted_is_refused(tmp_path):
 )
 def test_what_load_would_refuse_is_not_saved(make, named, tmp_path):
     made = make()
-    with pytest.raises(ModelFileError, match=r"joblib or cloudpickle. Their files run code") as caught:
+    with pytest.raises(ModelFileError, match=r"joblib or cloudpickle. Such files can run code") as caught:
         scarless.save(made, tmp_path / "a.skops")
     assert named in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -460,7 +460,7 @@ def good(model, tmp_path_factory):
 
 
 def refusal(path):
-    """Return the sentence with which a file is refused."""
+    """Return the error message for a file."""
     with pytest.raises(ModelFileError) as caught:
         scarless.load(path)
     sentence = str(caught.value)
@@ -470,14 +470,14 @@ def refusal(path):
 
 
 def written(tmp_path, members):
-    """Return the path of a file: of bytes as they are, of members with hashes that fit, as a stranger would make it."""
+    """Write bytes, or members with matching hashes as an attacker would, to a file; return its path."""
     path = tmp_path / "hostile.skops"
     path.write_bytes(members if isinstance(members, bytes) else files.pack(sealed(members)))
     return path
 
 
 def sealed(members):
-    """Return members whose names and stamp say the hashes of their contents."""
+    """Return members whose names and stamp have the hashes of their contents."""
     kept, schema = {}, members["schema.json"]
     for name, data in members.items():
         now = files.content_name(name, data) if re.fullmatch(r"[0-9a-f]{64}\.npy", name) else name
@@ -488,7 +488,7 @@ def sealed(members):
         stamp["description"] = files.content_name("schema.json", schema)
         kept["scarless.json"] = json.dumps(stamp).encode()
     except (ValueError, TypeError, RecursionError):
-        pass  # a stamp that is none stays as it is
+        pass  # an invalid stamp is not changed
     return {**kept, "schema.json": schema}
 
 
@@ -507,7 +507,7 @@ ARGUMENTS = part("builtins", "tuple", "TupleNode", content=[part("builtins", "st
 
 @pytest.fixture
 def nothing_runs(monkeypatch, tmp_path):
-    """Fail where anything is run or a file is written, and say so."""
+    """Make a test fail if code is run or a file is written."""
     ran = []
     monkeypatch.setattr(os, "system", ran.append)
     monkeypatch.setattr(subprocess, "Popen", ran.append)
@@ -529,7 +529,7 @@ def nothing_runs(monkeypatch, tmp_path):
         (part("scarless.saved.files", "load"), "scarless.saved.files.load"),
         (part("scarless.datasets.fetch", "fetch"), "scarless.datasets.fetch.fetch"),
         (part("scarless.models.sar_em", "check_choice"), "scarless.models.sar_em.check_choice"),
-        # What is on the list, used in another way than it is there for:
+        # Trusted names that are used in a way that is not allowed:
         (
             part("scarless.models.sar_em", "SAREMClassifier", "ConstructorFromReduceNode", content=ARGUMENTS),
             "SAREMClassifier as a ConstructorFromReduce",
@@ -560,7 +560,7 @@ def test_a_name_that_is_not_on_the_list_is_refused(hostile, named, good, tmp_pat
 
 
 def test_modules_are_not_imported_for_a_name(good, tmp_path):
-    """A module runs when it is imported: not even that may happen."""
+    """An import runs the code of a module, so `load` must not import modules that a file names."""
     (tmp_path / "hostile_module.py").write_text("raise SystemExit('imported')\n")
     sys.path.insert(0, str(tmp_path))
     try:
@@ -579,14 +579,14 @@ def test_a_generator_calls_no_other_function_of_numpy(tmp_path):
     assert "numpy.random.seed" in refusal(written(tmp_path, members))
 
 
-def test_names_of_strangers_are_shown_as_text(good, tmp_path):
+def test_untrusted_names_are_escaped_in_errors(good, tmp_path):
     change = {"content": part("\x1b[31m\n" * 200, "x", "ObjectNode")}
     sentence = refusal(written(tmp_path, with_schema(good, lambda schema: schema.update(change))))
     assert "\x1b" not in sentence
     assert r"\x1b[31m" in sentence
 
 
-def test_a_list_that_the_file_brings_along_counts_for_nothing(good, tmp_path):
+def test_a_list_of_trusted_types_in_a_file_is_ignored(good, tmp_path):
     members = with_schema(good, lambda schema: schema.update(trusted=["os.system"], content=part("os", "system")))
     members["scarless.json"] = json.dumps(json.loads(good["scarless.json"]) | {"trusted": ["os.system"]}).encode()
     assert "os.system" in refusal(written(tmp_path, members))
@@ -597,12 +597,12 @@ class Bomb:
         return os.system, ("echo",)
 
 
-def test_a_pickle_is_no_model_file(tmp_path, nothing_runs):
+def test_a_pickle_is_refused(tmp_path, nothing_runs):
     assert "is not a model file, or is truncated" in refusal(written(tmp_path, pickle.dumps(Bomb())))
     assert "is not a model file" in refusal(written(tmp_path, b""))
 
 
-def test_a_plain_skops_file_is_not_ours(model, tmp_path):
+def test_a_plain_skops_file_is_refused(model, tmp_path):
     path = written(tmp_path, skops_io.dumps(LogisticRegression().fit(PU.X, PU.y)))
     assert "was not written by scarless.save: it has no scarless.json" in refusal(path)
 
@@ -614,7 +614,7 @@ def test_every_truncation_is_refused(good, tmp_path):
 
 
 def test_every_flipped_byte_is_refused_or_does_not_matter(good, tmp_path):
-    """A zip has checksums; what is not under them is names, sizes and flags."""
+    """The checksums of a zip do not cover names, sizes and flags."""
     data, whole = files.pack(good), scarless.load(written(tmp_path, files.pack(good)))
     for place in range(0, len(data), 61):
         path = written(tmp_path, data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
@@ -672,7 +672,7 @@ def test_one_array_read_a_million_times_is_refused(good, tmp_path, monkeypatch):
 
 
 def test_references_that_double_are_refused(good, tmp_path):
-    """Forty objects, each holding the one before twice, are a million million parts to whoever looks at each."""
+    """Forty objects that each hold the previous one twice have a million million parts."""
     inner = part("scarless.pair.selection", "Selection", "ObjectNode", __id__=1)
     for number in range(2, 42):
         again = part("x", "x", "CachedNode", __id__=number - 1)
@@ -683,7 +683,7 @@ def test_references_that_double_are_refused(good, tmp_path):
 
 
 @pytest.mark.parametrize("number", [7, "1", None])
-def test_references_to_what_is_not_there_are_refused(number, good, tmp_path):
+def test_references_to_missing_objects_are_refused(number, good, tmp_path):
     reference = part("x", "x", "CachedNode", __id__=number)
     members = with_schema(good, lambda schema: schema.update(content=reference))
     assert "its description is invalid" in refusal(written(tmp_path, members))
@@ -701,7 +701,7 @@ def test_references_in_a_circle_are_refused(good, tmp_path):
     "schema",
     [b"", b"[]", b"null", b"{}", b'{"protocol": 2}', b"\xff\xfe", b"[" * 100_000, b'{"protocol": 0, "__loader__": 3}'],
 )
-def test_a_description_that_is_none_is_refused(schema, good, tmp_path):
+def test_an_invalid_description_is_refused(schema, good, tmp_path):
     assert "its description is invalid" in refusal(written(tmp_path, {**good, "schema.json": schema}))
 
 
@@ -712,13 +712,13 @@ def test_deep_descriptions_are_refused(good, tmp_path):
 
 
 def test_an_older_protocol_of_skops_is_refused(good, tmp_path):
-    """It describes functions in another way, which nobody here looks at."""
+    """Older protocols describe functions in a way that the check does not support."""
     assert "its protocol must be a whole number of at least 2; it is 0" in refusal(
         written(tmp_path, with_schema(good, lambda schema: schema.update(protocol=0)))
     )
 
 
-def test_arrays_that_are_none_are_refused(good, tmp_path):
+def test_invalid_arrays_are_refused(good, tmp_path):
     for data in (b"", b"\x93NUMPY", pickle.dumps(Bomb())):
         members = {name: data if name.endswith(".npy") else kept for name, kept in good.items()}
         assert "the model cannot be created" in refusal(written(tmp_path, members))
@@ -749,7 +749,7 @@ def as_bytes(array):
 
 
 def edited_files(members, every=1):
-    """Yield the name of an array, another array, and the members with that in its place; or every so many of these."""
+    """Yield an array's name, an edited array, and members with the edited array; or only every so many of these."""
     arrays = {name: np.load(io.BytesIO(data)) for name, data in members.items() if name.endswith(".npy")}
     edited = [(name, other) for name, array in arrays.items() for other in edits(array)]
     for name, other in edited[::every]:
@@ -769,7 +769,7 @@ def test_every_edited_array_is_refused_by_the_name_of_its_member(name, tmp_path)
 
 @pytest.mark.parametrize("name", ["newton", "search", "boosted", "forest", "strata, risk", "SCAR"])
 def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
-    """Whoever edits the array may as well edit its name: then NaN and wrong shapes are refused where they matter."""
+    """An attacker can edit an array and its hash. NaN and wrong shapes are then refused if they affect predictions."""
     X, _ = fitted(name)
     refused = 0
     for _, other, members in edited_files(
@@ -787,11 +787,11 @@ def test_an_edited_array_with_its_hash_never_predicts_nan(name, tmp_path):
         for ask in ("predict_proba", "predict_propensity"):
             try:
                 answer = getattr(model, ask)(X)
-            except (ValueError, IndexError):  # told, if late: only the classifier inside knows what it expects
+            except (ValueError, IndexError):  # a late error: only the inner classifier can detect it
                 assert name in ("boosted", "forest", "strata, risk")
                 continue
             assert np.isfinite(answer).all()
-    assert refused or name not in ("newton", "SCAR", "search")  # of which every edit is tried
+    assert refused or name not in ("newton", "SCAR", "search")  # every edit of these models is tried
 
 
 @pytest.mark.parametrize(
@@ -808,7 +808,7 @@ def test_nan_in_files_without_a_list_of_such_arrays_is_refused(name, sentence, t
     stamp = json.loads(members["scarless.json"])
     del stamp["not_finite"]
     members["scarless.json"] = json.dumps(stamp).encode()
-    for member, data in list(members.items()):  # in any order: names are of content
+    for member, data in list(members.items()):  # in any order, because names are hashes
         if any(re.search(sentence, told) for told in refused):
             break
         array = np.load(io.BytesIO(data)) if member.endswith(".npy") else np.empty(0)
@@ -847,7 +847,7 @@ def test_wrong_shapes_are_refused_by_the_attribute(name, attribute, sentence, tm
 
 
 def test_arrays_that_held_nan_when_they_were_saved_load(tmp_path):
-    """A column without a value has no mean, and that is no damage."""
+    """The mean of an empty column is NaN, which is not damage."""
     X = np.column_stack([PU.X, np.full(len(PU.X), np.nan)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -866,7 +866,7 @@ def test_an_edited_description_is_refused(good, tmp_path):
 
 
 @pytest.mark.parametrize("stamp", [b"", b"[]", b"not json", b"\xff", b"3", b'{"schema": 1}', b"[" * 60_000])
-def test_a_stamp_that_is_none_is_refused(stamp, good, tmp_path):
+def test_an_invalid_stamp_is_refused(stamp, good, tmp_path):
     assert "its scarless.json cannot be read" in refusal(written(tmp_path, {**good, "scarless.json": stamp}))
 
 
@@ -874,7 +874,7 @@ def test_a_stamp_that_is_none_is_refused(stamp, good, tmp_path):
     "change",
     [{"schema": True}, {"schema": "1"}, {"schema": 0}, {"model": "a b"}, {"numpy": "\x1b[31m"}, {"scarless": "newest"}],
 )
-def test_a_stamp_that_nobody_wrote_is_refused(change, good, tmp_path):
+def test_a_stamp_with_unexpected_values_is_refused(change, good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | change
     path = written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()})
     assert "holds values that scarless.save does not write" in refusal(path)
@@ -890,24 +890,24 @@ def test_a_huge_stamp_is_refused(good, tmp_path):
 def test_a_stamp_of_another_model_is_refused(good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | {"model": "NaiveClassifier"}
     path = written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()})
-    assert "the stamp names the class NaiveClassifier" in refusal(path)
+    assert "the stamp names another class, NaiveClassifier" in refusal(path)
 
 
 @pytest.mark.parametrize("change", [{"schema": 2}, {"scarless": "999.0"}, {"scarless": "999.0.dev1"}])
-def test_files_of_a_time_to_come_are_refused(change, good, tmp_path):
+def test_files_of_newer_versions_are_refused(change, good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | change
     sentence = refusal(written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()}))
     assert f"was written by scarless {stamp['scarless']} (schema {stamp['schema']})" in sentence
     assert f"but scarless {version('scarless')} (schema 1) is installed. Run pip install --upgrade scarless" in sentence
 
 
-def test_older_versions_of_ours_are_welcome(good, tmp_path):
+def test_files_of_older_versions_of_scarless_load(good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | {"scarless": "0.0.1"}
     model = scarless.load(written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()}))
     assert isinstance(model, SAREMClassifier)
 
 
-def test_another_scikit_learn_is_told_of(good, tmp_path):
+def test_another_version_of_scikit_learn_warns(good, tmp_path):
     stamp = json.loads(good["scarless.json"]) | {"scikit-learn": "1.2.3"}
     path = written(tmp_path, {**good, "scarless.json": json.dumps(stamp).encode()})
     told = f"was written with scikit-learn 1.2.3, but {version('scikit-learn')} is installed"
@@ -924,7 +924,7 @@ def test_the_stamp_is_read_without_the_model(good):
     assert "skrub" not in stamp
 
 
-def test_no_file_and_no_folder(tmp_path):
+def test_missing_files_and_folders_raise(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no model file '.*a\.skops'"):
         scarless.load(tmp_path / "a.skops")
     with pytest.raises(ModelFileError, match="is not a model file: it is a folder"):
@@ -950,7 +950,7 @@ def tampered_tree(members, change):
 
 @cache
 def stored(name):
-    """Return the members of a model's file, which nobody changes."""
+    """Return the members of a model file, shared by tests that do not change them."""
     with TemporaryDirectory() as folder:
         scarless.save(fitted(name)[1], Path(folder, "a.skops"))
         return members_of(Path(folder, "a.skops"))
@@ -980,8 +980,8 @@ def set_field(name, value, inner):
         ("gradient boosting", "left_child", 0, "lead out of bounds, or back"),
     ],
 )
-def test_a_tree_that_leads_out_of_bounds_is_refused(name, field, value, sentence, tmp_path):
-    """Compiled code would follow it into memory of others, or for ever."""
+def test_a_tree_with_indices_out_of_bounds_is_refused(name, field, value, sentence, tmp_path):
+    """Compiled code would read other memory, or loop for ever."""
 
     def inner(nodes):
         return nodes["is_leaf"] == 0 if "is_leaf" in nodes.dtype.names else nodes["left_child"] != -1
@@ -991,7 +991,7 @@ def test_a_tree_that_leads_out_of_bounds_is_refused(name, field, value, sentence
 
 
 def test_a_tree_of_other_columns_is_refused(tmp_path):
-    """Gradient boosting looks at its own number of columns, and then asks its trees."""
+    """Gradient boosting checks its own number of columns only, not that of its trees."""
     model = GradientBoostingClassifier(n_estimators=2, random_state=0).fit(PU.X, PU.y)
     model.n_features_in_ = 3
     scarless.save(model, tmp_path / "a.skops")
@@ -1002,7 +1002,7 @@ def test_a_tree_of_other_columns_is_refused(tmp_path):
     assert "fitted to another number of columns" in refusal(tmp_path / "a.skops")
 
 
-def test_a_tree_out_of_place_is_refused(tmp_path):
+def test_a_tree_outside_an_estimator_is_refused(tmp_path):
     tree = DecisionTreeClassifier(max_depth=2).fit(PU.X, PU.y)
     scarless.save({"model": tree.tree_}, tmp_path / "a.skops")
     assert "a tree is not part of a scikit-learn estimator" in refusal(tmp_path / "a.skops")
@@ -1011,8 +1011,8 @@ def test_a_tree_out_of_place_is_refused(tmp_path):
 # --- the list
 
 
-def test_the_list_names_things_one_by_one():
-    """Each name is of something that is there, and of the kind that it is listed with; none stands for more."""
+def test_every_trusted_name_exists_and_has_its_kind():
+    """Each trusted name exists and has its listed kind; no name is a prefix or a pattern."""
     import importlib
     import inspect
 
@@ -1027,7 +1027,7 @@ def test_the_list_names_things_one_by_one():
             assert issubclass(value, tuple) == (kind == "TupleNode")
 
 
-def test_functions_on_the_list_are_these():
+def test_the_trusted_functions_are_these():
     assert {name for name, kind in TRUSTED.items() if kind in ("FunctionNode", "MethodNode")} == {
         "scarless.pair.crossed.Crossed.plain_logits",
         "sklearn.utils.validation.check_array",
@@ -1038,6 +1038,17 @@ def test_functions_on_the_list_are_these():
         "skrub._table_vectorizer._created_by_predicate",
         "skrub.selectors._selectors._cardinality_below",
     }
+
+
+@pytest.mark.parametrize(("package", "extra"), [("polars.datatypes", "frames"), ("skrub", "tool")])
+def test_a_missing_package_is_named_with_its_extra(model, tmp_path, monkeypatch, package, extra):
+    def fail(*_, **__):
+        raise ImportError(name=package)
+
+    scarless.save(model, tmp_path / "a.skops")
+    monkeypatch.setattr("skops.io.loads", fail)
+    with pytest.raises(ImportError, match=rf'needs {package.partition(".")[0]}: pip install "scarless\[{extra}\]"'):
+        scarless.load(tmp_path / "a.skops")
 
 
 def test_without_skops_the_extra_is_named(model, tmp_path, monkeypatch):

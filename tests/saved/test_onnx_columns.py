@@ -1,4 +1,4 @@
-"""Raw tables behind the tool's preparation: every kind of column means in the graph what it means to the model."""
+"""Raw tables with the default preparation: the graph reads every kind of column as the model does."""
 
 from types import SimpleNamespace
 
@@ -19,7 +19,7 @@ from scarless.saved.onnx_columns import _add_scale, _rounds_first
 from scarless.saved.onnx_graph import Graph, GraphInput
 
 skrub = pytest.importorskip("skrub", reason="skrub is an extra")
-SECONDS = hasattr(skrub, "DurationToFloat")  # older versions read a duration as whatever number it is kept as
+SECONDS = hasattr(skrub, "DurationToFloat")  # older versions read a duration as its stored number
 WORDS = ["none", "None", "full", "half", None, "", "  ", "\t\u00a0", "NA", "?", "null", "n/a"]
 
 
@@ -38,7 +38,7 @@ def make_table(n=500, seed=0):
             "smokes": rng.random(n) < 0.5,
             "fit": pd.array(np.where(gaps[1], None, rng.random(n) < 0.5), dtype="boolean"),
             "children": pd.array(np.where(gaps[2], None, rng.integers(0, 4, n)), dtype="Int64"),
-            "ward": pd.Categorical(rng.choice(["a", "none", "NA"], n)),  # categories are what they are called
+            "ward": pd.Categorical(rng.choice(["a", "none", "NA"], n)),  # NA is a category here, not a missing value
             "room": pd.Categorical(rng.choice(["(none)", "b", "c"], n)),
             "code": rng.choice(["1.5", "2", "?", "3e2"], n),
             "stay": hours if SECONDS else hours.total_seconds(),
@@ -65,22 +65,22 @@ def graph(model):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_new_rows_of_a_raw_table_have_the_same_answers(model, graph, seed):
+def test_new_rows_of_a_raw_table_get_the_same_predictions(model, graph, seed):
     new = make_table(600, seed)
     new.loc[new.index[::50], "insurance"] = "never seen"
     new.loc[new.index[::40], ["income", "savings", "visits", "sex", "stay", "since"]] = None
     new.loc[new.index[::30], ["income", "savings", "age"]] = 1e9
-    new.loc[new.index[::29], ["income", "savings"]] = -3.0  # below all that the fit had seen
+    new.loc[new.index[::29], ["income", "savings"]] = -3.0  # below the minimum in the fit
     assert_same(ask(graph, feeds_of(graph, new)), ours(model, new), 1e-6)
 
 
-def test_rounding_is_the_models_too(graph, model):
-    """All but logarithms is rounded where the model rounds it."""
+def test_the_graph_rounds_like_the_model(graph, model):
+    """Everything except logarithms is rounded at the same step as in the model."""
     new = make_table(600, 3).assign(income=1.0, savings=0.0)
     assert_same(ask(graph, feeds_of(graph, new)), ours(model, new), 1e-13)
 
 
-def test_every_word_means_what_it_means_to_the_model(graph, model):
+def test_every_text_is_read_as_in_the_model(graph, model):
     words = [*WORDS, "never seen", "none ", "(none)", "a\nb", "\n", "\u2028\x1f\x0b\x85", "Ünicode", "nan", "NULL"]
     new = make_table(len(words), 4).assign(insurance=pd.Series(words, dtype=object))
     for column in ("ward", "room"):
@@ -89,7 +89,7 @@ def test_every_word_means_what_it_means_to_the_model(graph, model):
     np.testing.assert_allclose(found["propensity"], expected["propensity"], rtol=0, atol=1e-13)
 
 
-def test_the_calendar_of_all_times():
+def test_dates_of_all_years():
     days = np.arange(-700_000, 2_932_896, 487).astype("datetime64[D]")  # from 0053 to 9999
     leap = np.array(["1600-02-29", "1900-02-28", "1900-03-01", "2000-02-29", "2100-03-01", "0004-02-29", "1969-12-31"])
     days = np.concatenate([days, leap.astype("datetime64[D]"), [np.datetime64("NaT")]])
@@ -104,23 +104,23 @@ def test_tables_of_no_row_and_of_one(graph, n):
     assert {name: each.shape for name, each in found.items()} == dict.fromkeys(found, (n,))
 
 
-def test_extreme_rows_have_an_answer_and_refused_ones_none(graph, model):
+def test_extreme_rows_have_predictions_and_refused_rows_have_nan(graph, model):
     new = make_table(6)
     sizes = np.array([1e6, -1e6, 1e12, -1e12, 1e17, 1e39])
     new = new.assign(age=sizes, income=sizes, savings=sizes)
     found = ask(graph, feeds_of(graph, new))
     assert np.isnan(found["probability"]).tolist() == [False] * 4 + [True] * 2
-    with pytest.raises(ValueError, match=r"Input X has the value .* above the limit of 1e\+15"):
+    with pytest.raises(ValueError, match=r"Input X has the value .* Absolute values must be at most 1e\+15"):
         model.predict_proba(new[:5])
     assert_same({name: each[:4] for name, each in found.items()}, ours(model, new[:4]), 1e-6)
 
 
-def test_constant_and_empty_columns_are_not_asked_for(graph, model):
+def test_constant_and_empty_columns_are_not_inputs(graph, model):
     asked = [each["name"] for each in stamp_of(graph)["inputs"]]
     assert asked == [name for name in model.feature_names_in_ if name not in ("one", "nothing")]
 
 
-def test_the_stamp_says_how_each_column_is_given(graph):
+def test_the_metadata_describe_each_input(graph):
     kinds = {each["name"]: (each["kind"], each["type"], each["missing"]) for each in stamp_of(graph)["inputs"]}
     assert {kinds[name] for name in ("age", "visits", "smokes", "fit", "children", "code")} == {
         ("number", "double", "NaN")
@@ -145,7 +145,7 @@ def test_the_preparation_in_a_pipeline_is_the_same():
     assert_same(ask(graph, feeds_of(graph, table)), ours(pipeline, table), 1e-13)
 
 
-def test_without_brackets_none_is_missing_as_skrub_has_it():
+def test_without_keep_none_the_word_none_is_missing():
     table = make_table()[["insurance", "age"]]
     steps = [step for name, step in table_preparation().steps if name != "words"]
     pipeline = fit_and_draw(make_pipeline(*steps, SAREMClassifier()), table)
@@ -154,7 +154,7 @@ def test_without_brackets_none_is_missing_as_skrub_has_it():
 
 
 class LateRounding(StandardScaler):
-    """Scales in the other order: means of double precision, results rounded to single."""
+    """A scaler that uses means in double precision and rounds the results to single precision."""
 
     def transform(self, X):
         X = np.array(X, dtype=np.float32)
@@ -194,7 +194,7 @@ def test_columns_without_a_counterpart_are_refused_by_name():
     base = make_table(60)[["sex", "age"]]
     zone = pd.Series(pd.date_range("2020-01-01", periods=60, tz="Europe/Berlin"))
     many, blank = [f"word {k}" for k in range(60)], pd.Categorical(rng.choice(["", "a", "b"], 60))
-    quick = vectoriser(high_cardinality=skrub.StringEncoder(2, vectorizer="tfidf"))  # the tool's own takes seconds
+    quick = vectoriser(high_cardinality=skrub.StringEncoder(2, vectorizer="tfidf"))  # the default encoder takes seconds
     for values, message in (
         (
             many,

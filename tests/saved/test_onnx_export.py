@@ -1,4 +1,4 @@
-"""Logistic models as ONNX graphs: ONNX Runtime says what the model says."""
+"""Logistic models as ONNX graphs: ONNX Runtime gives the predictions of the model."""
 
 import sys
 
@@ -49,7 +49,7 @@ def pair():
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_of_models_says_the_same(name):
+def test_graph_and_pair_give_the_same_predictions(name):
     seed = list(PAIRS).index(name) % 2
     pu, new = simulate(seed=seed), simulate(n=2000, seed=seed + 10)
     model = PAIRS[name]().fit(pu.X, pu.s)
@@ -57,7 +57,7 @@ def test_a_pair_of_models_says_the_same(name):
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_a_model_without_a_propensity_has_outputs_that_exist(name):
+def test_a_model_without_a_propensity_has_fewer_outputs(name):
     pu = simulate()
     known = {"propensity": pu.e} if name == "weighted" else {}
     model = ONE[name]().fit(pu.X, pu.s, **known)
@@ -73,7 +73,7 @@ def test_a_model_without_a_propensity_has_outputs_that_exist(name):
         (np.array([False, True]), None, "tensor(bool)"),
         (np.array([0.0, 1.0]), None, "tensor(double)"),
         (np.array(["no", "yes"]), "yes", "tensor(string)"),
-        (np.array(["yes", "no"]), "no", "tensor(string)"),  # the positive one is not the last
+        (np.array(["yes", "no"]), "no", "tensor(string)"),  # the positive class is not the last
     ],
 )
 def test_labels_are_the_classes_of_the_fit(code, pos_label, kind):
@@ -89,7 +89,7 @@ def test_labels_are_the_classes_of_the_fit(code, pos_label, kind):
 
 
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e12, 1e98])
-def test_extreme_rows_have_an_answer(pair, size):
+def test_extreme_rows_have_finite_predictions(pair, size):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, pair.n_features_in_)) * size * rng.choice([1e-6, 1e-3, 1.0], size=(3000, 1))
     found, expected = ask(scarless.to_onnx(pair), {"X": X}), ours(pair, X)
@@ -99,7 +99,7 @@ def test_extreme_rows_have_an_answer(pair, size):
     for name in ("probability", "propensity", "posterior_unlabelled"):
         assert np.all((found[name] >= 0) & (found[name] <= 1)), name
     np.testing.assert_allclose(found["probability"], f, rtol=0, atol=1e-9)
-    # From logits, so that it is right where probabilities are 1 to rounding as well.
+    # The expected values come from logits, so they are accurate even if probabilities round to 1.
     np.testing.assert_allclose(found["posterior_unlabelled"], expected["posterior_unlabelled"], rtol=0, atol=1e-6)
 
 
@@ -121,7 +121,7 @@ def test_small_probabilities_keep_their_digits(pair):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1.1e100])
 @pytest.mark.parametrize("make", [lambda: SAREMClassifier(**IN), lambda: SCARClassifier(1.0)])
-def test_what_the_model_refuses_has_no_probability(make, bad):
+def test_rows_that_the_model_refuses_have_probability_nan(make, bad):
     pu = simulate()
     X = pu.X[:3].copy()
     X[1, 0] = bad
@@ -149,7 +149,7 @@ def test_a_table_without_preparation_and_names(pair):
     assert_same(ask(graph, {"X": pu.X}), ours(model, frame), 1e-12)
 
 
-def test_the_graph_says_what_it_is(pair):
+def test_the_graph_has_metadata(pair):
     model = scarless.to_onnx(pair)
     onnx.checker.check_model(model, full_check=True)
     assert (model.producer_name, model.producer_version) == ("scarless", scarless.__version__)
@@ -210,7 +210,7 @@ def test_other_models_are_refused_by_name(make, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_fitted_model_is_refused():
+def test_unfitted_models_and_other_objects_are_refused():
     with pytest.raises(NotFittedError, match="This SAREMClassifier is not fitted, so there is nothing to save"):
         scarless.to_onnx(SAREMClassifier())
     with pytest.raises(ModelFileError, match="estimator must be a fitted model; got the class SAREMClassifier"):

@@ -1,4 +1,4 @@
-"""Steps of scikit-learn in front of a model, converted by skl2onnx: in double precision, or not at all."""
+"""Steps of scikit-learn before a model: skl2onnx converts them in double precision, or they are refused."""
 
 import sys
 
@@ -32,7 +32,7 @@ pytest.importorskip("skl2onnx", reason="skl2onnx is an extra")
 
 def numbers(n=300, seed=0, gaps=False):
     rng = np.random.default_rng(seed)
-    X = rng.normal(2020.0, 0.7, (n, 4))  # single precision would keep four digits of what matters
+    X = rng.normal(2020.0, 0.7, (n, 4))  # single precision would keep only four digits of the differences
     if gaps:
         X[rng.random((n, 4)) < [0.2, 0.1, 0.0, 0.0]] = np.nan
     return X
@@ -69,7 +69,7 @@ STEPS = {
 
 @pytest.mark.parametrize("with_rows", [False, True])
 @pytest.mark.parametrize("name", STEPS)
-def test_numbers_through_a_pipeline_have_the_same_answers(name, with_rows):
+def test_a_pipeline_of_numbers_gives_the_same_predictions(name, with_rows):
     X, new = (numbers(seed=seed, gaps="gaps" in name) for seed in (0, 1))
     model = fit_and_draw(make_pipeline(*STEPS[name](), SAREMClassifier()), X)
     graph = scarless.to_onnx(model, X=X if with_rows else None)
@@ -155,7 +155,7 @@ class Silent(TransformerMixin, BaseEstimator):
         return True
 
 
-def test_a_step_that_does_not_say_what_it_reads_is_refused():
+def test_a_step_without_a_number_of_columns_is_refused():
     model = fit_and_draw(make_pipeline(Silent(), SAREMClassifier()), numbers())
     with pytest.raises(ModelFileError, match="Silent has no attribute n_features_in_, the number of its columns"):
         scarless.to_onnx(model)
@@ -181,8 +181,8 @@ def test_numbers_and_text_for_one_step_are_refused():
         scarless.to_onnx(model, X=table)
 
 
-def test_a_graph_that_says_something_else_is_refused():
-    """skl2onnx cuts numbers that are looked up as categories to whole ones; the model takes 1.5 for a new one."""
+def test_a_graph_with_different_predictions_is_refused():
+    """skl2onnx truncates categories that are numbers to integers; in the model, 1.5 is a new category."""
     X = np.random.default_rng(0).integers(0, 4, (200, 2)).astype(float)
     model = fit_and_draw(make_pipeline(OneHotEncoder(handle_unknown="ignore"), SAREMClassifier()), X)
     new = X.copy()
@@ -201,7 +201,7 @@ def test_text_is_not_filled_and_not_cut_into_words():
             ["kind"],
             "SimpleImputer must have numbers, missing_values",
         ),
-        (TfidfVectorizer(), "kind", r"They need operators of com.microsoft, which not every runtime has\. Steps that"),
+        (TfidfVectorizer(), "kind", r"The steps need operators of com.microsoft, which not every runtime has\."),
     ):
         kinds = OneHotEncoder(sparse_output=False) if isinstance(columns, list) else "passthrough"
         model = fit_and_draw(make_pipeline(make_column_transformer((step, columns)), kinds, SAREMClassifier()), table)

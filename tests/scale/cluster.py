@@ -11,7 +11,7 @@ from pathlib import Path
 
 from distributed import Client, Security
 
-PATIENCE = 60  # seconds after which a process of the cluster is taken for hanging
+PATIENCE = 60  # seconds after which a process of the cluster is considered to hang
 
 
 class Cluster:
@@ -73,7 +73,7 @@ class Cluster:
         if self.security is not None:
             files = {"ca-file": "tls_ca_file", "cert": "tls_worker_cert", "key": "tls_worker_key"}
             command += [f"--tls-{name}={getattr(self.security, path)}" for name, path in files.items()]
-        paths = os.pathsep.join(path for path in sys.path if path)  # functions of tests are found there by name
+        paths = os.pathsep.join(path for path in sys.path if path)  # workers import functions of tests by name
         environment = {**os.environ, "PYTHONPATH": paths}
         with open(Path(self.folder.name, f"{len(self.processes)}.log"), "w") as log:
             process = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=environment)
@@ -82,7 +82,7 @@ class Cluster:
 
 
 def make_security(folder):
-    """Return certificates for all sides, who trust each other and nobody else; None where nothing can make them."""
+    """Return certificates that trust only each other; None if no package can create them."""
     if shutil.which("openssl") is None:
         return None
     certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")

@@ -40,12 +40,12 @@ def fit_rows(rows):
 
 
 def fitted_bits(rows):
-    """Return the bytes of all coefficients of such a fit."""
+    """Return the bytes of all coefficients of a fit by `fit_rows`."""
     return parameters_of(fit_rows(rows)).tobytes()
 
 
 class Sent:
-    """An executor that sends everything as a pickle, there and back, as one in other processes does."""
+    """An executor that pickles tasks and results, like an executor in other processes."""
 
     def map(self, task, program, batches, arguments):
         """Return ``task(program, batch, *arguments)`` of every batch, in their order."""
@@ -56,4 +56,4 @@ class Sent:
         return found
 
     def forget(self, prefix):
-        """Have nothing."""
+        """Do nothing, because nothing is stored."""

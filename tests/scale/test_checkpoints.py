@@ -1,4 +1,4 @@
-"""Checkpoints of passes: plain data with a checksum, and a damaged one is computed again."""
+"""Checkpoints of passes contain plain data with a checksum; damaged ones are computed again."""
 
 import os
 import pickle
@@ -30,7 +30,7 @@ def fitted_bits(files, folder, label="s"):
     return model.coef_.tobytes() + model.propensity_coef_.tobytes() + np.float64(model.class_prior_).tobytes()
 
 
-def test_flipped_bytes_change_nothing_but_a_line(files, tmp_path):
+def test_a_damaged_checkpoint_warns_and_is_computed_again(files, tmp_path):
     whole = fitted_bits(files, tmp_path)
     rng = np.random.default_rng(0)
     kept = sorted(tmp_path.glob("*.pass"))
@@ -47,7 +47,7 @@ def test_flipped_bytes_change_nothing_but_a_line(files, tmp_path):
 
 
 @pytest.mark.parametrize("left", [b"", b"PK", bytes(500)])
-def test_what_is_no_checkpoint_is_computed_again(left, files, tmp_path):
+def test_an_invalid_checkpoint_is_computed_again(left, files, tmp_path):
     whole = fitted_bits(files, tmp_path)
     path = next(iter(tmp_path.glob("*.pass")))
     path.write_bytes(left)
@@ -77,8 +77,8 @@ def test_a_checkpoint_runs_no_code(files, tmp_path):
 
 
 @pytest.mark.parametrize("label", ["s", "word"])
-def test_everything_that_a_fit_asks_is_remembered(label, files, tmp_path, monkeypatch):
-    """Also labels that are texts, and rows that were drawn for an estimate of the label frequency."""
+def test_all_passes_of_a_fit_are_stored(label, files, tmp_path, monkeypatch):
+    """This includes text labels, and rows that were drawn to estimate the label frequency."""
 
     def fit():
         with warnings.catch_warnings():
@@ -114,13 +114,13 @@ def test_values_come_back_as_they_were():
     assert found[2] == value[2]
 
 
-def test_what_is_no_plain_data_is_not_kept(tmp_path):
+def test_values_that_cannot_be_stored_are_not_packed(tmp_path):
     passes, value = Passes(tmp_path), Hostile()
     assert passes.recall("a", lambda: value) is value
     assert (packed(value, "a"), list(tmp_path.iterdir())) == (None, [])
 
 
-def test_classes_of_others_are_not_made():
+def test_classes_of_other_packages_are_not_restored():
     from scarless.scale import engine
 
     content = packed(Sums(1.0, 2.0, 3.0), "key")[32:].replace(

@@ -1,4 +1,4 @@
-"""Dask's workers give the bits that threads give; each keeps what it has decoded, and errors come as they are."""
+"""Results of Dask workers are identical to those of threads; workers cache their rows, and errors are unchanged."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ def security(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(security):
-    """Return a client of two workers, all of them processes of their own that talk over TLS."""
+    """Return a client of two workers; client, scheduler and workers are separate processes that use TLS."""
     with Cluster(security) as cluster:
         for _ in range(2):
             cluster.start_worker()
@@ -45,7 +45,7 @@ def client(security):
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """Let go of engines that errors still hold: what they have decoded here would count in other tests."""
+    """Delete engines that errors still refer to, because their decoded rows would count in other tests."""
     yield
     gc.collect()
 
@@ -65,7 +65,7 @@ def modules_of_ours():
     return [name for name in sys.modules if name.startswith("scarless")]
 
 
-modules_of_ours.__module__ = "__main__"  # sent as it is: a name in this file would be imported, and scarless with it
+modules_of_ours.__module__ = "__main__"  # by value: by name, scarless would be imported
 
 
 def keys_here():
@@ -78,7 +78,7 @@ def test_bits_are_those_of_threads(client, folder, how):
     assert bits(ours) == bits(fit_rows(ParquetRows(folder, scheduler="threads")))
 
 
-def test_the_client_that_is_there_is_used(client, folder):
+def test_an_existing_client_is_used(client, folder):
     with client.as_current():
         assert open_rows(ParquetRows(folder), "s").executor.client is client
 
@@ -106,7 +106,7 @@ def in_configuration(security):
     return {f"{tls}.ca-file": security.tls_ca_file, **{f"{tls}.client.{name}": path for name, path in files.items()}}
 
 
-def test_processes_talk_over_tls_and_to_nobody_without_a_certificate(client, security):
+def test_processes_refuse_connections_without_a_certificate(client, security):
     if security is None:
         pytest.skip("openssl makes the certificates, and is not there")
     assert all(address.startswith("tls://") for address in (client.scheduler.address, *client.nthreads()))
@@ -118,7 +118,7 @@ def rows_and_labels(X, rows):
     return X.shape[0], rows["y"].sum()
 
 
-def test_each_partition_is_loaded_once_by_one_worker_and_forgotten_by_it(client, folder):
+def test_one_worker_loads_each_partition_once_and_forgets_it(client, folder):
     before = sum(client.run(loads_here).values())
     engine = open_rows(ParquetRows(folder, scheduler=client), "s")
     for _ in range(4):
@@ -135,8 +135,8 @@ def test_each_partition_is_loaded_once_by_one_worker_and_forgotten_by_it(client,
     assert not any(client.run(keys_here).values())
 
 
-def test_values_of_many_rows_are_sent_beside_the_tasks(client, tmp_path):
-    n = 150_000  # of 8 bytes: more than a task may hold
+def test_large_parameters_are_sent_once_per_worker(client, tmp_path):
+    n = 150_000  # 8 bytes each: more than may be sent with a task
     folder = write_files(tmp_path / "rows", np.ones((n, 4)), [50_000])
     engine = attach(open_rows(ParquetRows(folder, scheduler=client)), p=np.arange(float(n)))
     assert engine.total(sum_of_attached) == (n * (n - 1) / 2,)
@@ -148,20 +148,20 @@ def sum_of_attached(X, rows):
     return (rows["p"].sum(),)
 
 
-def test_what_is_wrong_with_a_partition_is_said_as_by_threads(client, tmp_path):
+def test_errors_of_a_partition_are_those_of_threads(client, tmp_path):
     X, s = make_rows(600)
     folder = write_files(tmp_path / "rows", X, [300], s=s)
     table = pa.table({"a": [1.0, None], "b": [1.0, 2.0], "c": [1.0, 2.0], "d": [1.0, 2.0], "s": [0, 1]})
     pq.write_table(table, folder / "part-002.parquet")
     said = []
     for scheduler in ("threads", client):
-        with pytest.raises(PartitionError, match=r"part-002.parquet, row group 0: the column 'a' is missing") as caught:
+        with pytest.raises(PartitionError, match=r"part-002.parquet, row group 0: the column 'a' has no") as caught:
             fit_rows(ParquetRows(folder, scheduler=scheduler))
         said.append(str(caught.value))
     assert said[0] == said[1]
 
 
-def test_an_error_of_the_network_that_a_task_raises_is_the_tasks_own(client, folder):
+def test_an_oserror_of_a_task_is_raised(client, folder):
     with pytest.raises(ConnectionError, match="the bucket is closed"):
         open_rows(ParquetRows(folder, scheduler=client), "s").total(out_of_reach)
 
@@ -170,19 +170,19 @@ def out_of_reach(X, rows):
     raise ConnectionError("the bucket is closed")
 
 
-def test_the_scheduler_imports_nothing_of_ours(client, folder):
+def test_the_scheduler_does_not_import_scarless(client, folder):
     fit_rows(ParquetRows(folder, scheduler=client))
     assert not client.run_on_scheduler(modules_of_ours)
 
 
-# --- who walks what
+# --- assignment of batches
 
 
 WORKERS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 4), min_size=1)
 
 
 @given(n=st.integers(1, 64), before=WORKERS, after=WORKERS)
-def test_lanes_stay_where_they_are_unless_their_worker_is_gone_or_has_too_many(n, before, after):
+def test_batches_keep_their_worker_if_it_is_available_and_has_room(n, before, after):
     batches = [str(number) for number in range(n)]
     assigned = assign_batches(batches, {}, before)
     assert assign_batches(batches, assigned, before) == assigned
@@ -195,11 +195,11 @@ def test_lanes_stay_where_they_are_unless_their_worker_is_gone_or_has_too_many(n
         assert len(had & has) == min(len(had), share)
 
 
-def test_a_worker_keeps_no_more_than_its_memory_allows(folder):
+def test_a_worker_caches_no_more_than_its_memory_limit_allows(folder):
     limit = 571_430_000
     unwatched = {f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")}
     with (
-        config.set(unwatched),  # the worker is this process, which other tests have made larger
+        config.set(unwatched),  # The worker is this process, whose memory other tests have increased.
         LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, memory_limit=limit, dashboard_address=":0"
         ) as cluster,
@@ -210,7 +210,7 @@ def test_a_worker_keeps_no_more_than_its_memory_allows(folder):
         for _ in range(2):
             engine.total(rows_and_labels)
     partition = 250 * (4 * 8 + 8)
-    assert partition > 0.7 * limit - 400_000_000  # so none may stay
+    assert partition > 0.7 * limit - 400_000_000  # so no row may be cached
     assert STORE.loads - before == 2 * (len(CUTS) + 1)
 
 
@@ -221,19 +221,19 @@ def test_pages_of_files_do_not_count_as_memory_of_the_process(tmp_path):
     before = here.memory_info().shared
     total = rows.sum()
     assert here.memory_info().shared - before > 0.9 * n_bytes
-    store.rest("k/1")
+    store.release_pages("k/1")
     assert here.memory_info().shared - before < 0.1 * n_bytes
     assert rows.sum() == total
-    store.rest("nobody/1")
+    store.release_pages("nobody/1")
 
 
-def test_a_worker_that_is_paused_for_long_is_no_longer_waited_for(monkeypatch):
+def test_a_worker_that_is_paused_for_long_gets_no_tasks(monkeypatch):
     workers, now = DaskWorkers(FakeClient()), [0.0]
     monkeypatch.setattr(module, "monotonic", lambda: now[0])
     found = []
     for moment, running in ((0, "ab"), (1, "a"), (5, "ab"), (6, "a"), (16, "a"), (17, "a"), (18, "ab")):
         now[0], workers.client.running = float(moment), running
-        found.append("".join(asyncio.run(workers.living())))
+        found.append("".join(asyncio.run(workers.available_workers())))
     assert found == ["ab", "ab", "ab", "ab", "ab", "a", "ab"]
 
 
@@ -254,7 +254,7 @@ class FakeClient:
         return dict.fromkeys(self.running, 1)
 
 
-def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_is_tight(monkeypatch):
+def test_free_memory_is_kept_and_released_near_the_limit(monkeypatch):
     asked = []
     monkeypatch.setattr(executors, "_call_glibc", lambda *what: asked.append(what))
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
@@ -266,14 +266,14 @@ def test_memory_that_dask_would_have_given_back_is_kept_and_given_back_where_it_
     assert asked[2:] == [("malloc_trim", 0)]
 
 
-def test_a_function_that_the_system_does_not_have_is_not_asked():
+def test_missing_functions_of_glibc_are_ignored():
     executors._call_glibc("scarless_has_no_such_function", 1)
 
 
-# --- what cannot be
+# --- errors
 
 
-def test_a_scheduler_that_is_not_there_is_said():
+def test_an_address_without_a_scheduler_is_refused():
     with (
         config.set({"distributed.comm.timeouts.connect": "0.5s"}),
         pytest.raises(
@@ -283,12 +283,12 @@ def test_a_scheduler_that_is_not_there_is_said():
         DaskWorkers.of("tcp://127.0.0.1:9")
 
 
-def test_what_is_no_scheduler_is_said(folder):
+def test_an_invalid_scheduler_is_refused(folder):
     with pytest.raises(TypeError, match=r'scheduler must be "threads", "ray", a Dask client or the address .* got int'):
         open_rows(ParquetRows(folder, scheduler=3), "s")
 
 
-def test_a_client_that_was_closed_is_said(folder):
+def test_a_closed_client_is_refused(folder):
     with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
         with Client(cluster, set_as_default=False) as client:
             engine = open_rows(ParquetRows(folder, scheduler=client), "s")
@@ -296,7 +296,7 @@ def test_a_client_that_was_closed_is_said(folder):
             engine.total(rows_and_labels)
 
 
-def test_an_asynchronous_client_is_said():
+def test_an_asynchronous_client_is_refused():
     class Asynchronous:
         asynchronous = True
 

@@ -1,6 +1,6 @@
-"""Workers that are killed or run out of memory change no bit of a fit; without a scheduler it ends, and can go on.
+"""A fit is identical if workers are killed or run out of memory. Without a scheduler it ends, and can be resumed.
 
-One that takes long is outside `make test`: ``SCARLESS_TEST_FAULTS=1 pytest tests/scale/test_dask_faults.py``.
+A slow test is not part of `make test`: ``SCARLESS_TEST_FAULTS=1 pytest tests/scale/test_dask_faults.py``.
 """
 
 import os
@@ -21,7 +21,7 @@ from scarless.scale.engine import Passes
 from scarless.scale.executors import ClusterError, DaskWorkers
 
 N = 3000
-LIMIT = 700 * 2**20  # bytes: three times what a worker needs before it has any rows
+LIMIT = 700 * 2**20  # bytes: three times the memory of a worker without rows
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def by_threads(folder):
 
 @pytest.fixture(scope="module")
 def shared():
-    """Return a function that gives the cluster that tests share until one ends its scheduler: to begin takes long."""
+    """Return a function that returns a cluster. Tests share it until its scheduler ends, because starting is slow."""
     made = []
     with ExitStack() as stack:
 
@@ -55,7 +55,7 @@ def client(cluster):
 
 
 def with_workers(cluster, client, number):
-    """Return so many workers that live, and let no other live."""
+    """Return this many running workers, and end all others."""
     living = [worker for worker in cluster.workers if worker.poll() is None]
     for worker in living[number:]:
         worker.kill()
@@ -69,7 +69,7 @@ def bits_by(folder, scheduler, **options):
 
 
 class Watched(DaskWorkers):
-    """Workers to whom something is done at some pass."""
+    """Workers that count their passes, so that a test can act during one of them."""
 
     passes = 0
 
@@ -79,7 +79,7 @@ class Watched(DaskWorkers):
 
 
 def at_pass(monkeypatch, executor, name, number, deed):
-    """Have something done once, in a pass of this number, when a step of it begins."""
+    """Call `deed` once, when a step of the pass with this number begins."""
     plain = getattr(module._DaskPass, name)
 
     async def step(self, *arguments):
@@ -93,14 +93,14 @@ def at_pass(monkeypatch, executor, name, number, deed):
     return done
 
 
-def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_threads):
-    """One of two in the middle of its tasks; then the last, with results that nobody has fetched; another joins."""
+def test_results_are_identical_if_workers_are_killed(monkeypatch, cluster, client, folder, by_threads):
+    """One of two workers is killed during its tasks, the other before its results are fetched; a third joins."""
     first, last = with_workers(cluster, client, 2)
-    workers = Watched(client, patience=PATIENCE)
+    workers = Watched(client, worker_timeout=PATIENCE)
     others = []
 
     async def stop_first(_):
-        first.send_signal(signal.SIGSTOP)  # so that it finishes none of what it is sent
+        first.send_signal(signal.SIGSTOP)  # so that it finishes none of its tasks
 
     async def kill_first(walk):
         assert len({each.worker for each in walk.sent}) == 2
@@ -122,15 +122,15 @@ def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_t
         at_pass(monkeypatch, workers, "_gathered", 5, kill_first),
         at_pass(monkeypatch, workers, "_gathered", 9, kill_last),
     ]
-    plain = DaskWorkers.living
+    plain = DaskWorkers.available_workers
 
-    async def living(self):
+    async def available_workers(self):
         found = await plain(self)
         if not found:
             await join(None)
         return found
 
-    monkeypatch.setattr(DaskWorkers, "living", living)
+    monkeypatch.setattr(DaskWorkers, "available_workers", available_workers)
     assert bits_by(folder, workers) == by_threads
     assert deeds == [[5], [5], [9]]
     assert workers.passes > 9
@@ -140,13 +140,13 @@ def test_killed_workers_change_no_bit(monkeypatch, cluster, client, folder, by_t
 
 @pytest.mark.skipif(not os.environ.get("SCARLESS_TEST_FAULTS"), reason="takes long: SCARLESS_TEST_FAULTS=1")
 def test_a_worker_that_runs_out_of_memory(tmp_path, monkeypatch):
-    """Dask's nanny ends it: another process does its partitions; partitions that end every worker are named."""
+    """Dask's nanny ends it, and another process takes its partitions. Partitions that end every worker are named."""
     folder = write_files(tmp_path / "rows", np.ones((600, 4)), [300])
     with Cluster() as cluster, cluster.client() as client:
         cluster.start_worker("--memory-limit", str(LIMIT), nanny="--nanny")
         client.wait_for_workers(1, timeout=PATIENCE)
         before = client.run(os.getpid)
-        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=PATIENCE)))
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, worker_timeout=PATIENCE)))
         assert engine.total(greedy, str(tmp_path / "once")) == (600,)
         assert (tmp_path / "once").exists()
         after = client.run(os.getpid)
@@ -160,7 +160,7 @@ def test_a_worker_that_runs_out_of_memory(tmp_path, monkeypatch):
 
 
 def greedy(X, rows, once):
-    """Take memory until this process is ended: the first time only, or always."""
+    """Allocate memory until this process is ended: only the first time, or always."""
     if once is None or not os.path.exists(once):
         if once is not None:
             open(once, "w").close()
@@ -172,10 +172,10 @@ def greedy(X, rows, once):
     return (X.shape[0],)
 
 
-def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, client, folder, by_threads, tmp_path):
+def test_a_fit_without_its_scheduler_can_be_resumed(monkeypatch, cluster, client, folder, by_threads, tmp_path):
     with_workers(cluster, client, 1)
-    workers = Watched(client, silence=5)
-    assert DaskWorkers(client).silence <= 20  # seconds, where nobody says otherwise
+    workers = Watched(client, scheduler_timeout=5)
+    assert DaskWorkers(client).scheduler_timeout <= 20  # default, in seconds
 
     async def kill(_):
         cluster.scheduler.kill()
@@ -202,9 +202,9 @@ def test_without_a_scheduler_a_fit_ends_and_goes_on_later(monkeypatch, cluster, 
     assert computed > 0
 
 
-def test_where_no_worker_joins_that_is_said(folder):
+def test_a_cluster_without_workers_raises(folder):
     nobody = LocalCluster(n_workers=0, processes=False, dashboard_address=":0")
     with nobody as cluster, Client(cluster, set_as_default=False) as client:
-        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, patience=0.2)), "s")
+        engine = open_rows(ParquetRows(folder, scheduler=DaskWorkers(client, worker_timeout=0.2)), "s")
         with pytest.raises(ClusterError, match=r"No Dask worker accepted tasks for 0.2 seconds: .* Start workers"):
             engine.total(greedy, None)

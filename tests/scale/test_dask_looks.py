@@ -1,4 +1,4 @@
-"""Looks and audits of files: Dask's workers read them, and give the bits that threads give."""
+"""Dask workers read looks and audits from files, with results identical to those of threads."""
 
 import numpy as np
 import pandas as pd
@@ -54,12 +54,12 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_workers_give_the_bits_of_threads(client, folder, tmp_path, name, monkeypatch):
+def test_results_of_workers_are_identical_to_threads(client, folder, tmp_path, name, monkeypatch):
     make, columns = MODELS[name]
     sent = []
     monkeypatch.setattr(
         executors, "MIN_SCATTERED_BYTES", 0
-    )  # whatever a pass is about is sent beside its tasks, and seen here
+    )  # The payload of a pass is sent separately from its tasks, and recorded here.
     whole = executors._DaskPass._scattered
 
     async def weighed(self, worker):
@@ -81,4 +81,4 @@ def test_workers_give_the_bits_of_threads(client, folder, tmp_path, name, monkey
     for value, same in zip(values, others, strict=True):
         np.testing.assert_array_equal(value, same)
     if name == "one fit":
-        assert max(sent) < 8 * N  # labels at looks, audits and one column of labels would be 13 bytes a row
+        assert max(sent) < 8 * N  # Labels of the looks, audits and one column of labels would be 13 bytes per row.

@@ -1,4 +1,4 @@
-"""What users do with a cluster that is there, against real processes: all that threads give, to the bit."""
+"""Use of an existing cluster of real processes: all results are identical to those of threads."""
 
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from io import StringIO
@@ -50,7 +50,7 @@ def frame():
 
 @pytest.fixture
 def raw(tmp_path):
-    """Return files with text, gaps and dates."""
+    """Return files with text, missing values and dates."""
     return write_patients(tmp_path / "claims")
 
 
@@ -79,7 +79,7 @@ def loads_here():
 
 @contextmanager
 def walked_by_workers(client):
-    """See that workers decoded something in the meantime, and this process nothing."""
+    """Check that workers decoded rows in the meantime, and this process none."""
     before, here = sum(client.run(loads_here).values()), STORE.loads
     yield
     assert sum(client.run(loads_here).values()) > before
@@ -89,7 +89,7 @@ def walked_by_workers(client):
 # --- the tool
 
 
-def test_the_tool_says_the_same_with_a_scheduler(client, raw, monkeypatch):
+def test_the_tool_gives_the_same_results_with_a_scheduler(client, raw, monkeypatch):
     monkeypatch.chdir(raw.parent)
     said = {}
     for name in ("threads", "dask"):
@@ -115,7 +115,7 @@ def test_the_tool_predicts_with_a_scheduler(client, raw, monkeypatch, capsys):
     assert pq.read_table("scored").equals(pq.read_table("run/scored"))
 
 
-# --- tables of Dask that the cluster holds already
+# --- Dask tables that are persisted on the cluster
 
 
 def labelled_there(table):
@@ -154,7 +154,7 @@ def test_an_array_of_the_cluster(client, frame, persisted):
     assert bits(found) == bits(clone(by_number).fit(X, y, sample_weight=w))
 
 
-# --- what is not a pass of a fit
+# --- samples, predictions and preparation
 
 
 def test_rows_are_drawn_by_the_workers(client, folder):
@@ -186,7 +186,7 @@ def test_predictions_are_written_by_the_workers(client, folder, tmp_path):
     assert model.predict_to(ParquetRows(folder, scheduler=client), tmp_path / "dask", label="s", keep=["a"]).n_new == 1
 
 
-def test_an_error_of_a_worker_that_predicts_is_told_as_it_is(client, tmp_path):
+def test_an_error_of_a_worker_in_predict_to_is_raised(client, tmp_path):
     X, s = make_rows(600)
     X[455, 2] = np.nan
     broken = write_files(tmp_path / "broken", X, [300], s=s)

@@ -1,4 +1,4 @@
-"""Rows in partitions are the rows in memory: the same sums, parts and kept values, the same bits whoever walks them."""
+"""The engine over partitions gives the results of the engine in memory, identical for every executor."""
 
 import gc
 
@@ -20,7 +20,7 @@ MUCH = Cache(2**30)
 
 
 class Piece:
-    """Rows that are made of their numbers."""
+    """A partition whose values are computed from the row numbers."""
 
     def __init__(self, start, n_rows):
         self.start, self.n_rows = start, n_rows
@@ -70,7 +70,7 @@ SIZES = st.lists(st.integers(1, 60), min_size=1, max_size=9)
 
 @given(sizes=SIZES, step=st.integers(1, 9), first=st.integers(0, 5), again=st.integers(1, 4), home=st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_parts_of_parts_with_values_kept_between_are_those_in_memory(sizes, step, first, again, home):
+def test_selections_and_kept_values_equal_those_in_memory(sizes, step, first, again, home):
     n = sum(sizes)
     first = min(first, n - 1)
     with pytest.MonkeyPatch.context() as patch:
@@ -102,7 +102,7 @@ def test_units_and_precision_are_those_in_memory():
     assert single.collect(lambda X, rows: X[:, 1]).dtype == np.float32
 
 
-def test_values_that_someone_has_are_attached():
+def test_attached_values():
     engine = attach(partitioned([10, 15]), p=np.arange(25.0))
     assert engine.total(lambda X, rows: (float(rows["p"] @ X[:, 0]),)) == (float(np.arange(25.0) @ np.arange(25.0)),)
 
@@ -124,7 +124,7 @@ def test_bits_depend_on_the_plan_alone(tmp_path):
 
 
 @given(sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=300))
-def test_lanes_are_few_whole_and_even(sizes):
+def test_batches_are_few_complete_and_even(sizes):
     plan = Plan.of(pieces(sizes), ["n", "sine", "rest"], np.dtype(float))
     batches = plan.batches
     assert [part for batch in batches for part in batch] == list(plan.partitions)
@@ -134,18 +134,18 @@ def test_lanes_are_few_whole_and_even(sizes):
     assert heaviest <= sum(sizes) / MIN_BATCHES + 2 * max(sizes)
 
 
-def test_many_partitions_have_more_lanes_for_more_workers():
+def test_many_partitions_have_more_batches():
     for n, expected in ((1000, 125), (100_000, MAX_BATCHES)):
         plan = Plan.of(pieces([1] * n), ["n", "sine", "rest"], np.dtype(float))
         assert len(plan.batches) == expected
 
 
-# --- what is decoded stays
+# --- the cache of decoded rows
 
 
 @pytest.fixture
 def store(monkeypatch):
-    """A store that nothing of other tests is in."""
+    """Return an empty store, without entries of other tests."""
     store = PartitionStore()
     for holder in ("partitions", "executors"):
         monkeypatch.setattr(f"scarless.scale.{holder}.STORE", store)
@@ -157,17 +157,17 @@ def test_each_partition_is_loaded_once_in_memory_or_as_a_file(tmp_path, store):
     before = store.loads
     first = engine.total(sums)
     assert store.loads - before == 2
-    assert len(list(tmp_path.rglob("X.npy"))) == 1  # the first fits, the second does not
+    assert len(list(tmp_path.rglob("X.npy"))) == 1  # The first partition fits into memory, the second does not.
     for _ in range(3):
         assert engine.total(sums)[1] == first[1]
     assert store.loads - before == 2
     again = partitioned([40, 50], cache=Cache(0, ""))
     again.total(sums)
     again.total(sums)
-    assert store.loads - before == 2  # the same rows, whoever asks
+    assert store.loads - before == 2  # An equal engine uses the same rows.
 
 
-def test_nothing_is_kept_where_that_is_asked_for(store):
+def test_nothing_is_cached_without_memory_and_folder(store):
     engine = partitioned([41, 51], cache=Cache(0, ""))
     before = store.loads
     for _ in range(3):
@@ -175,7 +175,7 @@ def test_nothing_is_kept_where_that_is_asked_for(store):
     assert store.loads - before == 6
 
 
-def test_what_nobody_needs_is_let_go_of(tmp_path):
+def test_entries_are_removed_with_the_last_engine(tmp_path):
     engine = partitioned([43, 53], cache=Cache(0, str(tmp_path)))
     kept = engine.derive(doubled, 2.0, keep=True)
     kept.total(kept_sums)
@@ -183,7 +183,7 @@ def test_what_nobody_needs_is_let_go_of(tmp_path):
     twin = partitioned([43, 53], cache=Cache(0, str(tmp_path))).derive(doubled, 2.0, keep=True)
     del kept
     gc.collect()
-    assert len(list(tmp_path.rglob("z.npy"))) == 2  # of the twin
+    assert len(list(tmp_path.rglob("z.npy"))) == 2  # entries that the other engine still needs
     del twin
     gc.collect()
     assert not list(tmp_path.rglob("z.npy"))
@@ -204,7 +204,7 @@ def test_text_stays_in_memory(tmp_path):
     assert not list(tmp_path.rglob("*.npy"))
 
 
-def test_the_same_step_has_the_same_name_and_another_has_another():
+def test_equal_steps_have_equal_tokens():
     assert token_of("a", doubled, 1.0) == token_of("a", doubled, 1.0)
     assert len({token_of("a", doubled, 1.0), token_of("b", doubled, 1.0), token_of("a", doubled, 2.0)}) == 3
     closed = [lambda: 0]

@@ -1,4 +1,4 @@
-"""Files in other file systems: found, read and told of as those of this machine, to the bit."""
+"""Files in other file systems are found, read and reported like local files, with identical results."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ N = 600
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Return a folder with a bucket in it, with claims in several files, one of them deeper."""
+    """Return a folder with a bucket of claims in several files, one of them in a subfolder."""
     X, s = make_rows(N)
     place = tmp_path_factory.mktemp("place")
     folder = write_files(place / "bucket", X[:400], [100, 250], row_group_size=60, s=s[:400])
@@ -63,7 +63,7 @@ def test_the_same_files_are_found_anywhere(place, system, way):
         assert names(find_files(here)) == expected
 
 
-def test_a_path_means_the_same_from_any_folder(place, tmp_path, monkeypatch):
+def test_relative_paths_become_absolute(place, tmp_path, monkeypatch):
     monkeypatch.chdir(place)
     for where in ("bucket", Path("bucket"), "./bucket", ["bucket"]):
         assert find_files(where) == find_files(place / "bucket")
@@ -80,7 +80,7 @@ def test_an_address_of_this_machine_is_a_path(place):
     assert find_files(str(place / "bucket"), fs.LocalFileSystem()) == find_files(place / "bucket")
 
 
-def test_a_fit_has_the_bits_of_the_files_here(place, system, tmp_path, monkeypatch):
+def test_a_fit_is_identical_to_that_of_local_files(place, system, tmp_path, monkeypatch):
     here, there = ParquetRows(place / "bucket"), ParquetRows("bucket", filesystem=system)
     expected, found = fit_rows(here), fit_rows(there)
     for name in ("coef_", "propensity_coef_", "class_prior_", "log_likelihood_"):
@@ -90,14 +90,14 @@ def test_a_fit_has_the_bits_of_the_files_here(place, system, tmp_path, monkeypat
     np.testing.assert_array_equal(fit_rows(ParquetRows("bucket", filesystem=system)).coef_, expected.coef_)
 
 
-def test_rows_and_their_parts_can_be_sent(system):
+def test_rows_and_partitions_can_be_pickled(system):
     rows = pickle.loads(pickle.dumps(ParquetRows("bucket", filesystem=system)))
     part = pickle.loads(pickle.dumps(rows.plan("s").partitions[0].source))
     assert part.load()["X"].shape == (100, 4)
-    assert "SubTree" not in repr(part)  # nor keys, where a file system has some
+    assert "SubTree" not in repr(part)  # The text does not contain the keys of a file system either.
 
 
-def test_predictions_of_files_elsewhere(place, system, tmp_path, monkeypatch):
+def test_predictions_of_remote_files(place, system, tmp_path, monkeypatch):
     here, there = ParquetRows(place / "bucket"), ParquetRows("bucket", filesystem=system)
     model = fit_rows(here)
     for name, rows in (("here", here), ("there", there)):
@@ -108,12 +108,12 @@ def test_predictions_of_files_elsewhere(place, system, tmp_path, monkeypatch):
     assert Path("year=2020/part-000.00000-00003.parquet") in found
     for path in expected:
         assert pq.read_table(tmp_path / "there" / path).equals(pq.read_table(tmp_path / "here" / path))
-    monkeypatch.chdir(tmp_path)  # an address is the same from anywhere
+    monkeypatch.chdir(tmp_path)  # An address does not depend on the current folder.
     assert model.predict_to(there, tmp_path / "there", keep=["a"], label="s").n_new == 0
     assert model.predict_to(there, ".", keep=["a"], label="s", force=True).n_rows == N
 
 
-def test_predictions_go_to_folders_alone(place, tmp_path, monkeypatch):
+def test_predictions_are_written_to_local_folders_only(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = ParquetRows(place / "bucket")
     with pytest.raises(ValueError, match=r"s3://bucket/scored is an address\. Write to a local folder, and copy it"):
@@ -121,14 +121,14 @@ def test_predictions_go_to_folders_alone(place, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_samples_advice_and_inspection_read_them_too(place, system):
+def test_samples_advice_and_inspection_of_remote_files(place, system):
     here, there = ParquetRows(place / "bucket"), ParquetRows("bucket", filesystem=system)
     assert draw_rows(there, "s", 100, 0).table.equals(draw_rows(here, "s", 100, 0).table)
     assert file_advice(there.files, filesystem=there.filesystem) == file_advice(here.files)
     assert str(inspect_files(there, "s")) == str(inspect_files(here, "s"))
 
 
-def test_what_changes_or_goes_is_named(tmp_path):
+def test_changed_and_removed_files_are_named(tmp_path):
     X, s = make_rows(N)
     write_files(tmp_path / "bucket", X, [300], s=s)
     system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
@@ -146,7 +146,7 @@ def test_what_changes_or_goes_is_named(tmp_path):
     with pytest.raises(
         PartitionError,
         match=(
-            r"subtree://bucket/part-000.parquet: the file is not Parquet, or is truncated "
+            r"subtree://bucket/part-000.parquet: the file cannot be read as Parquet "
             r"\(Parquet file size is 4 bytes,"
         ),
     ):
@@ -156,10 +156,12 @@ def test_what_changes_or_goes_is_named(tmp_path):
         rows.plan()
 
 
-def test_what_is_not_there_cannot_be_opened_or_is_no_file_system(system, place):
-    with pytest.raises(FileNotFoundError, match=r"^bucket/none: there is no Parquet file"):
+def test_invalid_paths_and_file_systems_are_refused(system, place):
+    with pytest.raises(FileNotFoundError, match=r"^bucket/none: no Parquet file was found"):
         ParquetRows("bucket/none", filesystem=system)
-    with pytest.raises(ValueError, match=r"moon://claims/: pyarrow cannot open this address .*pass filesystem="):
+    with pytest.raises(
+        ValueError, match=r"moon://claims/: pyarrow cannot open this address .*pass a file system .* as filesystem="
+    ):
         ParquetRows("moon://claims/")
     with pytest.raises(TypeError, match=r"filesystem must be a file system of pyarrow.fs or fsspec, .*got str"):
         ParquetRows("bucket", filesystem="s3")
@@ -178,7 +180,7 @@ def test_a_file_system_of_fsspec(place):
     np.testing.assert_array_equal(fit_rows(rows).coef_, fit_rows(ParquetRows(f"{place}/bucket/part-*.parquet")).coef_)
 
 
-def test_text_and_dictionaries_elsewhere(tmp_path):
+def test_text_of_remote_files_is_dictionary_encoded(tmp_path):
     (tmp_path / "bucket").mkdir()
     table = pa.table({"sex": ["f", "m"] * 50, "s": [0, 1, 1, 0] * 25})
     pq.write_table(table, tmp_path / "bucket" / "a.parquet")
@@ -187,5 +189,5 @@ def test_text_and_dictionaries_elsewhere(tmp_path):
     assert pa.types.is_dictionary(read.column("sex").type)
 
 
-def test_names_of_columns_are_those_of_here(place, system):
+def test_column_names_of_remote_files(place, system):
     assert list(ParquetRows("bucket", filesystem=system).plan("s").names) == NAMES

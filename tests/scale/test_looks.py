@@ -1,4 +1,4 @@
-"""Looks and audits of rows that live elsewhere: read where the rows are, the same answers, and nothing travels."""
+"""Looks and audits of rows in files: workers read them with the rows, and the results are those in memory."""
 
 import pickle
 
@@ -36,7 +36,7 @@ COLUMNS = [*NAMES, "effort_1", "effort_2"]
 
 @pytest.fixture(scope="module")
 def frame():
-    """Return attributes, two looks of which some did not take place, audits, weights."""
+    """Return attributes, two looks with missing values, audits and weights."""
     rng = np.random.default_rng(0)
     X, effort = rng.normal(size=(N, 4)), rng.normal(size=(N, 2))
     ill = rng.random(N) < expit(1.5 * X[:, 0] - X[:, 1])
@@ -60,7 +60,7 @@ def folder(frame, tmp_path_factory):
     return write(tmp_path_factory.mktemp("looks") / "rows", frame)
 
 
-CONNECTION = duckdb.connect()  # an older DuckDB closes one that nobody holds
+CONNECTION = duckdb.connect()  # Older versions of DuckDB close a connection that has no reference.
 
 SOURCES = {
     "ParquetRows": ParquetRows,
@@ -92,7 +92,7 @@ def assert_same(got, want, **tolerance):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_any_table_gives_what_one_in_memory_gives(frame, folder, source):
+def test_every_source_gives_the_fit_in_memory(frame, folder, source):
     rows = SOURCES[source](folder)
     got = new().fit(rows, LOOKS, audit="checked", sample_weight="w")
     want = new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"], sample_weight=frame["w"])
@@ -109,7 +109,7 @@ def test_any_table_gives_what_one_in_memory_gives(frame, folder, source):
 
 
 @pytest.mark.parametrize("source", ["ParquetRows", "LazyFrame", "Dask"])
-def test_facts_and_false_positives_of_one_look(frame, folder, source):
+def test_known_values_and_false_positives_of_one_look(frame, folder, source):
     options = {"labelling": Labelling(false_positive_rate=0.01)}
     options["known"] = [ClassPrior(0.5, se=0.02), LabelFrequency(0.45, se=0.05)]
     table = frame.dropna(subset="seen_1").head(300)
@@ -118,17 +118,17 @@ def test_facts_and_false_positives_of_one_look(frame, folder, source):
     assert_same(got, new(**options).fit(table[NAMES], table["seen_1"]))
 
 
-def test_frames_of_dask_go_by_position(folder, in_memory):
+def test_rows_of_dask_frames_are_matched_by_position(folder, in_memory):
     table = SOURCES["Dask"](folder)
     got = new().fit(table[COLUMNS], table[LOOKS], audit=table["checked"])
     assert_same(got, in_memory)
     posterior = got.predict_posterior(table[COLUMNS], table[LOOKS], audit=table["checked"])
     np.testing.assert_allclose(posterior, got.predict_posterior(table, LOOKS, audit="checked"), atol=1e-12)
-    with pytest.raises(ValueError, match=r"Dask columns with the same partitions as the dask.dataframe X"):
+    with pytest.raises(ValueError, match=r"X must be a dask.dataframe, and labels and audits must be Dask columns"):
         new().fit(table[COLUMNS], table[LOOKS].repartition(npartitions=1))
-    with pytest.raises(ValueError, match="must be Dask columns with the same partitions"):
+    with pytest.raises(ValueError, match="labels and audits must be Dask columns with the same partitions"):
         new().fit(table[COLUMNS], table[LOOKS].to_dask_array(lengths=True))
-    with pytest.raises(ValueError, match="must be Dask columns with the same partitions"):
+    with pytest.raises(ValueError, match="labels and audits must be Dask columns with the same partitions"):
         new().fit(table[COLUMNS].to_dask_array(lengths=True), table[LOOKS])
     with pytest.raises(ValueError, match="one for each row"):
         new().fit(table[COLUMNS], table[LOOKS].map_partitions(lambda part: part.iloc[1:]))
@@ -156,7 +156,7 @@ def test_labels_of_any_kind(frame, tmp_path, in_memory, kind, source):
     assert_same(got, in_memory)
 
 
-def test_what_is_wrong_is_said_as_in_memory(frame, tmp_path):
+def test_errors_are_those_in_memory(frame, tmp_path):
     def fit(audit="checked", looks=LOOKS, **changes):
         rows = ParquetRows(write(tmp_path / "odd", frame.assign(**changes)), columns=COLUMNS)
         return new().fit(rows, looks, audit=audit)
@@ -176,10 +176,10 @@ def test_what_is_wrong_is_said_as_in_memory(frame, tmp_path):
     with pytest.raises(ValueError, match=r"has no column 'seen_3'. Did you mean 'seen_"):
         fit(looks=["seen_1", "seen_3"])
     model = fit()
-    with pytest.raises(ValueError, match="s has 1 columns, but the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="s has 1 column, but the model was fitted to 2 looks"):
         model.predict_posterior(ParquetRows(write(tmp_path / "new", frame)), "seen_1")
     other = write(tmp_path / "other", frame.assign(seen_2=np.where(np.arange(N) % 2, 3.0, 1.0)))
-    with pytest.raises(ValueError, match=r"labels have the value 3.0; the model was fitted with"):
+    with pytest.raises(ValueError, match=r"The labels contain 3.0, but the model was fitted with the labels"):
         model.predict_posterior(ParquetRows(other), LOOKS)
     pq.write_table(
         pa.table({**{name: [0.0] for name in [*COLUMNS, "checked", "w", "seen_1"]}, "seen_2": ["x"]}),
@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said_as_in_memory(frame, tmp_path):
 
 
 class Weighed(Sent):
-    """Sends everything as a pickle, and remembers how large the largest was beside what comes back."""
+    """An executor that pickles tasks and results, and records the size of the largest task."""
 
     def __init__(self):
         self.most = 0
@@ -208,10 +208,10 @@ def weighed(monkeypatch):
     return found
 
 
-# The same rows four times over make a chance difference look like more than chance.
+# Repeating the same rows four times makes a random difference look significant.
 @pytest.mark.filterwarnings("ignore:.*audits found .* positives, but labels and models predict:UserWarning")
 @pytest.mark.parametrize("search", [False, True])
-def test_labels_and_audits_do_not_travel(frame, tmp_path, weighed, monkeypatch, search):
+def test_labels_and_audits_are_not_sent_to_workers(frame, tmp_path, weighed, monkeypatch, search):
     monkeypatch.setattr(folded, "MIN_ROWS_TO_HASH", 100)
     monkeypatch.setattr(folded, "MIN_LABELS_TO_HASH", 10)
     sizes = []
@@ -222,7 +222,7 @@ def test_labels_and_audits_do_not_travel(frame, tmp_path, weighed, monkeypatch, 
         model.fit(rows, LOOKS, audit="checked")
         model.predict_posterior(rows, LOOKS, audit="checked")
         sizes.append(weighed.most)
-    # Were labels sent, 3 N rows more would be 9 N bytes more at least. Row groups have their numbers, and no more.
+    # If labels were sent, 3 N more rows would be at least 9 N more bytes. Only the numbers of row groups are sent.
     assert sizes[1] - sizes[0] < N
 
 
@@ -249,7 +249,7 @@ def scored(written):
 
 @pytest.mark.parametrize("rate", [0.0, 0.02])
 @pytest.mark.filterwarnings("ignore:.*labels do not fit a model with a false-positive rate:UserWarning")
-def test_predictions_go_by_looks_and_audits(frame, folder, tmp_path, rate):
+def test_predictions_use_looks_and_audits(frame, folder, tmp_path, rate):
     model = new(labelling=Labelling(false_positive_rate=rate)).fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
     rows = ParquetRows(folder)
     got = scored(model.predict_to(rows, tmp_path / "all", label=LOOKS, audit="checked", keep=["w", "seen_1"]))
@@ -279,17 +279,18 @@ def test_one_look_with_audits_is_predicted_either_way(frame, tmp_path):
     np.testing.assert_allclose(got["propensity"], plain["propensity"])
 
 
-def test_what_cannot_be_predicted_is_said(frame, folder, tmp_path):
+def test_invalid_prediction_requests_are_refused(frame, folder, tmp_path):
     rows, model = ParquetRows(folder), new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
-    with pytest.raises(ValueError, match="label has 1 columns, but the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match="label names 1 column, but the model was fitted to 2 looks"):
         model.predict_to(rows, tmp_path / "out", label="seen_1")
-    with pytest.raises(ValueError, match="audit needs label"):
+    with pytest.raises(ValueError, match="audit is given without label"):
         model.predict_to(rows, tmp_path / "out", audit="checked")
     with pytest.raises(ValueError, match="has no column 'seen_9'"):
         model.predict_to(rows, tmp_path / "out", label=["seen_1", "seen_9"])
     odd = ParquetRows(write(tmp_path / "odd", frame.assign(seen_2=np.where(np.arange(N) == 700, 3.0, frame["seen_2"]))))
     with pytest.raises(
-        PartitionError, match=r"1.parquet, row group.*: labels have the value 3.0; the model was fitted with"
+        PartitionError,
+        match=r"1.parquet, row group.*: The labels contain 3.0, but the model was fitted with the labels",
     ):
         model.predict_to(odd, tmp_path / "out", label=LOOKS)
     wrong = ParquetRows(write(tmp_path / "wrong", frame.assign(checked=0)))
@@ -302,7 +303,7 @@ def test_what_cannot_be_predicted_is_said(frame, folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def raw(frame):
-    """Return a table with text and gaps."""
+    """Return a table with text and missing values."""
     rng = np.random.default_rng(5)
     region = np.where(frame["a"] > 0.5, "north", np.where(frame["b"] > 0, "south", "east"))
     table = frame[["a", "b", "d"]].assign(region=np.where(rng.random(N) < 0.1, None, region))
@@ -346,7 +347,7 @@ def test_a_raw_model_of_memory_predicts_files(raw, tmp_path):
     )
 
 
-def test_what_raw_tables_in_files_cannot_have_is_said(frame, folder):
+def test_unsupported_options_of_raw_tables_in_files_are_refused(frame, folder):
     rows = ParquetRows(folder)
     with pytest.raises(ValueError, match="visit_attributes need a table in memory"):
         TableClassifier(new()).fit(rows, LOOKS)

@@ -1,4 +1,4 @@
-"""Models and diagnostics on Parquet files give the answers they give in memory, columns given by their names."""
+"""Models and diagnostics give the same results for Parquet files, with columns given by name, as in memory."""
 
 import numpy as np
 import pandas as pd
@@ -181,7 +181,7 @@ def test_calibration_is_the_same(here, files, fitted, display):
     assert own.calibration.n_rows.sum() == N
 
 
-def test_scorers_take_names_of_columns(here, files, fitted):
+def test_scorers_accept_column_names(here, files, fitted):
     found = PUScorer("roc_auc").evaluate(fitted["pair"][0], files, "s", propensity="e", sample_weight="w")
     expected = PUScorer("roc_auc").evaluate(
         fitted["pair"][1], here[NAMES], here["s"], propensity=here["e"], sample_weight=here["w"]
@@ -189,7 +189,7 @@ def test_scorers_take_names_of_columns(here, files, fitted):
     assert found.value == pytest.approx(expected.value, rel=1e-9)
 
 
-def test_predictions_take_the_columns_of_the_fit_from_any_files(here, there, tmp_path, fitted):
+def test_predictions_select_the_columns_of_the_fit(here, there, tmp_path, fitted):
     model, expected = fitted["pair"]
     probabilities = expected.predict_proba(here[NAMES])
     np.testing.assert_allclose(model.predict_proba(ParquetRows(there)), probabilities, rtol=1e-9)  # with s, w, e
@@ -230,7 +230,7 @@ NEED_MEMORY = {
 
 
 @pytest.mark.parametrize("what", NEED_MEMORY)
-def test_what_needs_memory_says_so_before_anything_is_read(files, what):
+def test_methods_that_need_memory_raise_before_rows_are_read(files, what):
     assert has_own_engine(files)
     loads = STORE.loads
     words = r"needs all rows in memory, but X is a ParquetRows.*sample .*if they fit: pandas\.read_parquet\(path\)"
@@ -239,7 +239,7 @@ def test_what_needs_memory_says_so_before_anything_is_read(files, what):
     assert STORE.loads == loads
 
 
-def test_a_bootstrap_that_needs_memory_and_folds_of_ones_own(here, files):
+def test_bootstraps_that_need_memory_and_custom_folds_are_refused(here, files):
     naive = NaiveClassifier().fit(here[NAMES], here["s"])
     with pytest.raises(ValueError, match="bootstrap_intervals of this NaiveClassifier needs all rows in memory"):
         bootstrap_intervals(naive, files, "s")
@@ -267,7 +267,7 @@ def test_a_label_frequency_of_few_rows_is_that_in_memory(here, files, kind):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_classifier_says_how_many_rows_its_label_frequency_is_from(here, files):
+def test_the_classifier_stores_the_size_of_the_sample(here, files):
     for model in (
         SCARClassifier("elkan-noto").fit(files, "s", sample_weight="w"),
         in_memory(SCARClassifier("elkan-noto"), here),
@@ -277,7 +277,7 @@ def test_the_classifier_says_how_many_rows_its_label_frequency_is_from(here, fil
 
 
 class Seen(BaseEstimator):
-    """An estimator of the label frequency that keeps what it was given."""
+    """An estimator of the label frequency that stores its inputs."""
 
     def fit(self, X, y, sample_weight=None):
         self.X_, self.s_, self.w_, self.label_frequency_ = X, y, sample_weight, 0.7
@@ -296,7 +296,7 @@ def test_a_sample_has_rows_with_their_labels_and_weights(here, files, of_300):
     drawn = seen.X_.assign(s=seen.s_, w=seen.w_)
     assert len(drawn) == model.label_frequency_rows_ == 300
     assert (drawn["w"] > 0).all()
-    merged = here.reset_index().merge(drawn, on=[*NAMES, "s", "w"])  # numbers that all differ: each row is found once
+    merged = here.reset_index().merge(drawn, on=[*NAMES, "s", "w"])  # all numbers differ and identify the rows
     assert len(merged) == 300
     assert merged["index"].is_unique
     assert merged["index"].is_monotonic_increasing
@@ -333,12 +333,12 @@ def test_a_sample_of_a_wide_table_has_fewer_rows(here, files, monkeypatch):
     assert SCARClassifier(Seen()).fit(files, "s").label_frequency_rows_ == 150
 
 
-def test_a_sample_without_labelled_rows_is_said(here, tmp_path, monkeypatch):
+def test_a_sample_without_labelled_rows_is_refused(here, tmp_path, monkeypatch):
     monkeypatch.setattr(samples, "MAX_SAMPLE_ROWS", 5)
     s = np.zeros(N, dtype=int)
     s[:2] = 1
     rows = ParquetRows(write_files(tmp_path / "rare", here[NAMES].to_numpy(), [450], s=s), scheduler="threads")
-    words = r"on a random sample of 5 rows, and none of them is labelled: 0\.00222 of all rows.*label_frequency=c"
+    words = r"from a random sample of 5 rows, and none of them is labelled\. .* is 0\.00222\. .*label_frequency=c"
     with pytest.raises(ValueError, match=words):
         SCARClassifier("tice").fit(rows, "s")
     with pytest.raises(ValueError, match=words):

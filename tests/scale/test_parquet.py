@@ -1,4 +1,4 @@
-"""Parquet files as they come: kinds of numbers, and files that are not as they should be, each told of by its name."""
+"""Parquet files: types of numbers, and invalid files, which errors name."""
 
 import gc
 import os
@@ -44,7 +44,7 @@ def second(folder):
 
 
 def rewrite(path, row_group_size=60, **columns):
-    """Write a file anew, with some columns changed; None takes one out."""
+    """Write a file again with some columns changed; None removes a column."""
     found = pq.read_table(path)
     for name, values in columns.items():
         place = found.column_names.index(name)
@@ -68,29 +68,29 @@ def read(where, label=None, weight=None, **options):
     return engine.collect(lambda X, rows: X)
 
 
-# --- what is wrong with one file is told with its name, and the same call works once it is mended
+# --- errors name the file, and the same call works after the file is repaired
 
 
 def test_a_file_that_is_not_there(folder, table):
     paths = [str(folder / "part-000.parquet"), str(folder / "part-007.parquet")]
     with pytest.raises(FileNotFoundError, match=r"part-007.parquet: there is no such file."):
         fit(paths)
-    with pytest.raises(FileNotFoundError, match=r"nowhere/\*.parquet: there is no Parquet file."):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/\*.parquet: no Parquet file was found\. Check"):
         ParquetRows("nowhere/*.parquet")
 
 
 def test_an_empty_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no Parquet file"):
+    with pytest.raises(FileNotFoundError, match="no Parquet file was found"):
         ParquetRows(tmp_path)
 
 
-def test_a_file_that_was_cut_short(folder, table):
+def test_a_truncated_file_is_refused(folder, table):
     whole = second(folder).read_bytes()
     for n_bytes in (0, 3, 200, len(whole) - 5):
         second(folder).write_bytes(whole[:n_bytes])
         with pytest.raises(
             PartitionError,
-            match=r"part-001\.parquet: the file is not Parquet, or is truncated \(",
+            match=r"part-001\.parquet: the file cannot be read as Parquet \(",
         ):
             fit(folder)
     second(folder).write_bytes(whole)
@@ -100,7 +100,7 @@ def test_a_file_that_was_cut_short(folder, table):
 def test_pages_that_cannot_be_decoded(folder, table):
     whole = bytearray(second(folder).read_bytes())
     broken = whole.copy()
-    broken[4:4000] = b"\xff" * 3996  # the footer is whole
+    broken[4:4000] = b"\xff" * 3996  # The footer is not damaged.
     second(folder).write_bytes(broken)
     with pytest.raises(PartitionError, match=r"part-001.parquet, row groups 0 to 4: the file cannot be read \("):
         fit(folder)
@@ -154,7 +154,7 @@ BAD_COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", BAD_COLUMNS)
-def test_a_column_of_another_kind_is_told_of_before_anything_is_read(folder, kind):
+def test_columns_that_are_not_numeric_raise_before_rows_are_read(folder, kind):
     good = second(folder).read_bytes()
     columns, words = BAD_COLUMNS[kind]
     rewrite(second(folder), **columns)
@@ -174,7 +174,7 @@ def test_a_column_that_the_first_file_alone_lacks(folder):
 
 
 BAD_VALUES = {
-    "missing": ("b", None, r"part-001\.parquet, row group 3: the column 'b' is missing in 1 of 300 rows\. Fill"),
+    "missing": ("b", None, r"part-001\.parquet, row group 3: the column 'b' has no value in 1 of 300 rows\. Fill"),
     "NaN": (
         "b",
         np.nan,
@@ -184,25 +184,26 @@ BAD_VALUES = {
     "huge": (
         "b",
         1e200,
-        r"has the value 1e\+200 at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3, above the limit",
+        r"has the value 1e\+200 at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3. Absolute values "
+        r"must",
     ),
-    "label 2": ("s", 2, r"these have 3: 0, 1, 2\. The first 2 is at row 300, in .*part-001\.parquet, row group 3\."),
+    "label 2": ("s", 2, r"there are 3: 0, 1, 2\. The first 2 is at row 300, in .*part-001\.parquet, row group 3\."),
     "no label": (
         "s",
         None,
         (
-            r"part-001.parquet, row group 3: the label 's' is missing in 1 of 300 rows. Write 0 "
+            r"part-001.parquet, row group 3: the label 's' has no value in 1 of 300 rows. Write 0 "
             r"for unlabelled"
         ),
     ),
     "NaN label": ("s", np.nan, r"1 of 600 labels are missing \(first: row 300, in .*part-001\.parquet, row group 3\)"),
     "weight -1": ("w", -1.0, r"\(first: sample_weight\[300\] = -1, in .*part-001\.parquet, row group 3\)"),
-    "no weight": ("w", None, r"part-001\.parquet, row group 3: the column 'w' is missing in 1 of 300 rows"),
+    "no weight": ("w", None, r"part-001\.parquet, row group 3: the column 'w' has no value in 1 of 300 rows"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_VALUES)
-def test_a_value_that_cannot_be_is_told_of_with_file_row_group_and_column(folder, kind):
+def test_errors_of_invalid_values_name_file_row_group_and_column(folder, kind):
     good = second(folder).read_bytes()
     column, value, words = BAD_VALUES[kind]
     rewrite(second(folder), **changed(second(folder), column, 200, value))
@@ -219,15 +220,15 @@ def test_a_bad_value_to_predict_and_a_label_that_the_fit_did_not_know(folder):
         model.predict_proba(ParquetRows(folder))
     rewrite(second(folder), **changed(second(folder), "b", 200, 0.0))
     rewrite(second(folder), **changed(second(folder), "s", 200, 5))
-    with pytest.raises(ValueError, match=r"labels have the value 5; the model was fitted with \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"The labels contain 5, but the model was fitted with the labels \[0, 1\]"):
         model.predict_posterior(ParquetRows(folder), "s")
     with pytest.raises(
-        ValueError, match=r"fitted with \[0, 1\]\. The first 5 is at row 300, in .*part-001.*, row group 3"
+        ValueError, match=r"fitted with the labels \[0, 1\]\..* The first 5 is at row 300, in .*part-001.*, row group 3"
     ):
         profile_class_prior(model, ParquetRows(folder), "s")
 
 
-def test_no_other_partition_is_touched(folder, monkeypatch):
+def test_an_error_in_one_partition_leaves_no_entries(folder, monkeypatch):
     monkeypatch.setattr(module, "_PARTITION_BYTES", 1)  # each row group a partition
     engine = open_rows(ParquetRows(folder, columns=NAMES, scheduler="threads"), "s")
     rewrite(second(folder))
@@ -246,7 +247,7 @@ def test_no_other_partition_is_touched(folder, monkeypatch):
 # --- names
 
 
-def test_a_column_that_is_not_there_is_told_of_with_the_nearest(folder):
+def test_a_missing_column_error_names_the_nearest_column(folder):
     with pytest.raises(ValueError, match=r"part-000\.parquet has no column 'A'\. Did you mean 'a'\?"):
         read(folder, columns=["A", "b"])
     with pytest.raises(ValueError, match=r"has no column 'diagnosed'\. Its columns are 'a', 'b', 'c', 'd', 's', 'w'\."):
@@ -267,10 +268,10 @@ def test_labels_and_weights_in_memory_are_refused(folder, table):
         fit(folder, None)
 
 
-def test_columns_of_one_name(tmp_path):
+def test_columns_with_the_same_name_are_refused(tmp_path):
     twice = pa.table([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], names=["a", "b", "a"])
     pq.write_table(twice, tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match=r"2 columns of .*x\.parquet are called 'a', but names must be unique"):
+    with pytest.raises(ValueError, match=r"2 columns of .*x\.parquet have the name 'a', but names must be unique"):
         read(tmp_path)
     np.testing.assert_array_equal(read(tmp_path, columns=["b"]), [[3.0], [4.0]])
 
@@ -278,10 +279,10 @@ def test_columns_of_one_name(tmp_path):
 # --- files without rows
 
 
-def test_files_and_row_groups_without_rows_are_passed_over(folder, table):
+def test_files_and_row_groups_without_rows_are_skipped(folder, table):
     empty = pq.read_schema(second(folder)).empty_table()
     pq.write_table(empty, folder / "part-000a.parquet")
-    pq.write_table(pa.table({"other": pa.array([], pa.string())}), folder / "a.parquet")  # the first, of other columns
+    pq.write_table(pa.table({"other": pa.array([], pa.string())}), folder / "a.parquet")  # it is read first
     with pq.ParquetWriter(folder / "b.parquet", empty.schema):
         pass
     assert pq.ParquetFile(folder / "b.parquet").metadata.num_row_groups == 0
@@ -294,7 +295,7 @@ def test_no_row_at_all(tmp_path):
         read(tmp_path)
 
 
-def test_row_groups_are_put_together_up_to_a_size():
+def test_row_groups_are_merged_up_to_a_size():
     assert together([1, 1, 1], 2**24) == [(0, 1), (2,)]
     assert together([0, 0], 8) == []
 
@@ -331,7 +332,7 @@ def test_precision_is_that_of_all_files(tmp_path):
     assert common_type([], []) == "float64"
 
 
-def test_what_is_beyond_float32_is_told_of_as_infinite(folder):
+def test_values_beyond_float32_are_reported_as_infinite(folder):
     rewrite(second(folder), **changed(second(folder), "b", 200, 1e60))
     with pytest.raises(ValueError, match=r"infinity at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3"):
         fit(folder, dtype="float32")
@@ -367,7 +368,9 @@ def test_labels_that_are_text_in_one_file_and_numbers_in_another(folder):
     ):
         fit(folder)
     rewrite(second(folder), s=pa.array([[1]] * 300))
-    with pytest.raises(PartitionError, match=r"part-001\.parquet.*the label 's' holds list<"):
+    with pytest.raises(
+        PartitionError, match=r"part-001\.parquet.*the label 's' must have one value for each row; it holds list<"
+    ):
         fit(folder)
 
 
@@ -389,7 +392,7 @@ def test_files_of_pyarrow_polars_and_duckdb_are_read_alike(tmp_path, table):
         np.testing.assert_array_equal(engine.collect(lambda X, rows: rows["y"]), s)
 
 
-def test_names_of_rows_that_pandas_writes_are_no_attribute():
+def test_the_unnamed_index_of_pandas_is_not_an_attribute():
     there = ["age", "ill", "__index_level_0__"]
     assert choose_names(there, None, "ill", None, "a.parquet") == ["age"]
     assert choose_names(there, ["__index_level_0__"], "ill", None, "a.parquet") == ["__index_level_0__"]
@@ -417,7 +420,7 @@ INDICES = {
 
 
 @pytest.mark.parametrize("kind", INDICES)
-def test_an_index_of_pandas_is_no_attribute(tmp_path, table, kind):
+def test_the_index_of_pandas_is_not_an_attribute(tmp_path, table, kind):
     folder = write_frames(tmp_path / "claims", table, INDICES[kind])
     engine = open_rows(ParquetRows(folder, scheduler="threads"), "s", "w")
     assert engine.names == NAMES
@@ -427,7 +430,7 @@ def test_an_index_of_pandas_is_no_attribute(tmp_path, table, kind):
     assert open_rows(ds.dataset(ds.dataset(folder).to_table()), "s", "w").names == NAMES
 
 
-def test_an_index_is_used_where_it_is_named(tmp_path, table):
+def test_an_index_is_used_if_it_is_named_as_a_column(tmp_path, table):
     folder = write_frames(tmp_path / "claims", table, PATIENTS)
     np.testing.assert_array_equal(read(folder, columns=["a", "patient"])[:, 1], PATIENTS)
     rows = ParquetRows(folder, scheduler="threads")
@@ -442,7 +445,7 @@ def test_an_index_is_used_where_it_is_named(tmp_path, table):
 def test_an_index_in_some_files_only(tmp_path, table, other, number):
     folder = write_frames(tmp_path / "claims", table, PATIENTS)
     path = folder / f"{number}.parquet"
-    if other == "of another program":  # which wrote it as a column, and not what pandas said of it
+    if other == "of another program":  # The file has the index as a column, without the metadata of pandas.
         pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
     else:
         frame = pd.read_parquet(path)
@@ -456,8 +459,8 @@ def test_an_index_in_some_files_only(tmp_path, table, other, number):
             rows.plan()
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask's, when it writes
-def test_the_index_that_dask_writes_is_no_attribute(tmp_path, table):
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # a warning of Dask when it writes
+def test_the_index_of_dask_is_not_an_attribute(tmp_path, table):
     X, s, w = table
     frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(s=s, w=w), npartitions=2)
     frame.to_parquet(tmp_path / "claims")

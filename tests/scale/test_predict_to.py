@@ -1,4 +1,4 @@
-"""Predictions in files are those in memory; each file is whole or not there, and a second call does what is missing."""
+"""Predictions in files equal those in memory; files are complete or absent, and a second call writes missing ones."""
 
 import os
 import pickle
@@ -30,7 +30,7 @@ from scarless.outside.progress import progress_bar
 from scarless.scale import ParquetRows, PartitionError, parquet
 from scarless.scale import predictions as module
 from scarless.scale.partitions import STORE
-from scarless.scale.predictions import Written
+from scarless.scale.predictions import WrittenPredictions
 
 N = 1500
 
@@ -74,16 +74,16 @@ def same(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
 
 
-# --- what is written
+# --- contents of the files
 
 
 def test_files_hold_what_the_model_predicts_in_memory(tmp_path, claims, rows, model):
     X = pd.DataFrame(rows[0], columns=NAMES)
     loads = STORE.loads
     found = model.predict_to(ParquetRows(claims), tmp_path / "scored", keep=["id", "town"])
-    assert isinstance(found, Written)
+    assert isinstance(found, WrittenPredictions)
     assert (found.folder, found.n_rows, found.n_new) == (tmp_path / "scored", N, 3 + 1 + 3)
-    assert STORE.loads == loads  # nothing is kept
+    assert STORE.loads == loads  # No input column is kept.
     table = read(found)
     assert list(table) == ["id", "town", "probability", "propensity", "posterior"]
     np.testing.assert_array_equal(table["id"], np.arange(N))
@@ -109,7 +109,7 @@ def test_names_follow_from_the_input_alone(tmp_path, claims, model):
     assert [path.name for path in found.files] == names_in(tmp_path / "scored")
 
 
-def test_folders_that_say_a_value_are_kept(tmp_path, rows, model):
+def test_folders_with_a_value_are_kept(tmp_path, rows, model):
     X, s = rows
     for year, half in ((2020, slice(0, 700)), (2021, slice(700, N))):
         (tmp_path / "claims").mkdir(exist_ok=True)
@@ -147,7 +147,7 @@ def test_every_logistic_classifier_writes_what_it_knows(tmp_path, claims, rows, 
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_models_of_other_kinds_are_asked_frame_by_frame(tmp_path, claims, rows):
+def test_other_models_predict_one_frame_at_a_time(tmp_path, claims, rows):
     X, s = rows
     own = SAREMClassifier(LogisticRegression(), propensity_attributes=[3], cv=2, max_iter=3, random_state=0)
     strata = StratifiedSCARClassifier([0], label_frequency="tice")
@@ -167,7 +167,7 @@ def test_models_of_other_kinds_are_asked_frame_by_frame(tmp_path, claims, rows):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("given", ["e", 0.5])
-def test_known_propensities_come_from_a_column_or_are_one_for_all(tmp_path, rows, given):
+def test_known_propensities_are_a_column_or_a_number(tmp_path, rows, given):
     X, s = rows
     e = np.where(np.arange(N) % 5 == 0, 1.0, 0.4)
     claims = write_files(tmp_path / "claims", X, [700], s=s, e=e)
@@ -198,7 +198,7 @@ def test_labels_of_other_values(tmp_path, rows):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_all_that_a_worker_needs_can_be_sent(tmp_path, claims, rows, model, monkeypatch):
+def test_a_prediction_request_can_be_pickled(tmp_path, claims, rows, model, monkeypatch):
     own = StratifiedSCARClassifier([0], label_frequency="tice").fit(np.c_[rows[0][:, 0] > 0, rows[0][:, 1:]], rows[1])
     for number, each in enumerate((model, own)):
         table = ParquetRows(claims, columns=NAMES)
@@ -210,7 +210,7 @@ def test_all_that_a_worker_needs_can_be_sent(tmp_path, claims, rows, model, monk
         assert [file.read_bytes() for file in there.files] == [file.read_bytes() for file in here.files]
 
 
-# --- whole or not there
+# --- files are complete or absent
 
 
 KILLED = """
@@ -235,7 +235,7 @@ model.predict_to(ParquetRows(claims, scheduler="threads"), scored, keep=["id"])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal on this system")
-def test_after_a_kill_in_the_middle_of_a_file_no_part_of_it_is_seen_and_the_rest_is_done(tmp_path, claims, model):
+def test_after_a_kill_no_partial_file_is_left_and_the_rest_is_written(tmp_path, claims, model):
     whole, scored = 3, tmp_path / "scored"
     (tmp_path / "what.pickle").write_bytes(pickle.dumps((model, str(claims), str(scored), whole)))
     path = os.pathsep.join(sys.path)
@@ -248,7 +248,7 @@ def test_after_a_kill_in_the_middle_of_a_file_no_part_of_it_is_seen_and_the_rest
     assert child.returncode == -signal.SIGKILL, child.stderr.decode()
     seen = sorted(scored.glob("*.parquet"))
     assert len(seen) == whole
-    assert sum(pq.read_table(file).num_rows for file in seen) == 700  # all whole
+    assert sum(pq.read_table(file).num_rows for file in seen) == 700  # All files are complete.
     assert len([name for name in names_in(scored) if name.endswith(".part")]) == 1
     before = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in seen}
     found = model.predict_to(ParquetRows(claims), scored, keep=["id"])
@@ -260,7 +260,7 @@ def test_after_a_kill_in_the_middle_of_a_file_no_part_of_it_is_seen_and_the_rest
     assert [file.read_bytes() for file in found.files] == [file.read_bytes() for file in fresh.files]
 
 
-def test_an_error_in_one_partition_leaves_the_others_and_no_trace_of_itself(tmp_path, claims, rows, model):
+def test_an_error_in_one_partition_keeps_the_files_of_others(tmp_path, claims, rows, model):
     X, s = rows
     good = claims / "part-002.parquet"
     kept = good.read_bytes()
@@ -277,7 +277,7 @@ def test_an_error_in_one_partition_leaves_the_others_and_no_trace_of_itself(tmp_
     assert done >= 4
     good.write_bytes(kept)
     again = model.predict_to(ParquetRows(claims), tmp_path / "scored")
-    assert again.n_new >= 3  # all that follows from the file that was replaced
+    assert again.n_new >= 3  # all files of the input file that was replaced
     same(column(again, "probability"), model.predict_proba(_frame(X))[:, 1])
 
 
@@ -285,16 +285,16 @@ def _frame(X):
     return pd.DataFrame(X, columns=NAMES)
 
 
-# --- what is there already
+# --- existing files
 
 
-def test_a_second_call_has_nothing_to_do(tmp_path, claims, model):
+def test_a_second_call_writes_nothing(tmp_path, claims, model):
     first = model.predict_to(ParquetRows(claims), tmp_path / "scored")
     again = pickle.loads(pickle.dumps(model)).predict_to(ParquetRows(claims), tmp_path / "scored")
     assert (again.n_new, again.files) == (0, first.files)
 
 
-def test_a_changed_input_is_done_again_and_what_it_had_more_of_goes(tmp_path, claims, rows, model):
+def test_predictions_of_a_changed_input_are_replaced(tmp_path, claims, rows, model):
     X, s = rows
     first = model.predict_to(ParquetRows(claims), tmp_path / "scored")
     columns = {name: X[:300, j] for j, name in enumerate(NAMES)}
@@ -313,12 +313,12 @@ def test_models_are_not_mixed(tmp_path, claims, rows, model):
     with pytest.raises(
         ValueError,
         match=(
-            r"part-000.00000-00000.parquet holds predictions of another model "
-            r"\(files like"
+            r"part-000.00000-00000.parquet contains predictions of another model\. "
+            r"Choose another folder"
         ),
     ):
         other.predict_to(ParquetRows(claims), scored)
-    assert model.predict_to(ParquetRows(claims), scored).n_new == 0  # all is as it was
+    assert model.predict_to(ParquetRows(claims), scored).n_new == 0  # No file has changed.
     some = ParquetRows(claims / "part-000.parquet")
     found = other.predict_to(some, scored, force=True)
     assert (found.n_new, names_in(scored)) == (3, [path.name for path in found.files])
@@ -330,15 +330,15 @@ def test_other_columns_and_other_tables_are_not_mixed(tmp_path, claims, rows, mo
     scored = tmp_path / "scored"
     model.predict_to(ParquetRows(claims), scored)
     for options in ({"keep": ["id"]}, {"label": "s"}, {"dtype": "float32"}):
-        with pytest.raises(ValueError, match="holds predictions with other columns"):
+        with pytest.raises(ValueError, match="contains predictions with other columns"):
             model.predict_to(ParquetRows(claims), scored, **options)
     elsewhere = write_files(tmp_path / "more", rows[0], [700, 800], s=rows[1])
-    with pytest.raises(ValueError, match=r"holds predictions of another table \(.*claims.part-000.parquet\)"):
+    with pytest.raises(ValueError, match=r"contains predictions of another table \(.*claims.part-000.parquet\)"):
         model.predict_to(ParquetRows(elsewhere), scored)
     assert model.predict_to(ParquetRows(elsewhere), scored, force=True).n_new == 7
 
 
-def test_files_of_others_are_never_touched(tmp_path, claims, rows, model):
+def test_other_files_are_never_changed(tmp_path, claims, rows, model):
     others = write_files(tmp_path / "scored", rows[0], [700])
     for folder, said in ((claims, "is in the output folder"), (others, "was not written by predict_to")):
         before = {path: path.read_bytes() for path in folder.iterdir()}
@@ -348,14 +348,14 @@ def test_files_of_others_are_never_touched(tmp_path, claims, rows, model):
         assert {path: path.read_bytes() for path in folder.glob("*.parquet")} == before
 
 
-def test_predictions_below_the_input_are_not_taken_for_input(claims, model):
+def test_an_input_file_in_the_output_folder_is_refused(claims, model):
     model.predict_to(ParquetRows(claims / "part-00*.parquet"), claims / "scored")
     with pytest.raises(ValueError, match=r"input file .*00000-00000.parquet is in the output folder .*scored. Choose"):
         model.predict_to(ParquetRows(claims), claims / "scored")
     assert model.predict_to(ParquetRows(claims / "part-00*.parquet"), claims / "scored").n_new == 0
 
 
-def test_a_damaged_file_is_done_again(tmp_path, claims, model):
+def test_a_damaged_file_is_written_again(tmp_path, claims, model):
     first = model.predict_to(ParquetRows(claims), tmp_path / "scored")
     content = first.files[2].read_bytes()
     first.files[2].write_bytes(content[:100])
@@ -372,7 +372,7 @@ def test_two_processes_do_not_write_into_one_folder(tmp_path, claims, model):
         model.predict_to(ParquetRows(claims), tmp_path / "scored")
 
 
-def test_a_bar_counts_files(tmp_path, claims, model, capsys, monkeypatch):
+def test_the_progress_bar_counts_files(tmp_path, claims, model, capsys, monkeypatch):
     pytest.importorskip("rich")
     monkeypatch.setattr(module, "progress_bar", lambda what, total: progress_bar(what, total, show=True))
     model.predict_to(ParquetRows(claims), tmp_path / "scored")
@@ -381,14 +381,14 @@ def test_a_bar_counts_files(tmp_path, claims, model, capsys, monkeypatch):
     assert "100%" in shown
 
 
-# --- what cannot be
+# --- errors
 
 
-def test_what_is_asked_must_be_there(tmp_path, claims, rows, model):
+def test_invalid_requests_are_refused(tmp_path, claims, rows, model):
     def ask(model=model, table=None, **options):
         model.predict_to(ParquetRows(claims) if table is None else table, tmp_path / "scored", **options)
 
-    with pytest.raises(ValueError, match="has no column 'name'; it has a, b, c, d, s, id, town"):
+    with pytest.raises(ValueError, match="has no column 'name'; its columns are a, b, c, d, s, id, town"):
         ask(keep=["name"])
     with pytest.raises(ValueError, match="has no column 'diagnosed'"):
         ask(label="diagnosed")
@@ -405,16 +405,14 @@ def test_what_is_asked_must_be_there(tmp_path, claims, rows, model):
         ask(NaiveClassifier().fit(*rows), propensity=0.5)
 
 
-def test_a_column_that_is_called_like_a_prediction_is_not_kept(tmp_path, rows, model):
+def test_a_column_with_the_name_of_a_prediction_is_refused(tmp_path, rows, model):
     claims = write_files(tmp_path / "claims", rows[0], [], s=rows[1], posterior=rows[1])
-    with pytest.raises(
-        ValueError, match=r"keep names 'posterior', which is the name of a prediction. Rename the column"
-    ):
+    with pytest.raises(ValueError, match=r"keep: 'posterior' is also the name of a prediction. Rename the column"):
         model.predict_to(ParquetRows(claims), tmp_path / "scored", keep=["posterior"])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_labels_and_propensities_that_cannot_be_are_named(tmp_path, rows, model):
+def test_invalid_labels_and_propensities_are_named(tmp_path, rows, model):
     X, s = rows
     odd, e = s.copy(), np.full(N, 0.5)
     odd[750], e[1200] = 2, 0.0
@@ -430,19 +428,19 @@ def test_labels_and_propensities_that_cannot_be_are_named(tmp_path, rows, model)
         known.predict_to(ParquetRows(claims, columns=NAMES), tmp_path / "known", propensity="e")
 
 
-def test_numbers_beyond_use_are_refused_as_in_memory(tmp_path, rows, model):
+def test_too_large_numbers_are_refused_as_in_memory(tmp_path, rows, model):
     X, s = rows
     X = X.copy()
     X[3, 2] = 1e101
     claims = write_files(tmp_path / "claims", X, [], s=s)
     with pytest.raises(
         PartitionError,
-        match=r"the column 'c' has the value 1e\+101 in row 3 of these\. Values must be finite and not too large",
+        match=r"the column 'c' has the value 1e\+101 in row 3 of this partition\. Values must be finite and at most",
     ):
         model.predict_to(ParquetRows(claims), tmp_path / "scored")
 
 
-def test_raw_tables_are_prepared_on_the_way(tmp_path, rows):
+def test_raw_tables_are_prepared_for_predictions(tmp_path, rows):
     pytest.importorskip("skrub")
     X, s = rows
     town = np.array(["a", "b", None])[np.arange(N) % 3]

@@ -1,4 +1,4 @@
-"""Raw tables in files: prepared by one pass as scikit-learn and skrub prepare them in memory, named as in the table."""
+"""Raw tables in files are prepared like scikit-learn and skrub prepare tables in memory; errors name the column."""
 
 import datetime
 from functools import reduce
@@ -95,7 +95,7 @@ def prepared(folder, **options):
 
 
 def in_memory(table):
-    """Prepare by scikit-learn: gaps filled by the mean, one column for each level, all standardised."""
+    """Prepare with scikit-learn: missing values become the mean, one column per category, all standardised."""
     filled = SimpleImputer(strategy="mean", add_indicator=True)
     levels = OneHotEncoder(drop="if_binary", sparse_output=False)
     steps = [
@@ -126,7 +126,7 @@ def test_every_partition_is_read_once_to_fit(claims, monkeypatch):
     assert len(count) == len(set(count)) == 3 + 2 + 2
 
 
-def test_bits_do_not_depend_on_who_adds_up(claims, monkeypatch):
+def test_results_do_not_depend_on_the_scheduler(claims, monkeypatch):
     plain = matrix(prepared(claims))
     for executor in (Threads(1), Threads(3), Sent()):
         monkeypatch.setattr("scarless.scale.preparing.find_executor", lambda _, found=executor: found)
@@ -163,7 +163,7 @@ def test_single_precision_by_default(claims):
     np.testing.assert_array_equal(single, matrix(prepared(claims)).astype(np.float32))
 
 
-def test_a_frame_in_memory_is_prepared_alike(claims, table):
+def test_a_data_frame_is_prepared_like_files(claims, table):
     rows = prepared(claims)
     frame = rows.preparation.transform(table)
     assert list(frame.columns) == rows.preparation.names
@@ -174,7 +174,7 @@ def test_a_frame_in_memory_is_prepared_alike(claims, table):
 
 
 def prepare_one(folder, values, then=None, **options):
-    """Return names and numbers of one column `x`, in two files; of other values where `then` is given."""
+    """Fit to one column `x` in two files; return the prepared names and numbers, of the values `then` if given."""
 
     def put(folder, values):
         folder.mkdir()
@@ -194,14 +194,14 @@ def coded(share, indicator):
     return (np.asarray(indicator, dtype=float) - share) / np.sqrt(share * (1 - share))
 
 
-def test_a_level_never_seen_is_none_of_them_and_a_gap_never_seen_neither(tmp_path):
+def test_new_categories_and_new_missing_values_are_zero(tmp_path):
     names, X = prepare_one(tmp_path, ["a", "b", "c", "c"], then=["d", "c", None, "a"])
     assert names == ["x_a", "x_b", "x_c"]
     np.testing.assert_allclose(X[:, 0], coded(0.25, [0, 0, 0, 1]))
     np.testing.assert_allclose(X[:, 2], coded(0.5, [0, 1, 0, 0]))
 
 
-def test_a_number_missing_where_none_was_is_the_mean(tmp_path):
+def test_a_new_missing_number_becomes_the_mean(tmp_path):
     names, X = prepare_one(tmp_path, [1.0, 2.0, 3.0, 6.0], then=[None, 3.0, float("nan"), 3.0])
     assert names == ["x"]
     np.testing.assert_array_equal(X, np.zeros((4, 1)))
@@ -225,14 +225,14 @@ def test_a_number_missing_where_none_was_is_the_mean(tmp_path):
     ],
     ids=str,
 )
-def test_what_is_the_same_in_every_row_is_left_out(tmp_path, values, names):
+def test_constant_columns_are_left_out(tmp_path, values, names):
     if names:
         found, X = prepare_one(tmp_path, values)
         assert found == names
         np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(X.std(axis=0), 1)
     else:
-        with pytest.raises(ValueError, match="every column is constant, so there is nothing to learn from"):
+        with pytest.raises(ValueError, match=r"every column is constant\. At least one attribute must vary"):
             prepare_one(tmp_path, values)
 
 
@@ -243,7 +243,7 @@ def test_numbers_of_any_type(tmp_path, kind):
     np.testing.assert_allclose(X[:, 0], (values - 3) / np.sqrt(3.5))
 
 
-def test_halves_and_gaps_among_floats(tmp_path):
+def test_half_precision_and_missing_floats(tmp_path):
     for kind in (np.float16, np.float32):
         values = pa.array(np.array([1, 2, 0, 3], dtype=kind), mask=np.array([False, False, True, False]))
         names, X = prepare_one(tmp_path / "ab"[kind is np.float32], values)
@@ -252,7 +252,7 @@ def test_halves_and_gaps_among_floats(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
-def test_text_of_any_type_is_one_thing(tmp_path, kind):
+def test_all_text_types_are_prepared_alike(tmp_path, kind):
     values = pa.array(["b", None, "a", "c"])
     assert prepare_one(tmp_path, values.cast(kind))[0] == ["x_a", "x_b", "x_c", "x_missing"]
 
@@ -270,14 +270,14 @@ def test_dictionaries_differ_from_file_to_file(tmp_path):
     )
 
 
-def test_two_columns_with_one_prepared_name_keep_apart(tmp_path):
+def test_equal_names_of_prepared_columns_are_made_unique(tmp_path):
     pq.write_table(pa.table({"a_b": [1.0, 2.0, 4.0], "a": ["b", "c", "d"]}), tmp_path / "x.parquet")
     fitted = FilePreparation().fit(ParquetRows(tmp_path))
     assert fitted.names == ["a_b", "a_b_", "a_c", "a_d"]
     assert [each.column for each in trace_origins(fitted, ["a_b", "a"])] == ["a_b", "a", "a", "a"]
 
 
-def test_a_row_is_as_wide_as_what_is_kept_of_it(tmp_path, monkeypatch):
+def test_partitions_depend_on_the_size_of_prepared_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_PARTITION_BYTES", 100 * 8)
     pq.write_table(pa.table({"x": ["a", "b", "c", "d"] * 100}), tmp_path / "x.parquet", row_group_size=25)
     rows = ParquetRows(tmp_path, dtype="float64")
@@ -287,20 +287,20 @@ def test_a_row_is_as_wide_as_what_is_kept_of_it(tmp_path, monkeypatch):
     assert [part.source.n_rows for part in rows.plan(raw=True).partitions] == [100] * 4
 
 
-# --- what cannot be
+# --- errors
 
 
 def test_text_with_many_values_is_refused_by_name(tmp_path):
     few, many = [f"v{i % 40}" for i in range(82)], [f"v{i % 41}" for i in range(82)]
     halves = [f"v{i}" for i in range(21)] * 2 + [f"w{i}" for i in range(20)] * 2
     pq.write_table(pa.table({"few": few, "town": many, "code": halves}), tmp_path / "x.parquet", row_group_size=42)
-    with pytest.raises(ValueError, match=r"'town', 'code': text may have at most 40 different values. .* columns="):
+    with pytest.raises(ValueError, match=r"'town', 'code': more than 40 different texts, .* columns="):
         FilePreparation().fit(ParquetRows(tmp_path))
     assert len(FilePreparation().fit(ParquetRows(tmp_path, columns=["few"])).names) == 40
     assert len(FilePreparation(max_categories=41).fit(ParquetRows(tmp_path, columns=["few", "town"])).names) == 81
 
 
-def test_columns_that_cannot_be_are_named(tmp_path):
+def test_invalid_columns_are_named(tmp_path):
     with pytest.raises(PartitionError, match=r"0.parquet, row group 0: the column 'x' holds list.*int64>, which"):
         prepare_one(tmp_path / "a", [[1], [2], [3], [4]])
 
@@ -311,7 +311,7 @@ def folders(tmp_path):
         (tmp_path / name).mkdir()
 
 
-def test_a_column_of_two_kinds_is_named(tmp_path):
+def test_a_column_with_different_types_is_named(tmp_path):
     pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "1.parquet")
     expected = (
@@ -329,7 +329,7 @@ def test_infinite_numbers_are_named(tmp_path):
         prepare_one(tmp_path / "a", [1.0, 2.0, float("inf"), 4.0])
 
 
-def test_a_preparation_of_files_takes_files(table, claims):
+def test_invalid_inputs_of_the_preparation_are_refused(table, claims):
     with pytest.raises(TypeError, match="X must be ParquetRows; got DataFrame"):
         FilePreparation().fit(table)
     fitted = prepared(claims).preparation
@@ -337,7 +337,7 @@ def test_a_preparation_of_files_takes_files(table, claims):
         fitted.transform(np.ones((2, 2)))
     with pytest.raises(ValueError, match=r"X must have the columns of the fit; it has no column 'age'"):
         fitted.transform(table.drop(columns="age"))
-    with pytest.raises(TypeError, match="labels must name a column of the files if X is PreparedRows"):
+    with pytest.raises(TypeError, match="y must name a column of the files if X is PreparedRows"):
         open_rows(prepared(claims), np.ones(N))
 
 
@@ -373,7 +373,7 @@ def test_a_fit_to_files_is_that_of_the_tool_in_memory(tmp_path):
     np.testing.assert_allclose(one["coef"], other["coef"], rtol=1e-4, atol=1e-5)
 
 
-def test_the_default_needs_no_words(claims):
+def test_the_default_preparation(claims):
     search = SAREMClassifierCV(propensity_attributes=["insurance"], Cs=[1.0], cv=2, random_state=0)
     model = TableClassifier(search).fit(ParquetRows(claims), "diagnosed")
     assert isinstance(model.preparation_, FilePreparation)
@@ -392,7 +392,7 @@ def test_summary_has_raw_names_and_units(claims):
     np.testing.assert_array_equal(model.columns_of("insurance"), [4, 5, 6, 7])
 
 
-def test_files_and_frames_are_asked_alike(tmp_path, claims, table):
+def test_predictions_for_files_and_frames_agree(tmp_path, claims, table):
     model = fit_files(claims)
     rows = ParquetRows(claims, dtype="float64")
     p = model.predict_proba(table)
@@ -411,13 +411,13 @@ def test_files_and_frames_are_asked_alike(tmp_path, claims, table):
     np.testing.assert_array_equal(lost, model.predict_proba(table.assign(insurance=None)))
 
 
-def test_another_preparation_is_another_model(tmp_path, claims):
+def test_predictions_of_another_preparation_are_not_mixed(tmp_path, claims):
     model = fit_files(claims)
     model.predict_to(ParquetRows(claims, dtype="float64"), tmp_path / "scored")
     first = model.preparation_.columns_[0]
     output = first.outputs[0]._replace(mean=0.0)
     model.preparation_.columns_[0] = first._replace(outputs=(output,))
-    with pytest.raises(ValueError, match="holds predictions of another model"):
+    with pytest.raises(ValueError, match="contains predictions of another model"):
         model.predict_to(ParquetRows(claims, dtype="float64"), tmp_path / "scored")
 
 
@@ -449,7 +449,7 @@ def test_tables_in_files_need_their_own_preparation(claims, table):
         memory.predict_proba(ParquetRows(claims))
 
 
-def test_numbers_pass_as_they_are_where_that_is_asked_for(tmp_path, table):
+def test_passthrough_leaves_numbers_unchanged(tmp_path, table):
     numbers = table[["age", "smoker", "diagnosed"]].astype(float)
     claims = write(tmp_path / "claims", numbers)
     model = fit_files(claims, SAREMClassifier(propensity_attributes=["smoker"]), preparation="passthrough")
@@ -472,7 +472,7 @@ def incomes(n=4000, seed=0):
     )
 
 
-def test_the_logarithm_of_a_long_tail_is_put_beside_it(tmp_path):
+def test_the_logarithm_of_a_long_tail_is_added(tmp_path):
     table = incomes()
     for number, rows in enumerate(np.array_split(np.arange(len(table)), 3)):
         table.iloc[rows].to_parquet(tmp_path / f"{number}.parquet", row_group_size=500, index=False)
@@ -488,7 +488,7 @@ def test_the_logarithm_of_a_long_tail_is_put_beside_it(tmp_path):
     labels = [origin.label for origin in trace_origins(found, found.raw_names, len(found.names))]
     assert labels[:5] == ["income", "log of income", "savings", "log of savings", "savings = missing"]
     lower = found.transform(table.head(2).assign(income=[-5.0, 1e-9]))["income_log"]
-    assert lower.nunique() == 1  # below all that was seen: the least
+    assert lower.nunique() == 1  # A value below the minimum of the fit is replaced by the minimum.
 
 
 @given(st.lists(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20), min_size=1, max_size=5))
@@ -502,8 +502,8 @@ def test_moments_of_parts_are_those_of_all(parts):
     np.testing.assert_allclose(joined.cubes / size**3, whole.cubes / size**3, atol=1e-8 * whole.n)
 
 
-def test_effects_of_a_logarithm_are_found_in_files_too(tmp_path):
-    """As in memory: without the logarithm the interval misses the truth."""
+def test_effects_of_a_logarithm_are_estimated_in_files(tmp_path):
+    """As in memory, the interval misses the true value without the logarithm."""
     table = incomes(20_000, seed=1)[["income", "age"]]
     rng = np.random.default_rng(2)
     ill = rng.random(len(table)) < expit(1.5 * (np.log(table["income"]) - 3) - 1.0)

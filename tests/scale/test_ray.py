@@ -1,6 +1,6 @@
-"""Ray's actors give the bits that threads give, also where one is killed.
+"""Results of Ray actors are identical to those of threads, even if an actor is killed.
 
-Outside `make test`, since Ray is large. After ``pip install ray``:
+Not part of `make test`, because Ray is large. After ``pip install ray``:
 ``SCARLESS_TEST_RAY=1 pytest tests/scale/test_ray.py``.
 """
 
@@ -44,7 +44,7 @@ def session():
         RayActors()
     paths = os.pathsep.join(["src", "."])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(TRIM, "65536")  # as a Dask cluster that was here before leaves it
+        patch.setenv(TRIM, "65536")  # as an earlier Dask cluster in this process leaves it
         ray.init(
             num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": paths}}
         )
@@ -62,7 +62,7 @@ def test_bits_are_those_of_threads(session, folder, how):
     assert ours == fitted_bits(ParquetRows(folder, scheduler="threads"))
 
 
-def test_the_session_that_is_there_is_used_with_an_actor_for_each_cpu(session, folder):
+def test_an_existing_session_is_used_with_one_actor_per_cpu(session, folder):
     engine = open_rows(ParquetRows(folder), "s")
     assert isinstance(engine.executor, RayActors)
     first = engine.total(process_of)[0]
@@ -70,7 +70,7 @@ def test_the_session_that_is_there_is_used_with_an_actor_for_each_cpu(session, f
     assert engine.total(process_of)[0] == first
 
 
-def test_an_actor_that_is_killed_changes_no_bit(session, folder, monkeypatch):
+def test_results_are_identical_if_an_actor_is_killed(session, folder, monkeypatch):
     killed = []
     plain = RayActors._process
 
@@ -90,7 +90,7 @@ def process(_):
     return os.getpid()
 
 
-def test_partitions_that_end_every_actor_are_said(session, folder):
+def test_partitions_that_end_every_actor_raise(session, folder):
     with pytest.raises(ClusterError, match=r"5 Ray actors in a row ended .* out of memory"):
         open_rows(ParquetRows(folder, scheduler="ray"), "s").total(deadly)
 
@@ -99,7 +99,7 @@ def deadly(X, rows):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_what_is_wrong_with_a_partition_is_said_as_it_is(session, tmp_path):
+def test_errors_of_a_partition_are_raised_unchanged(session, tmp_path):
     X, s = make_rows(600)
     engine = open_rows(ParquetRows(write_files(tmp_path / "rows", X, [300], s=s), scheduler="ray"), "s")
     (tmp_path / "rows" / "part-001.parquet").write_bytes(b"no longer")
@@ -107,21 +107,21 @@ def test_what_is_wrong_with_a_partition_is_said_as_it_is(session, tmp_path):
         engine.total(process_of)
 
 
-def test_without_ray_that_is_said(monkeypatch, folder):
+def test_without_ray_there_is_an_error(monkeypatch, folder):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r'scheduler="ray" needs the package ray: pip install ray'):
         open_rows(ParquetRows(folder, scheduler="ray"), "s")
 
 
-def test_a_walker_forgets():
+def test_an_actor_forgets_entries():
     STORE._entries["scarless-test/1"] = {}
     _RayWorker().forget("scarless-test/")
     assert "scarless-test/1" not in STORE._entries
 
 
 def page_faults(X, rows):
-    """Return how many pages came from the system anew while a megabyte was used again and again."""
-    import resource  # of POSIX alone
+    """Return the number of new memory pages while a megabyte is allocated again and again."""
+    import resource  # available on POSIX systems only
 
     np.ones(2**17)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -141,12 +141,12 @@ def test_actors_reuse_memory(session, folder):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a setting of glibc")
 @pytest.mark.parametrize("begin", [True, False])
-def test_a_walker_uses_memory_again_where_its_environment_forbids_it(begin):
+def test_memory_is_reused_despite_the_environment_variable(begin):
     paths = os.pathsep.join(["src", ".", os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, TRIM: "65536", "PYTHONPATH": paths}
     code = WALK.format(begin=begin)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     if begin:
         assert int(done.stdout) < a_round_of_pages()
-    else:  # else this would say nothing
+    else:  # Otherwise the test would show nothing.
         assert int(done.stdout) > ROUNDS / 2 * a_round_of_pages()

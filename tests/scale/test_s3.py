@@ -1,4 +1,4 @@
-"""Claims in a bucket of S3, served by moto on this machine: the same bits as from files, here and in workers."""
+"""Claims in an S3 bucket, served by moto on this machine: results are identical to those of local files."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def assert_same_bits(found, expected):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
-def test_an_address_with_its_keys_and_a_file_system_of_ones_own(claims, system, endpoint):
+def test_an_address_with_keys_and_a_given_file_system(claims, system, endpoint):
     expected = fit_rows(ParquetRows(claims))
     address = f"s3://mock:mock@bucket/claims/?endpoint_override={endpoint}&scheme=http&region=us-east-1"
     rows = ParquetRows(address)
@@ -63,7 +63,7 @@ def test_keys_of_the_environment(claims, system, endpoint, monkeypatch):
     assert_same_bits(fit_rows(rows), fit_rows(ParquetRows(claims)))
 
 
-def test_workers_read_by_themselves(claims, system):
+def test_workers_read_from_s3(claims, system):
     from distributed import Client, LocalCluster
 
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
@@ -73,7 +73,7 @@ def test_workers_read_by_themselves(claims, system):
         )
 
 
-def test_predictions_are_those_of_files_here(claims, system, tmp_path):
+def test_predictions_equal_those_of_local_files(claims, system, tmp_path):
     rows = ParquetRows("bucket/claims", filesystem=system)
     model = fit_rows(ParquetRows(claims))
     written = model.predict_to(rows, tmp_path / "scored", label="s")
@@ -83,7 +83,7 @@ def test_predictions_are_those_of_files_here(claims, system, tmp_path):
     assert names == sorted(path.name for path in model.predict_to(ParquetRows(claims), tmp_path / "here").files)
 
 
-def test_what_is_replaced_or_gone_is_named(claims, system):
+def test_replaced_and_removed_files_are_named(claims, system):
     rows = ParquetRows("bucket/claims", filesystem=system)
     plan = rows.plan("s")
     with system.open_output_stream("bucket/claims/part-001.parquet") as file:
@@ -95,7 +95,7 @@ def test_what_is_replaced_or_gone_is_named(claims, system):
     system.delete_file("bucket/claims/part-001.parquet")
     with pytest.raises(PartitionError, match=r"s3://bucket/claims/part-001\.parquet, .*: the file is no longer there"):
         plan.partitions[1].source.load()
-    with pytest.raises(FileNotFoundError, match=r"bucket/nothing: there is no Parquet file"):
+    with pytest.raises(FileNotFoundError, match=r"bucket/nothing: no Parquet file was found"):
         ParquetRows("bucket/nothing", filesystem=system)
     with system.open_output_stream("bucket/claims/part-001.parquet") as file:
         file.write((claims / "part-001.parquet").read_bytes())

@@ -1,4 +1,4 @@
-"""Tables of other libraries whose rows stay where they are: Dask, pyarrow, polars and DuckDB."""
+"""Tables of other libraries that are not in memory: Dask, pyarrow, polars and DuckDB."""
 
 import gc
 import pickle
@@ -42,7 +42,7 @@ N = 1200
 
 @pytest.fixture(scope="module")
 def frame():
-    """Return attributes, labels, weights, and a text that nobody asked for."""
+    """Return attributes, labels, weights, and a text column that is not used."""
     X, s = make_rows(N)
     w = np.random.default_rng(1).integers(1, 4, N).astype(float)
     return pd.DataFrame(X, columns=NAMES).assign(s=s, w=w)
@@ -55,7 +55,7 @@ def model(frame):
 
 @pytest.fixture
 def scratch(tmp_path, monkeypatch):
-    """Return where temporary files go."""
+    """Return the folder of temporary files."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -112,14 +112,14 @@ def assert_same(found, expected):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-# --- every kind: the answers in memory
+# --- every kind of table gives the results in memory
 
 
 def test_a_fit_and_its_predictions_are_those_in_memory(make, frame, model):
     found = new().fit(make(frame), "s", sample_weight="w")
     assert_same(found, model)
     assert found.feature_names_in_.tolist() == NAMES
-    more = make(frame[["w", *NAMES[::-1], "s"]].assign(text="t"))  # whatever else is there, in whatever order
+    more = make(frame[["w", *NAMES[::-1], "s"]].assign(text="t"))  # other columns and the order do not matter
     np.testing.assert_allclose(found.predict_proba(more), model.predict_proba(frame[NAMES]), rtol=1e-9)
     np.testing.assert_allclose(
         found.predict_posterior(more, "s"), model.predict_posterior(frame[NAMES], frame["s"]), rtol=1e-9
@@ -129,7 +129,7 @@ def test_a_fit_and_its_predictions_are_those_in_memory(make, frame, model):
     )
 
 
-def test_models_that_know_no_propensity_count_the_rows(make, frame):
+def test_models_without_a_propensity(make, frame):
     X = make(frame)
     naive = NaiveClassifier().fit(X, "s", sample_weight="w")
     expected = NaiveClassifier().fit(frame[NAMES], frame["s"], sample_weight=frame["w"])
@@ -139,7 +139,7 @@ def test_models_that_know_no_propensity_count_the_rows(make, frame):
     assert count_rows(X) == N
 
 
-def test_diagnostics_take_them_too(make, frame, model):
+def test_diagnostics_accept_these_tables(make, frame, model):
     X = make(frame)
     found = profile_class_prior(model, X, "s", sample_weight="w")
     expected = profile_class_prior(model, frame[NAMES], frame["s"], sample_weight=frame["w"])
@@ -147,7 +147,7 @@ def test_diagnostics_take_them_too(make, frame, model):
 
 
 @pytest.mark.parametrize("kind", ["dask", "polars"])
-def test_a_bootstrap_reads_them_once(kind, frame, model, tmp_path, connection, scratch):
+def test_a_bootstrap_reads_the_table_once(kind, frame, model, tmp_path, connection, scratch):
     X = KINDS[kind](frame, tmp_path / "claims", connection)
     options = {"n_resamples": 20, "random_state": 0}
     drawn = bootstrap_intervals(model, X, "s", sample_weight="w", rows=X, **options)
@@ -156,7 +156,7 @@ def test_a_bootstrap_reads_them_once(kind, frame, model, tmp_path, connection, s
     np.testing.assert_allclose(drawn.samples["f"], again.samples["f"], rtol=1e-5)
 
 
-def test_what_needs_rows_in_memory_says_what_to_do(make, frame):
+def test_methods_that_need_memory_say_what_to_do(make, frame):
     X = make(frame)
     call = {"LazyFrame": "collect", "DataFrame": "compute", "DuckDBPyRelation": "df"}.get(type(X).__name__, "to_table")
     with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all rows if they fit: X\.{call}\(\)"):
@@ -192,26 +192,26 @@ def test_text_among_the_attributes_is_named(make, frame):
 def test_a_missing_value_is_named(make, frame):
     gap = frame.copy()
     gap.loc[700, "b"] = np.nan
-    with pytest.raises(ValueError, match=r"contains NaN at row 700, column 1 \('b'\)|'b' is missing in 1 of"):
+    with pytest.raises(ValueError, match=r"contains NaN at row 700, column 1 \('b'\)|'b' has no value in 1 of"):
         new().fit(make(gap), "s", sample_weight="w")
 
 
 def test_labels_in_memory_are_refused(make, frame):
-    with pytest.raises(TypeError, match=r"y must name a column of the|Labels and weights of a Dask table must be Dask"):
+    with pytest.raises(TypeError, match=r"y must name a column of the|Labels and weights must be a Dask Series"):
         new().fit(make(frame), frame["s"].to_numpy())
 
 
-def test_no_row(make, frame):
+def test_a_table_without_rows_is_refused(make, frame):
     with pytest.raises(ValueError, match=r"the result of the .*: there are no rows|has no rows|X has no rows"):
         new().fit(make(frame[:0]), "s")
 
 
-def test_an_attribute_that_is_not_there_is_told_of(make, frame):
+def test_a_missing_attribute_is_refused(make, frame):
     with pytest.raises(ValueError, match=r"propensity_attributes names 'dd', which is not a column of X"):
         SAREMClassifier(propensity_attributes=["dd"]).fit(make(frame), "s", sample_weight="w")
 
 
-# --- who is known, and that nobody is imported for it
+# --- recognised types, without an import of their libraries
 
 
 def test_tables_in_memory_have_no_engine_of_their_own(frame):
@@ -220,7 +220,7 @@ def test_tables_in_memory_have_no_engine_of_their_own(frame):
         assert known_rows(X) is X
 
 
-def test_a_type_that_somebody_registered_is_theirs(frame):
+def test_a_registered_type_uses_its_own_engine(frame):
     class Mine(dd.DataFrame):
         pass
 
@@ -252,17 +252,17 @@ def test_arrays(frame):
     assert_same(found, expected)
     assert not hasattr(found, "feature_names_in_")
     np.testing.assert_allclose(found.predict_proba(table), expected.predict_proba(X), rtol=1e-12)
-    unknown = table[table[:, 0] > -10]  # whose lengths nobody knows
+    unknown = table[table[:, 0] > -10]  # chunks of unknown length
     np.testing.assert_allclose(found.predict_proba(unknown), expected.predict_proba(X), rtol=1e-12)
     single = SAREMClassifier(propensity_attributes=[3]).fit(table.astype(np.float32), da.from_array(s, chunks=500))
     plain = SAREMClassifier(propensity_attributes=[3]).fit(X.astype(np.float32), s)
     np.testing.assert_allclose(single.coef_, plain.coef_, rtol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of pandas, told to dask
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # a warning of pandas, raised in Dask
 def test_files_that_dask_reads(tmp_path, frame, model):
     table = dd.read_parquet(write_dataset(tmp_path, frame.assign(text="t"), format="parquet"))
-    assert table["s"].optimize().npartitions < table[NAMES].optimize().npartitions  # Dask puts small files together
+    assert table["s"].optimize().npartitions < table[NAMES].optimize().npartitions  # Dask merges small files.
     found = new().fit(table[NAMES], table["s"], sample_weight=table["w"])
     assert_same(found, model)
     assert_same(new().fit(table[[*NAMES, "s", "w"]], "s", sample_weight="w"), model)
@@ -272,7 +272,7 @@ def test_files_that_dask_reads(tmp_path, frame, model):
     assert count_rows(table) == N
 
 
-def test_a_partition_computes_itself_and_no_other():
+def test_only_the_requested_partition_is_computed():
     computed = []
 
     def part(number):
@@ -306,7 +306,7 @@ def test_partitions_that_do_not_match_are_refused(frame):
     with pytest.raises(
         TypeError,
         match=(
-            r"a one-dimensional array; got the text 's'. Convert values in memory "
+            r"a one-dimensional Dask array, .*; got the text 's'. Convert values in memory "
             r"with dask"
         ),
     ):
@@ -315,7 +315,7 @@ def test_partitions_that_do_not_match_are_refused(frame):
         new().fit(X[:, 0], X[:, 0])
 
 
-def test_a_partition_that_differs_whenever_it_is_computed():
+def test_a_partition_with_changing_rows_is_refused():
     lengths = iter([3, 3, 4, 4])
 
     def part(number):
@@ -334,12 +334,12 @@ def test_a_partition_that_differs_whenever_it_is_computed():
         plan.partitions[0].source.load()
 
 
-def test_a_bad_value_is_told_of_with_its_partition(frame):
+def test_errors_of_invalid_values_name_the_partition(frame):
     gap = frame.assign(b=frame["b"].where(np.arange(N) != 700))
     with pytest.raises(ValueError, match=r"NaN at row 700, column 1 \('b'\), in partition 2 of X\."):
         new().fit(dd.from_pandas(gap, npartitions=4), "s", sample_weight="w")
     two = frame.assign(s=np.where(np.arange(N) == 700, 2, frame["s"]))
-    with pytest.raises(ValueError, match=r"these have 3: 0, 1, 2\. The first 2 is at row 700, in partition 2 of X\."):
+    with pytest.raises(ValueError, match=r"there are 3: 0, 1, 2\. The first 2 is at row 700, in partition 2 of X\."):
         new().fit(dd.from_pandas(two, npartitions=4), "s", sample_weight="w")
     blank = frame.assign(s=pd.array(frame["s"], dtype="Int64"))
     blank.loc[700, "s"] = pd.NA
@@ -350,7 +350,7 @@ def test_a_bad_value_is_told_of_with_its_partition(frame):
         new().fit(dates, da.zeros(N, chunks=600))
 
 
-def test_kinds_of_pandas_columns(frame, model):
+def test_types_of_pandas_columns(frame, model):
     kinds = frame.assign(
         a=frame["a"].astype("Float64"), s=np.where(frame["s"] == 1, "yes", "no"), w=frame["w"].astype("Int64")
     )
@@ -358,7 +358,7 @@ def test_kinds_of_pandas_columns(frame, model):
     assert_same(found, model)
 
 
-def test_blocks_that_are_sparse_are_refused(frame):
+def test_sparse_blocks_are_refused(frame):
     from scipy import sparse
 
     X = da.from_array(frame[NAMES].to_numpy(), chunks=(600, 4)).map_blocks(sparse.csr_array)
@@ -381,7 +381,7 @@ def test_a_persisted_table_is_read_on_the_workers(frame):
         for X, y in ((DaskRows(table, NAMES), "s"), (DaskRows(table[NAMES]), table["s"] + 0)):
             plan = X.plan(y)
             sources = [pickle.loads(pickle.dumps(part.source)) for part in plan.partitions]
-            assert all(len(pickle.dumps(part.source)) < 2000 for part in plan.partitions)  # no rows in it
+            assert all(len(pickle.dumps(part.source)) < 2000 for part in plan.partitions)  # The pickle has no rows.
             there = client.gather([client.submit(type(source).load, source, pure=False) for source in sources])
             here = [part.source.load() for part in plan.partitions]
             for found in (there, here):
@@ -405,11 +405,11 @@ def test_folders_are_columns_and_filters_are_kept(tmp_path, frame):
         assert_same(
             new().fit(table, "s", sample_weight="w"), new().fit(rows[names], rows["s"], sample_weight=rows["w"])
         )
-    with pytest.raises(ValueError, match=r"The dataset has no rows where \(a > 100\)"):
+    with pytest.raises(ValueError, match=r"The dataset has no rows that pass its filter, \(a > 100\)"):
         new().fit(whole.filter(ds.field("a") > 100), "s")
 
 
-def test_sources_of_a_dataset_go_to_other_processes(tmp_path, frame):
+def test_partitions_of_a_dataset_can_be_pickled(tmp_path, frame):
     table = ds.dataset(write_dataset(tmp_path, frame, format="parquet")).filter(ds.field("a") > 0)
     plan = DatasetRows(table).plan("s", "w")
     again = [pickle.loads(pickle.dumps(part.source)).load() for part in plan.partitions]
@@ -420,7 +420,7 @@ def test_sources_of_a_dataset_go_to_other_processes(tmp_path, frame):
 
 @pytest.fixture
 def by_year(tmp_path, frame):
-    """Return a dataset with text and folders by year, of which a filter takes some rows; and these rows."""
+    """Return a filtered dataset with text and one folder per year, and the rows that pass the filter."""
     table = frame.assign(year=2000 + np.arange(N) // 450, sex=np.where(frame["b"] > 0, "f", "m"))
     folder = write_dataset(tmp_path, table, format="parquet", partitioning=["year"], partitioning_flavor="hive")
     some = ds.dataset(folder, partitioning="hive").filter(ds.field("a") > -0.5)
@@ -428,7 +428,7 @@ def by_year(tmp_path, frame):
 
 
 @pytest.mark.parametrize("how", [{}, {"memory": 0}, {"memory": 0, "scratch": False}, {"scheduler": "threads"}])
-def test_a_dataset_has_the_options_of_files(by_year, how):
+def test_a_dataset_accepts_the_options_of_parquet_rows(by_year, how):
     dataset, rows = by_year
     columns = [*NAMES, "year"]
     found = new().fit(ParquetRows(dataset, columns=columns, **how), "s", sample_weight="w")
@@ -439,7 +439,7 @@ def test_a_dataset_has_the_options_of_files(by_year, how):
     assert engine.dtype == np.float32
 
 
-def test_passes_over_a_dataset_are_remembered(by_year, tmp_path):
+def test_passes_over_a_dataset_are_stored(by_year, tmp_path):
     dataset, _ = by_year
     engine = open_rows(ParquetRows(dataset, columns=NAMES, checkpoint=tmp_path / "passes"), "s")
     engine.total(summed)
@@ -452,7 +452,7 @@ def summed(X, rows):
     return (float(X.sum()),)
 
 
-def test_predictions_of_a_dataset_are_of_the_rows_that_its_filter_lets_through(by_year, tmp_path, model):
+def test_predictions_of_a_dataset_use_its_filter(by_year, tmp_path, model):
     dataset, rows = by_year
     done = model.predict_to(ParquetRows(dataset), tmp_path / "scored", keep=["year", "a"], label="s")
     found = pa.concat_tables([pq.ParquetFile(path).read() for path in done.files])
@@ -465,7 +465,7 @@ def test_predictions_of_a_dataset_are_of_the_rows_that_its_filter_lets_through(b
         ValueError,
         match=(
             r"predictions with other columns or of other rows \(.* or a filter "
-            r"differ\) \(files like this one: 3\). Choose another"
+            r"differ\)\. Choose another folder, or pass force=True .*has 3\)"
         ),
     ):
         model.predict_to(fewer, tmp_path / "scored", keep=["year", "a"], label="s")
@@ -501,18 +501,18 @@ def test_a_dataset_at_a_relative_path_is_read_from_anywhere(tmp_path, frame, mon
         np.testing.assert_array_equal(np.concatenate(there), frame[NAMES])
 
 
-def test_files_of_a_dataset_elsewhere_have_addresses(tmp_path, frame):
+def test_remote_files_of_a_dataset_have_addresses(tmp_path, frame):
     folder = write_dataset(tmp_path / "claims", frame, format="parquet")
     system = pa.fs.SubTreeFileSystem(str(folder.parent), pa.fs.LocalFileSystem())
     rows = ParquetRows(ds.dataset(folder.name, filesystem=system))
     assert all(path.startswith(f"subtree://{folder.name}/") for path in rows.files)
     assert rows.plan("s", "w").partitions[0].source.path == rows.files[0]
     assert file_advice(rows.files, filesystem=rows.filesystem) == file_advice(map(str, folder.glob("*.parquet")))
-    with pytest.raises(ValueError, match="filesystem must not be passed with a pyarrow Dataset, which has its own"):
+    with pytest.raises(ValueError, match="filesystem: a pyarrow Dataset has its own file system"):
         ParquetRows(ds.dataset(folder), filesystem=system)
 
 
-def test_datasets_that_are_no_parquet_files_are_refused(tmp_path, frame):
+def test_datasets_without_parquet_files_are_refused(tmp_path, frame):
     with pytest.raises(
         TypeError,
         match=(
@@ -539,13 +539,13 @@ def test_bad_files_of_a_dataset_are_named(tmp_path, frame):
     with pytest.raises(ValueError, match=rf"NaN at row 1000, column 1 \('b'\), in .*{last.name}, row group 0"):
         new().fit(ds.dataset(folder), "s", sample_weight="w")
     last.write_bytes(good[:500])
-    with pytest.raises(PartitionError, match=rf"{last.name}: the file is absent or truncated"):
+    with pytest.raises(PartitionError, match=rf"{last.name}: the file is absent or damaged"):
         new().fit(ds.dataset(folder), "s", sample_weight="w")
     last.write_bytes(good)
     assert new().fit(ds.dataset(folder), "s", sample_weight="w").n_features_in_ == 4
     whole = ds.dataset(folder)
     first.unlink()
-    with pytest.raises(PartitionError, match=rf"{first.name}: the file is absent or truncated"):
+    with pytest.raises(PartitionError, match=rf"{first.name}: the file is absent or damaged"):
         new().fit(whole, "s", sample_weight="w")
 
 
@@ -553,7 +553,7 @@ def test_bad_files_of_a_dataset_are_named(tmp_path, frame):
 
 
 def counted(frame):
-    """Return a query, and how often it was run."""
+    """Return a query, and a list that records its runs."""
     runs = []
 
     def note(part):
@@ -563,7 +563,7 @@ def counted(frame):
     return pl.from_pandas(frame).lazy().map_batches(note, schema=None), runs
 
 
-def test_a_query_is_run_once_for_a_fit_and_leaves_nothing(frame, model, scratch):
+def test_a_query_runs_once_for_a_fit_and_leaves_no_files(frame, model, scratch):
     query, runs = counted(frame)
     X = known_rows(query)
     before = len(runs)
@@ -571,7 +571,7 @@ def test_a_query_is_run_once_for_a_fit_and_leaves_nothing(frame, model, scratch)
     assert sum(runs[before:]) == N
     found.predict_proba(X)
     found.predict_posterior(X, "s")
-    assert sum(runs[before:]) == N  # these columns are there
+    assert sum(runs[before:]) == N  # These columns were written before.
     assert len(list(scratch.glob("scarless-query-*"))) == 1
     assert_same(found, model)
     del X
@@ -588,14 +588,14 @@ def test_an_engine_keeps_the_result_of_its_query(frame, scratch):
     np.testing.assert_array_equal(engine.derive(lambda X, rows: {}).collect(lambda X, rows: X), frame[NAMES])
 
 
-def test_errors_speak_of_the_query_and_not_of_its_scratch_file(frame, scratch, connection):
+def test_errors_name_the_query_not_its_temporary_file(frame, scratch, connection):
     with pytest.raises(
-        PartitionError, match="the result of the DuckDB relation, row group 0: the column 'b' is missing"
+        PartitionError, match="the result of the DuckDB relation, row group 0: the column 'b' has no value"
     ):
         new().fit(relation(connection, frame.assign(b=frame["b"].where(np.arange(N) != 700))), "s")
 
 
-def test_rows_of_a_query_in_another_process_are_what_was_read(frame, scratch, connection):
+def test_a_pickled_query_has_the_columns_that_were_read(frame, scratch, connection):
     X = QueryRows("DuckDB relation", NAMES, lambda columns, path: pq.write_table(pa.table({"a": [1.0]}), path))
     there = pickle.loads(pickle.dumps(X.select(["a"])))
     with pytest.raises(ValueError, match="This DuckDB relation was sent from another process"):

@@ -1,4 +1,4 @@
-"""Tests of networks run where torch and skorch are: `make test-torch`."""
+"""Tests of networks need torch and skorch: `make test-torch`."""
 
 import os
 from importlib.util import find_spec
@@ -8,7 +8,7 @@ import pytest
 if find_spec("torch") is None or find_spec("skorch") is None:
     collect_ignore_glob = ["*.py"]
 else:
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # is read when Triton is imported: its kernels then run on the CPU
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads this at import, and runs kernels on the CPU.
     import torch
 
     @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A fit that is killed in the middle; a program with a folder, an epoch to die at (or 0), and a file to write."""
+"""Program that fits a network and kills itself. Arguments: folder, epoch at which it is killed (or 0), output file."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def make(folder, max_epochs=12):
 
 
 def kill_at(step):
-    """Let the process die by SIGKILL when it is told of so many epochs."""
+    """Kill the process by SIGKILL after this many epochs were reported."""
     told = {"n": 0}
     trainer = fitting.Trainer
 

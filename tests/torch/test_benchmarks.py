@@ -14,7 +14,7 @@ torchvision = pytest.mark.skipif(find_spec("torchvision") is None, reason="torch
 
 
 def idx_file(path, values):
-    """Write bytes as MNIST's files have them: a magic number, the shape, the values."""
+    """Write a file in the format of MNIST: a magic number, the shape, the values."""
     path.parent.mkdir(parents=True, exist_ok=True)
     shape = b"".join(int(n).to_bytes(4, "big") for n in values.shape)
     path.write_bytes(bytes([0, 0, 8, values.ndim]) + shape + values.astype(np.uint8).tobytes())
@@ -25,7 +25,7 @@ def idx_file(path, values):
     ("name", "place", "positive"),
     [("mnist", "MNIST", (0, 2, 4, 6, 8)), ("fashion-mnist", "FashionMNIST", (0, 2, 3, 4, 6))],
 )
-def test_images_are_read_as_torchvision_lays_them_out(tmp_path, name, place, positive):
+def test_images_are_read_in_the_layout_of_torchvision(tmp_path, name, place, positive):
     rng = np.random.default_rng(0)
     pixels, kinds = rng.integers(256, size=(20, 28, 28)), np.arange(20) % 10
     for part in ("train", "t10k"):
@@ -46,7 +46,7 @@ def test_cifar_is_read_with_vehicles_positive(tmp_path, monkeypatch):
     for batch in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
         (tmp_path / folder / batch).write_bytes(pickle.dumps({"data": pixels, "labels": list(range(10))}))
     (tmp_path / folder / "batches.meta").write_bytes(pickle.dumps({"label_names": [str(i) for i in range(10)]}))
-    monkeypatch.setattr(datasets.CIFAR10, "_check_integrity", lambda self: True)  # these are not the real files
+    monkeypatch.setattr(datasets.CIFAR10, "_check_integrity", lambda self: True)  # These are not the real files.
     monkeypatch.setattr(datasets.cifar, "check_integrity", lambda *_: True)
     X, y = images.load_images("cifar10", tmp_path)
     assert X.shape == (50, 3, 32, 32)

@@ -1,4 +1,4 @@
-"""The page of the gallery that the build of the documentation cannot run: it runs here, and says what it printed."""
+"""Run the gallery page that the documentation build cannot run, and compare its output with the printed numbers."""
 
 import re
 from pathlib import Path
@@ -27,14 +27,14 @@ def test_images_with_biased_labels_take_40_lines():
 
 @pytest.mark.filterwarnings(
     "ignore:The fit of SARNetClassifier is uncertain:UserWarning"
-)  # of the network that ignores brightness
-def test_the_page_prints_what_it_says(capsys):
+)  # the number of the network that ignores brightness
+def test_the_gallery_page_prints_its_documented_numbers(capsys):
     exec(compile("\n".join(cells()), str(PAGE), "exec"), {"__name__": "page"})
     found = capsys.readouterr().out.splitlines()
     told = [line[6:] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("#     ")]
     wordless = [re.sub(r"\d+\.\d+", "", line) for line in found]
     assert wordless == [re.sub(r"\d+\.\d+", "", line) for line in told]
-    # Other machines and versions of torch have other roundings, and so other networks.
+    # On other machines and with other versions of torch, rounding differs, and so do the networks.
     np.testing.assert_allclose(numbers(found), numbers(told), atol=0.06)
     by_scar, by_brightness = numbers(found)[3:5]
     assert by_brightness < 0.4 * by_scar

@@ -1,4 +1,4 @@
-"""Rows of integers, such as token ids, reach a network as they are; columns that hardly vary stay small."""
+"""Integers, such as token ids, are passed to a network unchanged; nearly constant columns are not scaled."""
 
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ QUICK = {"max_epochs": 3, "warm_up": 1, "patience": None, "random_state": 0}
 
 
 class Bag(torch.nn.Module):
-    """An embedding-bag network that keeps what it was given."""
+    """An embedding-bag network that stores its inputs."""
 
     seen: ClassVar[list] = []
 
@@ -29,7 +29,7 @@ class Bag(torch.nn.Module):
 
 
 def texts(n=300):
-    """Return token ids, filled up with 0, and labels that long texts of positive words get more often."""
+    """Return token ids, padded with 0, and labels; longer positive texts are labelled more often."""
     rng = np.random.default_rng(0)
     y = rng.random(n) < 0.5
     length = rng.integers(3, 13, size=n)
@@ -56,7 +56,7 @@ def test_token_ids_are_integers_for_the_network_and_neither_scaled_nor_rounded(k
 
 
 def test_every_token_counts_for_itself():
-    """Probabilities of a text of one word are those of the word's own vector."""
+    """The probability of a text of one word is that of the vector of this word."""
     ids, s, _ = texts()
     net = make_net(Bag, integers=True, recalibrate=False, **QUICK).fit(ids, s)
     words = np.zeros((49, 12), dtype=int)
@@ -66,7 +66,7 @@ def test_every_token_counts_for_itself():
     np.testing.assert_allclose(net.predict_proba(words)[:, 1], expit(u), atol=1e-6)
 
 
-def test_texts_with_biased_labels_are_told_apart():
+def test_texts_with_biased_labels_are_classified():
     ids, s, y = texts(1500)
     net = make_net(Bag, integers=True, propensity_features=length, lr=0.02, patience=10, random_state=0)
     net.fit(ids, s)
@@ -88,7 +88,7 @@ def test_numbers_that_are_no_integers_are_refused():
 
 
 @pytest.mark.parametrize("module", [Bag, lambda: torch.nn.Sequential(torch.nn.Embedding(50, 1), torch.nn.Flatten())])
-def test_an_embedding_without_integers_is_told_of(module):
+def test_an_embedding_without_integers_is_refused(module):
     ids, s, _ = texts()
     with pytest.raises(ValueError, match=r"module begins with Embedding(Bag)?, which needs integers.* integers=True"):
         make_net(module, **QUICK).fit(ids, s)
@@ -102,7 +102,7 @@ def test_integers_is_a_flag():
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e6, -3e-8])
 @pytest.mark.parametrize("wobble", [0.0, 1e-9, 1e-6])
-def test_columns_that_hardly_vary_are_not_stretched(size, wobble):
+def test_nearly_constant_columns_are_not_scaled(size, wobble):
     rng = np.random.default_rng(0)
     column = size * (1 + wobble * rng.normal(size=(500, 1)))
     scale = InputScale.of(column, True)
@@ -110,7 +110,7 @@ def test_columns_that_hardly_vary_are_not_stretched(size, wobble):
     assert np.abs(scale(column + 1.0)).max() == pytest.approx(1.0, rel=1e-4, abs=1e-4 * abs(size))
 
 
-def test_a_column_that_varies_is_stretched_however_small_or_rare():
+def test_a_column_with_small_or_rare_values_is_scaled():
     rng = np.random.default_rng(0)
     table = np.column_stack([1e-9 * rng.normal(size=5000), np.arange(5000) == 7, 1000 + rng.normal(size=5000)])
     scaled = InputScale.of(table, True)(table)

@@ -1,4 +1,4 @@
-"""Kernels for CUDA devices say what the block functions say; here they run in Triton's interpreter, on the CPU."""
+"""Kernels for CUDA devices give the results of the block functions; they run in Triton's interpreter, on the CPU."""
 
 import os
 from types import SimpleNamespace
@@ -9,10 +9,10 @@ from tests.engines.test_lockstep import same_sums
 
 from scarless.engines import fused
 from scarless.engines.base import Rows
+from scarless.numerics.batched import row_terms
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
 from scarless.numerics.recalibrated import RecalibratedPair
-from scarless.numerics.several import row_terms
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -20,7 +20,7 @@ pytest.importorskip("triton")
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
-    """Let tables in the CPU's memory pass for those of a device."""
+    """Use the kernels for tables in the memory of the CPU."""
     if os.environ.get("TRITON_INTERPRET") != "1":
         pytest.skip("TRITON_INTERPRET=1 must be set before Triton is imported")
     monkeypatch.setattr(fused, "has_kernels", lambda X: True)
@@ -59,7 +59,7 @@ def test_sums_of_one_problem(number, curvature, narrow, monkeypatch):
     same_sums(quick(X, rows, beta, curvature), objective.sums(X, rows, beta, curvature))
 
 
-def test_what_a_fitted_pair_says_of_all_rows():
+def test_totals_of_a_pair():
     X, rows = table()
     pair = LogisticPair(Design.of(np.array([4, 0, 1])), Design.of(np.arange(2)))
     beta = np.random.default_rng(1).normal(size=7)
@@ -67,7 +67,7 @@ def test_what_a_fitted_pair_says_of_all_rows():
 
 
 @pytest.mark.parametrize("scale", [1e-3, 30.0, 400.0])
-def test_far_logits(scale):
+def test_logits_far_from_zero(scale):
     X, rows = table(scale=scale)
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(5)))
     beta = np.random.default_rng(2).normal(size=12)
@@ -76,7 +76,7 @@ def test_far_logits(scale):
         same_sums(quick(X, rows, beta, curvature), pair.sums(X, rows, beta, curvature))
 
 
-def test_rows_that_are_some_of_a_table_and_pieces(monkeypatch):
+def test_strided_rows_and_products_in_pieces(monkeypatch):
     X, rows = table(n=400)
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
     beta = np.random.default_rng(3).normal(size=9)
@@ -103,14 +103,14 @@ def test_terms_of_several_problems(curvature, alone):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-11, atol=1e-13, err_msg=name)
 
 
-def test_what_kernels_do_not_take(monkeypatch):
+def test_tables_without_kernels(monkeypatch):
     monkeypatch.undo()
     X, _ = table()
     pair = LogisticPair(Design.of(np.arange(5)), Design.of(np.arange(2)))
     assert fused.fused_version(pair.sums, X) is None  # not on a device
     of_a_device = SimpleNamespace(is_cuda=True, shape=(1 << 28, 5))
     assert fused.fused_version(pair.sums, of_a_device) is not None
-    of_a_device.shape = ((1 << 28) + 1, 5)  # so many that places in planes of terms leave 32 bits
+    of_a_device.shape = ((1 << 28) + 1, 5)  # so many that positions in the arrays of terms exceed 32 bits
     assert fused.fused_version(pair.sums, of_a_device) is None
     monkeypatch.setattr(fused, "has_kernels", lambda X: True)
     assert fused.fused_version(pair.sums, X) is not None
@@ -118,7 +118,7 @@ def test_what_kernels_do_not_take(monkeypatch):
     assert fused.fused_version(np.sum, X) is None
 
 
-def test_where_kernels_do_not_run_that_is_told_once_and_sums_are_right(monkeypatch):
+def test_a_failed_kernel_warns_once_and_sums_are_computed_without_it(monkeypatch):
     def broken(*arguments):
         raise ValueError("no such instruction")
 
@@ -138,10 +138,10 @@ def test_where_kernels_do_not_run_that_is_told_once_and_sums_are_right(monkeypat
         fused.fused_version(pair.sums, X)(X, rows, beta, Curvature.NONE), pair.sums(X, rows, beta, Curvature.NONE)
     )
     u = torch.zeros(2, 130, dtype=torch.float64)
-    fused.terms_for(X)(u, u, rows["s"], u, Curvature.NONE)  # without another word
+    fused.terms_for(X)(u, u, rows["s"], u, Curvature.NONE)  # There is no second warning.
 
 
-def test_a_device_without_memory_is_no_fault_of_the_kernels(monkeypatch):
+def test_an_out_of_memory_error_is_raised(monkeypatch):
     class OutOfMemoryError(RuntimeError):
         pass
 

@@ -1,4 +1,4 @@
-"""Losses against the exact numerics: values, derivatives, logits far out, half precision."""
+"""Losses compared with `scarless.numerics`: values, derivatives, extreme logits, half precision."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def grid(dtype=torch.float64):
 
 
 def exact(u, v, s):
-    """Return minus the log-likelihood and its derivatives, by the numerics of the house."""
+    """Return the negative log-likelihood and its derivatives, computed by `scarless.numerics`."""
     u, v, s = (each.detach().double().numpy() for each in (u, v, s))
     terms = likelihood.pair_terms(u, v)
     du, dv = likelihood.score(s, terms)
@@ -32,13 +32,13 @@ def exact(u, v, s):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_observed_likelihood_has_relative_digits_for_any_logit(dtype):
-    digits = 200 * torch.finfo(dtype).eps  # a sum of two logits is 160, and its exponential has that many roundings
+def test_the_likelihood_is_precise_for_any_logit(dtype):
+    digits = 200 * torch.finfo(dtype).eps  # rounding of logits up to 160
     u, v, s = grid(dtype)
     loss = SARLikelihoodLoss(reduction="none")(u, v, s)
     loss.sum().backward()
     for found, expected in zip((loss.detach(), u.grad, v.grad), exact(u, v, s), strict=True):
-        # Beyond the smallest number of the type all digits are gone, and nothing else is.
+        # Only below the smallest number of the type are all digits lost.
         np.testing.assert_allclose(found.numpy(), expected, rtol=digits, atol=2 * torch.finfo(dtype).tiny)
 
 
@@ -124,7 +124,7 @@ def test_columns_of_one_logit_are_vectors():
     assert SARLikelihoodLoss()(u[:, None], v[:, None], s).item() == SARLikelihoodLoss()(u, v, s).item()
 
 
-def test_a_propensity_of_one_leaves_the_plain_log_loss():
+def test_with_propensity_one_the_loss_is_the_log_loss():
     u, _, s = grid()
     certain = torch.full_like(u, torch.inf)
     z = u.detach().numpy()
@@ -148,7 +148,7 @@ def looked(seed=0, n=60, kinds=3):
 def test_looks_and_audits_agree_with_the_numerics(false_positives, bounds):
     u, v, g, t, m, audit = looked()
     if not false_positives:
-        audit = np.where((t.sum(axis=1) > 0) & (audit == 0), -1.0, audit)  # no audit finds a labelled row negative
+        audit = np.where((t.sum(axis=1) > 0) & (audit == 0), -1.0, audit)  # no labelled row is found negative
     leaves = [torch.tensor(each, requires_grad=True) for each in (u, v, g)]
     given = leaves[2] if false_positives else None
     loss = LooksLikelihoodLoss(bounds=bounds, reduction="none")(*leaves[:2], t, m, audit, g=given)
@@ -215,12 +215,12 @@ def test_corrections_change_nothing_while_the_negatives_part_is_positive(cost):
 
 
 def overfitted():
-    """Return logits that tell labelled rows apart so well that the unbiased risk is negative."""
+    """Return logits that separate labelled rows so well that the unbiased risk is negative."""
     _, s, e = risk_rows()
     return torch.where(s == 1, 6.0, -6.0).double().requires_grad_(), s, e
 
 
-def test_below_zero_a_step_raises_the_negatives_part_again():
+def test_a_step_increases_a_negative_part_below_zero():
     u, s, e = overfitted()
     cost_neg = torch.nn.functional.softplus(u)
     negative = ((1 - s / e) * cost_neg).mean()
@@ -261,7 +261,7 @@ def test_case_control_takes_the_mean_over_unlabelled_rows():
     assert UPULoss(0.4, scenario="case-control")(u, s).item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_nnpu_leads_back_where_its_risk_is_negative():
+def test_nnpu_increases_a_negative_risk():
     u, s, _ = overfitted()
     loss = NNPULoss(0.9, cost="log")
     cost_neg = torch.nn.functional.softplus(u)

@@ -1,4 +1,4 @@
-"""Two networks: the Newton optimum, the rows they see, and going on after a kill."""
+"""Two networks: the Newton optimum, kinds of inputs, and fits that are resumed after a kill."""
 
 import pickle
 import signal
@@ -33,7 +33,7 @@ EXACT = {
     "patience": 3,
     "random_state": 0,
 }
-# Small tables and few epochs: what it then says of itself has tests of its own.
+# Tables are small and epochs few. Other tests cover the warnings that this causes.
 pytestmark = pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")
 QUICK = {"max_epochs": 6, "warm_up": 2, "patience": None, "random_state": 0, "recalibrate": "held-out"}
 
@@ -62,7 +62,7 @@ def brightness(X):
     return X.mean(axis=(1, 2, 3))
 
 
-# --- what it finds
+# --- results
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -78,7 +78,7 @@ def test_linear_networks_reach_the_newton_optimum(seed):
     np.testing.assert_allclose(net.predict_propensity(X), newton.predict_propensity(X), atol=1e-3)
 
 
-def test_batches_by_adam_reach_it_too():
+def test_adam_in_batches_reaches_the_newton_optimum():
     X, s, *_ = rows()
     newton = SAREMClassifier(
         propensity_attributes=[2], C=np.inf, propensity_C=np.inf, known=[PseudoObservations(0)]
@@ -100,7 +100,7 @@ def test_weights_count_rows():
     assert weighted.score(X, s, often) == pytest.approx(again.score(np.repeat(X, often, axis=0), np.repeat(s, often)))
 
 
-def test_classes_that_no_line_tells_apart_are_found_in_spite_of_biased_labels():
+def test_nonlinear_classes_are_learned_from_biased_labels():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(1500, 3))
     y = np.abs(X[:, 0]) > 0.9
@@ -114,7 +114,7 @@ def test_classes_that_no_line_tells_apart_are_found_in_spite_of_biased_labels():
     assert net.class_prior_ == pytest.approx(y.mean(), abs=0.05)
 
 
-def test_the_best_of_several_starts_is_taken():
+def test_the_best_of_several_starts_is_chosen():
     X, s, *_ = rows(n=200)
     net = make_net(propensity_attributes=[2], n_starts=3, **QUICK).fit(X, s)
     assert net.starts_.shape == (1, 3)
@@ -139,7 +139,7 @@ def test_images_with_a_function_and_with_an_array_of_features():
     asked = make_net(convolutions, propensity_features=brightness, **options).fit(X, s)
     Z = brightness(X)
     given = make_net(convolutions, **options).fit(X, s, propensity_features=Z)
-    # The networks are the same; only of a function is it known that it follows from X, so that the class may use it.
+    # The networks are the same. Only a function is known to depend on X, so only then can the class use the features.
     assert all((a == b).all() for a, b in zip(asked.module_.parameters(), given.module_.parameters(), strict=True))
     assert (asked.history_["log_likelihood"] == given.history_["log_likelihood"]).all()
     found = given.predict_propensity(X, propensity_features=Z)
@@ -164,7 +164,7 @@ def test_frames_name_their_columns_and_tensors_are_arrays():
 @pytest.mark.parametrize(
     "module", [linear, torch.nn.Linear(4, 1), torch.nn.LazyLinear(1), lambda: torch.nn.Linear(4, 1)]
 )
-def test_modules_come_as_functions_and_instances(module):
+def test_modules_may_be_functions_or_instances(module):
     X, s, *_ = rows(n=100)
     if isinstance(module, torch.nn.LazyLinear):
         module = type("Own", (torch.nn.Linear,), {"__init__": lambda self, n: torch.nn.Linear.__init__(self, n, 1)})
@@ -194,7 +194,7 @@ def test_bfloat16_trains_in_mixed_precision():
 # --- seeds, files, processes
 
 
-def test_a_seed_decides_everything_and_touches_nothing():
+def test_a_seed_determines_the_fit_and_not_the_global_state():
     X, s, *_ = rows(n=200)
     torch.manual_seed(1)
     expected = torch.rand(1)
@@ -207,7 +207,7 @@ def test_a_seed_decides_everything_and_touches_nothing():
     assert not (net.predict_proba(X) == other.predict_proba(X)).all()
 
 
-def test_pickles_say_the_same():
+def test_a_pickled_model_predicts_the_same():
     X, s, *_ = rows(n=200)
     net = make_net(propensity_attributes=[2], **QUICK).fit(X, s)
     again = pickle.loads(pickle.dumps(net))
@@ -228,13 +228,13 @@ def never_stopped(tmp_path_factory):
     return np.load(folder / "out.npy")
 
 
-@pytest.mark.parametrize("step", [1, 7, 15])  # in the first start twice, then in the second
-def test_a_killed_fit_goes_on_as_if_never_stopped(tmp_path, never_stopped, step):
+@pytest.mark.parametrize("step", [1, 7, 15])  # twice in the first start, and once in the second
+def test_a_killed_fit_resumes_with_the_same_result(tmp_path, never_stopped, step):
     died = run_killed(tmp_path / "folder", step, tmp_path / "out.npy")
     assert died.returncode == -signal.SIGKILL
     assert not (tmp_path / "out.npy").exists()
     left = torch.load(tmp_path / "folder" / "network.pt", weights_only=True)
-    assert len(left["history"]) == step - 1  # what was done is not done again
+    assert len(left["history"]) == step - 1  # Finished epochs are not repeated.
     went_on = run_killed(tmp_path / "folder", 0, tmp_path / "out.npy")
     assert went_on.returncode == 0, went_on.stderr
     assert (np.load(tmp_path / "out.npy") == never_stopped).all()
@@ -254,7 +254,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
         killed_fit.make(tmp_path, max_epochs=2).fit(X, s)
 
 
-def test_a_damaged_checkpoint_is_told_and_the_fit_starts_again(tmp_path):
+def test_a_damaged_checkpoint_warns_and_the_fit_starts_again(tmp_path):
     X, s = killed_fit.rows()
     whole = killed_fit.make(tmp_path, max_epochs=2).fit(X, s).predict_proba(X)
     data, rng = (tmp_path / "network.pt").read_bytes(), np.random.default_rng(0)
@@ -266,12 +266,12 @@ def test_a_damaged_checkpoint_is_told_and_the_fit_starts_again(tmp_path):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = killed_fit.make(tmp_path, max_epochs=2).fit(X, s).predict_proba(X)
-        assert (found == whole).all()  # also where the byte is one that nobody reads, e.g. of a date in the zip
+        assert (found == whole).all()  # also if the byte is never read, such as a byte of a date in the zip file
         changed += any("network.pt is damaged. The fit starts again" in str(each.message) for each in caught)
     assert changed
 
 
-def test_without_a_seed_a_checkpoint_keeps_the_one_that_was_drawn(tmp_path):
+def test_without_a_seed_a_checkpoint_stores_the_drawn_seed(tmp_path):
     X, s = killed_fit.rows()
     found = [
         killed_fit.make(tmp_path, max_epochs=2).set_params(random_state=None).fit(X, s).predict_proba(X) for _ in "ab"
@@ -285,7 +285,7 @@ def test_nothing_else_imports_torch():
 
 
 @pytest.mark.parametrize("package", ["torch", "skorch"])
-def test_where_a_package_is_missing_the_error_says_how_to_get_it(package):
+def test_a_missing_package_error_has_the_install_command(package):
     blocked = (
         "import sys\n"
         "class Nowhere:\n"
@@ -309,18 +309,18 @@ def test_verbose_prints_a_line_for_each_epoch(capsys):
 # --- warnings and errors
 
 
-def test_training_that_was_cut_off_is_told_of():
+def test_training_that_did_not_converge_warns():
     X, s, *_ = rows(n=100)
     with pytest.warns(ConvergenceWarning, match="did not converge in max_epochs=2 epochs"):
         make_net(**{**QUICK, "max_epochs": 2, "patience": 10}).fit(X, s)
 
 
-def test_too_few_rows_to_hold_out_are_told_of():
+def test_too_few_rows_to_hold_out_warn():
     X, s, *_ = rows(n=100)
     few = np.append(np.flatnonzero(s)[:1], np.flatnonzero(s == 0)[:20])
     with pytest.warns(
         UserWarning,
-        match="validation_share=0.2 of 1 labelled and 20 unlabelled rows leaves no labelled or no unlabelled rows",
+        match="validation_share=0.2: 1 labelled and 20 unlabelled rows are too few to have both kinds",
     ):
         make_net(**QUICK).fit(X[few], s[few])
 
@@ -329,10 +329,10 @@ def test_too_few_rows_to_hold_out_are_told_of():
     ("options", "message"),
     [
         ({"module": 3}, "module must be a torch.nn.Module, a class of modules, or a function .*; got 3"),
-        ({"module": lambda n: n}, "module must make a torch.nn.Module; it returned 4"),
+        ({"module": lambda n: n}, "module must return a torch.nn.Module; it returned 4"),
         ({"module": torch.nn.Linear(4, 2)}, r"module must return one logit for each row.* of shape \(\d+, 2\)"),
         ({"optimizer": "newton"}, "optimizer must be one of 'adamw', 'adam', 'sgd', 'lbfgs'; got 'newton'"),
-        ({"optimizer": 1}, "optimizer must be one of adamw, adam, sgd, lbfgs, or a class of torch; got 1"),
+        ({"optimizer": 1}, "optimizer must be one of adamw, adam, sgd, lbfgs, or a class of torch.optim; got 1"),
         ({"max_epochs": 0}, "max_epochs must be a whole number of at least 1; got 0"),
         ({"warm_up": -1}, "warm_up must be a whole number of at least 0; got -1"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
@@ -340,7 +340,10 @@ def test_too_few_rows_to_hold_out_are_told_of():
         ({"validation_share": 1.5}, r"validation_share \(or 0\) must lie strictly between 0 and 1; got 1.5"),
         ({"dtype": "int8"}, "dtype must be one of 'float32', 'float64', 'bfloat16'; got 'int8'"),
         ({"device": "abacus"}, "device must be 'auto', 'cpu', 'cuda' or another device of torch; got 'abacus'"),
-        ({"propensity_features": [1]}, r"propensity_features must be a function of X here.*; got \[1\]"),
+        (
+            {"propensity_features": [1]},
+            r"propensity_features must be a function of X; got \[1\]\. Pass an array",
+        ),
         ({"n_starts": 0}, "n_starts must be a whole number of at least 1; got 0"),
         ({"known": PseudoObservations(4)}, r"known must be a list, such as \[ClassPrior"),
         ({"known": [ClassPrior(0.3)]}, r"SARNetClassifier accepts only PseudoObservations\(...\) in known"),
@@ -378,10 +381,10 @@ def test_a_grid_search_reaches_into_training():
     search = GridSearchCV(model, {"training__lr": [1e-6, 0.05], "recalibrate": [False]}, cv=2).fit(X, s)
     assert search.best_params_["training__lr"] == 0.05
     assert search.best_estimator_.training.lr == 0.05
-    assert model.training.lr == NetTraining().lr  # a clone was changed, and not this one
+    assert model.training.lr == NetTraining().lr  # A clone was changed, not this object.
 
 
-def test_imaginary_audits_are_known():
+def test_known_accepts_pseudo_observations():
     X, s, *_ = rows(n=200)
     plain, same, many = (
         make_net(linear, propensity_attributes=[2], known=known, **QUICK).fit(X, s)
@@ -392,7 +395,7 @@ def test_imaginary_audits_are_known():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
-def test_a_gpu_that_is_not_there_is_told_of():
+def test_a_missing_gpu_is_refused():
     X, s, *_ = rows(n=100)
     with pytest.raises(ValueError, match="device='cuda' is not available: torch finds no GPU"):
         make_net(device="cuda").fit(X, s)
@@ -403,7 +406,7 @@ def test_errors_of_images_and_predictions():
     with pytest.raises(ValueError, match=r"propensity_attributes need columns, but X has rows of shape \(1, 8, 8\)"):
         make_net(propensity_attributes=[0]).fit(X, s)
     net = make_net(**QUICK).fit(X, s, propensity_features=brightness(X))
-    with pytest.raises(ValueError, match="propensity_features was passed as an array to fit, and is needed here too"):
+    with pytest.raises(ValueError, match="propensity_features was passed to fit as an array, so it is needed"):
         net.predict_propensity(X)
     with pytest.raises(
         ValueError, match=r"X must have rows of shape \(1, 8, 8\), as in the fit; they have shape \(8, 8\)"
@@ -412,5 +415,5 @@ def test_errors_of_images_and_predictions():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 's'"):
         net.predict_posterior(X)
     net = make_net(**QUICK).fit(X, s)
-    with pytest.raises(ValueError, match="propensity_features was not passed as an array to fit, and cannot be passed"):
+    with pytest.raises(ValueError, match="propensity_features was not passed to fit, so it cannot be passed here"):
         net.predict_propensity(X, propensity_features=brightness(X))

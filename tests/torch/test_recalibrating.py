@@ -1,4 +1,4 @@
-"""The step that recalibrates networks: by which rows, what it adds, which optimum it takes, and what it doubts."""
+"""Recalibration of networks: the rows it uses, the terms it adds, the optimum it chooses, and its warnings."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from scarless.torch.recalibrating import HeldOutLogits, not_recalibrated, recali
 pytestmark = pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")
 
 
-def test_out_of_fold_every_row_judges_networks_that_have_not_seen_it():
+def test_out_of_fold_every_row_is_held_out_once():
     s = rows(n=300)[1]
     folds, unseen = plan_folds(s.astype(float), share=0.2, recalibrate="out-of-fold", seed=0)
     assert unseen
@@ -37,7 +37,7 @@ def test_out_of_fold_every_row_judges_networks_that_have_not_seen_it():
     ("n_labels", "recalibrate", "n_folds"),
     [(2490, True, 5), (2510, True, 1), (2510, "out-of-fold", 5), (50, "held-out", 1), (50, False, 1), (4, True, 1)],
 )
-def test_few_labels_are_held_out_one_fold_after_the_other(n_labels, recalibrate, n_folds):
+def test_with_few_labels_folds_are_out_of_fold(n_labels, recalibrate, n_folds):
     s = (np.arange(6000) < n_labels).astype(float)
     assert len(plan_folds(s, share=0.2, recalibrate=recalibrate, seed=0)[0]) == n_folds
 
@@ -64,7 +64,7 @@ def test_out_of_fold_networks_are_their_mean_and_shares_those_of_unseen_rows():
 
 
 def few_held_out(seed, n=250):
-    """Return held-out rows whose network has missed what labelling depends on, and their classes."""
+    """Return held-out rows whose network has missed the propensity attribute, and their classes."""
     rng = np.random.default_rng(seed)
     z, true = rng.normal(size=n), rng.normal(size=n) * 3
     y = rng.random(n) < expit(true)
@@ -73,14 +73,14 @@ def few_held_out(seed, n=250):
 
 
 @pytest.mark.parametrize("seed", [61, 264])
-def test_of_two_optima_the_higher_is_taken_wherever_the_papers_start_leads(seed):
+def test_the_higher_of_two_optima_is_chosen(seed):
     held, y = few_held_out(seed)
     columns = np.column_stack([held.u, held.seen])
     engine = engine_of(columns, s=held.s, w=held.w)
     problem = PairProblem.of(engine, Design.of(np.arange(2)), Design.of(np.arange(1, 2)), 10.0, 10.0)
     by_paper = fit_pair(problem, None, FitOptions(1e-9))
     assert abs(expit(columns @ by_paper.f[:-1] + by_paper.f[-1]).mean() - y.mean()) > 0.2
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
     assert abs(found.recalibration.class_prior - y.mean()) < 0.03
     assert by_paper.f[1] / by_paper.f[0] > 1 > -1 > found.tilt[0]  # the truth is -1.2 / 0.7
 
@@ -92,15 +92,15 @@ def test_of_two_optima_the_higher_is_taken_wherever_the_papers_start_leads(seed)
         (226, "16% of the estimated positives have a propensity below 1%"),
     ],
 )
-def test_what_labels_leave_open_is_said(seed, doubt):
+def test_doubts_name_what_labels_do_not_determine(seed, doubt):
     held, _ = few_held_out(seed)
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
     assert any(each.startswith(doubt) for each in found.doubts(held))
 
 
-def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
+def test_a_recalibration_that_did_not_converge_is_in_doubt():
     held, _ = few_held_out(0, n=3000)
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
     assert found.doubts(held) == []
     off = found._replace(recalibration=replace(found.recalibration, class_prior=0.9))
     assert off.doubts(held) == [
@@ -110,20 +110,20 @@ def test_a_fit_that_did_not_settle_is_in_doubt_and_a_plain_one_is_not():
     ]
     apart = found._replace(tied=Interval(0.26, 0.4))
     assert apart.doubts(held) == [
-        "The labels cannot distinguish two optima, with class priors of 0.26 and 0.40. The one with the lower label "
-        "frequency was chosen."
+        "The labels cannot distinguish two optima, with class priors of 0.26 and 0.40. The optimum with the lower "
+        "label frequency was chosen. Audit a few rows to decide between them."
     ]
     assert not_recalibrated().doubts(held) == []
 
 
 @pytest.mark.filterwarnings("default:The fit of SARNetClassifier is uncertain:UserWarning")
-def test_a_propensity_with_more_coefficients_than_labels_can_tell_is_in_doubt():
+def test_too_few_labels_for_the_coefficients_are_in_doubt():
     X, s, *_ = rows(n=200)
-    with pytest.warns(UserWarning, match=r"is uncertain\. The propensity's 5 coefficients, and .* from \d+ held-out"):
+    with pytest.warns(UserWarning, match=r"is uncertain\. The propensity has 5 coefficients, .* but only \d+ held-out"):
         make_net(propensity_attributes="all", **QUICK).fit(X, s)
 
 
-def test_without_it_probabilities_are_the_networks():
+def test_without_recalibration_probabilities_are_those_of_the_networks():
     X, s, *_ = rows(n=300)
     net = make_net(propensity_attributes=[2], standardise=False, **{**QUICK, "recalibrate": False}).fit(X, s)
     with torch.no_grad():
@@ -151,7 +151,7 @@ def test_recalibrated_shares_and_likelihood_are_those_of_held_out_predictions(op
 
 
 class WithoutOne(torch.nn.Module):
-    """A linear network that cannot see the column that labelling depends on."""
+    """A linear network without the column that the labelling depends on."""
 
     def __init__(self):
         super().__init__()
@@ -161,7 +161,7 @@ class WithoutOne(torch.nn.Module):
         return self.out(x[:, [0, 1, 3]])
 
 
-def test_what_the_class_has_of_an_attribute_beyond_the_network_is_in_predictions():
+def test_predictions_include_the_tilt_of_the_class():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 4))
     y = rng.random(2000) < expit(3 * X[:, 0] - 1.5 * X[:, 2])
@@ -185,23 +185,23 @@ def expit_inverse(p):
     return np.log(p) - np.log1p(-p)
 
 
-def test_what_a_network_misses_of_propensity_attributes_is_made_up_for():
-    """Logits that lack a part which labelling depends on: both models together find it, and the class prior with it."""
+def test_the_tilt_adds_propensity_attributes_that_a_network_missed():
+    """The logits lack a propensity attribute. Both models together estimate its effect, and the class prior."""
     rng = np.random.default_rng(0)
     u, z = rng.normal(size=4000) * 2, rng.normal(size=4000)
     y, e = rng.random(4000) < expit(u - 1.5 * z), expit(2 * z)
     s = (y & (rng.random(4000) < e)).astype(float)
     held = HeldOutLogits(u, 2 * z, z[:, None], s, np.ones(4000))
-    found = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True)
-    without = recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=False)
+    found = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True)
+    without = recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=False)
     assert found.tilt == pytest.approx([-1.5], abs=0.25)
     assert abs(found.recalibration.class_prior - y.mean()) < 0.02
     assert abs(without.recalibration.class_prior - y.mean()) > 0.03
     few = HeldOutLogits(*(part[:30] for part in held))
-    assert recalibrate_networks(few, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None
+    assert recalibrate_networks(few, pseudo_weight=4.0, linear=True, swappable=False, of_x=True).tilt is None
 
 
-def test_a_propensity_network_of_the_users_keeps_its_form():
+def test_only_the_intercept_of_a_users_propensity_network_is_recalibrated():
     X, s, *_ = rows(n=300)
     own = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     options = {"propensity_module": own, "propensity_attributes": [2], **QUICK}
@@ -211,13 +211,13 @@ def test_a_propensity_network_of_the_users_keeps_its_form():
     assert all((a == b).all() for a, b in zip(own.parameters(), own.parameters(), strict=True))
 
 
-def test_attributes_that_tell_the_class_by_themselves_do_not_take_the_networks_place():
-    """The class is a noisy sum of attributes, and labelling too: nothing is missed that a tilt could add."""
+def test_there_is_no_tilt_if_attributes_alone_determine_the_class():
+    """The class and the labelling both depend on a noisy sum of attributes, so a tilt has nothing to add."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=(600, 8))
     true = z[:, :5].sum(axis=1) * 1.5 + rng.normal(size=600) * 2
     y = rng.random(600) < expit(true)
     s = (y & (rng.random(600) < expit(0.8 * z[:, 0] + 0.8 * z[:, 6] - 0.5))).astype(float)
     held = HeldOutLogits(0.8 * true - 1, 0.5 * z[:, 0] + 0.5 * z[:, 6], z, s, np.ones(600))
-    assert s.sum() > 90  # enough to look for a tilt
-    assert recalibrate_networks(held, audits=4.0, linear=True, swappable=False, of_x=True).tilt is None
+    assert s.sum() > 90  # enough labels to try a tilt
+    assert recalibrate_networks(held, pseudo_weight=4.0, linear=True, swappable=False, of_x=True).tilt is None

@@ -1,18 +1,18 @@
-"""Scikit-learn's battery on small tables; what cannot pass says why."""
+"""Checks of scikit-learn on small tables; expected failures have a reason."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.torch.nets import make_net
 
 QUICK = {"max_epochs": 40, "warm_up": 5, "batch_size": 32, "lr": 0.02, "random_state": 0}
-# Rows that are held out, and the order of batches, depend on how many rows there are.
+# The held-out rows and the order of batches depend on the number of rows.
 WEIGHTS = "a row of weight 2 is in one batch once, two equal rows are in two; test_net has the equivalence of all rows"
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
 }
 
 
-@pytest.mark.filterwarnings("ignore:Labels are .* and pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:pos_label is not given, and the labels are:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* nearly every row is positive:UserWarning")
 @pytest.mark.filterwarnings("ignore:The fit of SARNetClassifier is uncertain:UserWarning")

@@ -1,6 +1,7 @@
 """The analysis of a table: preprocessing, fit of both models, ranked rows, report and files."""
 
 import json
+import shlex
 import shutil
 import tempfile
 import warnings
@@ -97,7 +98,7 @@ class Analysis:
 
     @cached_property
     def subject(self) -> Subject:
-        """The model with its rows, as the diagnostics and the report need them."""
+        """The model, its rows and its predictions, for the diagnostics and the report."""
         model, features = self._model_and_columns
         return Subject.of(
             model,
@@ -111,24 +112,24 @@ class Analysis:
         )
 
     @property
-    def either_way(self) -> bool:
+    def may_be_swapped(self) -> bool:
         """Whether the two models may be swapped, because nothing determines which of them is the class model."""
-        return self.subject.either_way
+        return self.subject.may_be_swapped
 
     @property
-    def silent(self) -> bool:
-        """Whether the fit cannot estimate the positives without a label, because in it every positive has a label.
+    def is_uninformative(self) -> bool:
+        """Whether the fit cannot estimate the number of positives without a label, because it finds none.
 
         Always False with audits, several looks or known values, which determine how many positives have no label.
         """
-        return self.subject.silent
+        return self.subject.is_uninformative
 
     def ranked(self) -> Any:
         """Return a data frame of all rows, with the most probable unlabelled positives first.
 
-        If the models may be swapped (`either_way`), rows are ranked by their probability of a label.
+        If the models may be swapped (`may_be_swapped`), rows are ranked by their probability of a label.
         """
-        if self.either_way:
+        if self.may_be_swapped:
             return rank_by_labels(self.model.naive_, self._model_and_columns[1], self.table, self.settings, self.label)
         model, features = self._model_and_columns
         known = self._column("known_propensity")
@@ -137,8 +138,8 @@ class Analysis:
     def summary(self) -> dict[str, Any]:
         """Return the estimates as a dict of plain values.
 
-        Positives are counted by the weights of rows, if there are any. If the fit cannot estimate the positives without
-        a label (`silent`), their number and the intervals are None.
+        If rows have weights, positives are counted by weight. If the fit cannot estimate the number of positives
+        without a label (`is_uninformative`), the numbers of positives and the intervals are None.
         """
         from scarless.report.fit.answer import NO_ESTIMATE, reservation  # noqa: PLC0415 (imports the report)
 
@@ -153,8 +154,8 @@ class Analysis:
             "positives": positives,
             "missing_positives": None if positives is None else max(positives - weight_labelled, 0.0),
             "doubt": NO_ESTIMATE
-            if self.silent
-            else reservation(self.either_way, self.leaks).removeprefix(", which is "),
+            if self.is_uninformative
+            else reservation(self.may_be_swapped, self.leaks).removeprefix(", which is "),
             "level": self.settings.level,
             "model": type(inner).__name__,
             "converged": bool(getattr(inner, "converged_", True)),
@@ -166,7 +167,7 @@ class Analysis:
         if self.settings.sample_weight:
             found |= {"weight": weight, "weight_labelled": weight_labelled}
         found |= self._informed() if self.settings.informed else {}
-        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.silent else self._first_rows())
+        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.is_uninformative else self._first_rows())
 
     def _fitted(self) -> dict[str, Any]:
         """Return the estimates of the model with their intervals."""
@@ -179,7 +180,7 @@ class Analysis:
         }
 
     def _weights(self) -> tuple[float, float]:
-        """Return the total weight of all rows and of labelled rows; without weights, their numbers."""
+        """Return the total weight of all rows and of labelled rows; without weights, the numbers of these rows."""
         return float(self.subject.weight.sum()), float(self.subject.weight @ self.subject.s)
 
     def _informed(self) -> dict[str, Any]:
@@ -189,7 +190,7 @@ class Analysis:
         """
         subject, facts = self.subject, self.subject.looks
         assert facts is not None
-        missing = float(subject.inner.class_prior_) * float(subject.weight.sum()) - subject.right_labels
+        missing = float(subject.inner.class_prior_) * float(subject.weight.sum()) - subject.labelled_positives
         found: dict[str, Any] = {"missing_positives": max(missing, 0.0)}
         if self.label.audit is not None:
             checked = self.label.audit[self.label.audited]
@@ -219,7 +220,7 @@ class Analysis:
 
     def _first_rows(self) -> dict[str, Any]:
         """Return the expected number of positives among the highest-ranked rows; empty if it is not available."""
-        if self.either_way:
+        if self.may_be_swapped:
             return {}
         subject = self.subject
         given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
@@ -239,7 +240,13 @@ class Analysis:
             lambda: self.subject,
             row_names=self._column("id"),
             random_state=self.settings.seed,
-            run={**self._title(), "warnings": self.notes, **self.source, **self.settings.to_dict()},
+            run={
+                **self._title(),
+                "command": self._command(),
+                "warnings": self.notes,
+                **self.source,
+                **self.settings.to_dict(),
+            },
             progress=progress,
         )
 
@@ -308,6 +315,14 @@ class Analysis:
         """Return the contents of `run.toml`, which repeats this analysis."""
         return {**self.settings.to_dict(), "ranked": ranked, "source": self.source, "versions": versions()}
 
+    def _command(self) -> str:
+        """Return the command that repeats this analysis; empty if the table was not read from a file."""
+        if "file" not in self.source:
+            return ""
+        sheet = ["--sheet", str(self.source["sheet"])] if "sheet" in self.source else []
+        words = ["scarless", "fit", str(self.source["file"]), *self.settings.to_flags(), *sheet, "--out", "NEW_FOLDER"]
+        return shlex.join(words)
+
     def _column(self, role: str) -> Any:
         name = getattr(self.settings, role)
         return self.table[name].to_numpy() if name else None
@@ -340,7 +355,7 @@ def analyse(
         Raw table; skrub encodes text, dates and missing values (see `scarless.raw.preparation.table_preparation`).
     label : str or list of str
         Label column: 1/0, yes/no, true/false, or a value for labelled rows and empty cells for the others. A list names
-        one label column for each look, as yes/no or 1/0; there, an empty cell is a look that did not take place.
+        one label column for each look, as yes/no or 1/0; an empty cell is then a look that did not take place.
     propensity_attributes : list of str
         Columns that the propensity depends on; "all" if you cannot name them.
     classification_attributes : list of str, optional
@@ -352,10 +367,10 @@ def analyse(
     known : list of ClassPrior and LabelFrequency, optional
         Known values with their standard errors.
     audit : str, optional
-        Column with the true class of audited rows, yes or no; empty for other rows. Rows must not be chosen by their
-        class, and negative findings must be included.
+        Column with the true class of audited rows, yes or no; empty for other rows. The audited rows must not be chosen
+        by their class, and negative findings must be included.
     columns : ColumnRoles, optional
-        Roles of other columns: row names, weights, groups, excluded columns, and columns to read as numbers or text.
+        Roles of other columns: id, weights, groups, excluded columns, and columns to read as numbers or text.
     model : {"search", "stack", "logistic", "boosted"}, default="search"
         "search": logistic models, with penalties chosen by cross-validation (`SAREMClassifierCV`). "logistic": one
         logistic pair (`SAREMClassifier`), the fastest. "boosted": gradient boosting for the class. "stack": a stack of
@@ -407,7 +422,7 @@ def analyse(
 def analyse_table(
     table: Any, settings: Settings, *, source: dict[str, Any] | None = None, progress: ReportStep | None = None
 ) -> Analysis:
-    """Fit both models to a raw table; the same as `analyse`, but takes `Settings`."""
+    """Fit both models to a raw table, like `analyse`, with `Settings` instead of parameters."""
     report_step = progress or (lambda what: None)
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
@@ -437,7 +452,7 @@ def analyse_table(
     classifier.levels_ = seen_categories(columns)
     kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
-    if made.either_way:  # `predict_table` needs the naive model to rank new rows.
+    if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
     before += notes

@@ -1,4 +1,4 @@
-"""The columns of a raw table: their kinds, which of them the models use, and columns that must be numeric."""
+"""The columns of a raw table: their kinds, the columns that the models use, and columns that must be numeric."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ import numpy as np
 from scarless.analysis.settings import Settings
 from scarless.checks.attributes import with_text_names
 from scarless.checks.options import check_counts
-from scarless.diagnostics.leaks import Leak, find_leaks, settle_leaks
+from scarless.diagnostics.leaks import Leak, columns_to_leave_out, find_leaks
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.pair.groups import MAX_MEAN_COUNT_WEIGHT
@@ -117,8 +117,8 @@ def notes_on_duplicates(table: Any, id: str = "", groups: str = "") -> list[str]
         first = int(np.flatnonzero(copies)[0])
         number = f"{int(copies.sum()):,} rows are duplicates" if copies.sum() > 1 else "1 row is a duplicate"
         notes.append(
-            f"{number} of an earlier row in every column (the first is row {first + 1}, counted from 1), and all rows "
-            "are used. If they were entered twice, remove them: they make the intervals too narrow."
+            f"{number} of an earlier row in every column (the first is row {first + 1}, counted from 1). All rows are "
+            "used. If rows were entered twice by mistake, remove the duplicates: they make the intervals too narrow."
         )
     return notes
 
@@ -149,7 +149,7 @@ def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], 
         if name not in named:
             features.remove(name)
             notes.append(
-                f"{like_an_id}, and was left out. To show it beside the ranked rows: --id {shlex.quote(name)}."
+                f"{like_an_id}, and was left out. To show it beside the ranked rows, use --id {shlex.quote(name)}."
             )
         elif name not in settings.visit_columns:
             option = "--propensity" if name in settings.propensity_attributes else "--classification-attributes"
@@ -158,7 +158,7 @@ def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], 
             )
     seen = [name for name in features if name not in settings.visit_columns]
     leaks = find_leaks(table[seen], s)
-    left_out, leak_notes = settle_leaks(leaks, named)
+    left_out, leak_notes = columns_to_leave_out(leaks, named)
     features = [name for name in features if name not in left_out]
     if not features:
         raise ValueError(f"No column is left for the models. {' '.join(leak_notes)}")
@@ -166,7 +166,7 @@ def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], 
 
 
 def seen_categories(X: Any) -> dict[str, list[str]]:
-    """Return the categories of categorical columns, with which new categories are detected at prediction."""
+    """Return the categories of categorical columns, which predictions need to detect new categories."""
     text = [name for name in X.columns if X[name].dtype.kind not in "fiubM"]
     found = {str(name): sorted(X[name].dropna().astype(str).unique()) for name in text}
     return {name: categories for name, categories in found.items() if len(categories) <= MAX_CATEGORIES}
@@ -197,7 +197,7 @@ def fit_params(table: Any, settings: Settings, s: Any) -> dict[str, Any]:
 
 
 def _weights(values: Any, name: str, s: Any) -> Vector:
-    """Return the weights; raise unless they are finite, not negative, and not 0 for all rows of a kind."""
+    """Return the weights; raise unless they are finite, at least 0, and not 0 for all labelled or unlabelled rows."""
     weight = _numbers(values, name, "--sample-weight")
     bad = ~((weight >= 0) & (weight < np.inf))
     if bad.any():
@@ -206,7 +206,8 @@ def _weights(values: Any, name: str, s: Any) -> Vector:
     for rows, kind in ((labelled, "labelled"), (~labelled, "unlabelled")):
         if rows.any() and not weight[rows].any():
             raise ValueError(
-                f"Column {name!r} (--sample-weight) is 0 for every {kind} row; at least one weight must be positive."
+                f"Column {name!r} (--sample-weight) is 0 for every {kind} row. At least one {kind} row needs a "
+                "positive weight."
             )
     try:
         check_counts(weight, n_rows=weight.size)
@@ -239,7 +240,7 @@ def _numbers(values: Any, name: str, option: str) -> Vector:
 
 
 def _bad_cells(values: Any, name: str, option: str, bad: Any, what: str) -> ValueError:
-    """Return an error with the column, the number of wrong cells and the first of them."""
+    """Return an error that states the column, the number of wrong cells and the first wrong cell."""
     rows = np.flatnonzero(bad)
     return ValueError(
         f"Column {name!r} ({option}) {what}; {rows.size:,} of {len(values):,} rows do not, the first is row "

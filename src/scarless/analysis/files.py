@@ -25,12 +25,12 @@ from scarless.analysis.values import notes_on
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
 from scarless.raw import TableClassifier
-from scarless.scale import ParquetRows, Written, file_advice
+from scarless.scale import ParquetRows, WrittenPredictions, file_advice
 from scarless.scale.samples import draw_rows
 
 
 class FileLabelCounts(NamedTuple):
-    """The combinations of labels and audits in all files, with the number of rows of each."""
+    """The combinations of labels and audits in all files, with the number of rows of each combination."""
 
     kinds: Any  # data frame of the combinations
     rows: Integers
@@ -61,11 +61,11 @@ class FileLabelCounts(NamedTuple):
         if len(values) != 2:
             counts = value_counts(text[settings.labels[0]], self.rows)
             raise ValueError(
-                "In a folder of files, the label columns of looks must have two values, and be missing where a look "
-                f"did not take place. These have {len(values)} values ({settings.labels[0]!r}: {listed(counts)}; "
-                "blanks and empty texts are values). Write 1, 0 and missing values."
+                "In a folder of files, the label columns of looks must have two values, and missing values for looks "
+                f"that did not take place. These columns have {len(values)} values (in {settings.labels[0]!r}: "
+                f"{listed(counts)}; an empty text is also a value). Recode the columns as 1, 0 and missing values."
             )
-        self._refuse_other_words(values, settings)
+        self._check_audit_values(values, settings)
         marks = self.observed.pos_label
         return next(
             value
@@ -74,8 +74,8 @@ class FileLabelCounts(NamedTuple):
             if said in marks
         )
 
-    def _refuse_other_words(self, values: set[Any], settings: Settings) -> None:
-        """Raise if audits use other values than 1, 0 and those of the labels."""
+    def _check_audit_values(self, values: set[Any], settings: Settings) -> None:
+        """Raise if audits have other values than 1, 0 and the values of the labels."""
         if not settings.audit:
             return
         column = self.kinds[settings.audit]
@@ -84,7 +84,7 @@ class FileLabelCounts(NamedTuple):
             raise ValueError(
                 "In a folder of files, audits must be 1 and 0, or have the values of the labels "
                 f"({', '.join(map(repr, sorted(values)))}); {settings.audit!r} has "
-                f"{listed(value_counts(as_text(column), self.rows))}."
+                f"{listed(value_counts(as_text(column), self.rows))}. Recode {settings.audit!r}."
             )
 
     def of_sample(self, table: Any, settings: Settings) -> ObservedLabels:
@@ -157,7 +157,7 @@ class FileAnalysis(Analysis):
     def _first_rows(self) -> dict[str, Any]:
         return {}  # The highest-ranked rows of a sample are not those of all rows.
 
-    def score(self, folder: str | Path, *, force: bool = False) -> Written:
+    def score(self, folder: str | Path, *, force: bool = False) -> WrittenPredictions:
         """Write predictions for all rows into a folder; files that exist already are not written again."""
         return predict_files(self.model, self.rows, folder, force=force)
 
@@ -237,8 +237,8 @@ def analyse_files(
 ) -> FileAnalysis:
     """Fit the class model and the labelling model to a raw table in Parquet files.
 
-    The models are fitted to all rows. The report, and the choice of columns, are based on 50,000 rows drawn at random;
-    with more than 200,000 rows, so is the choice of penalties.
+    The models are fitted to all rows. The report and the choice of columns are based on 50,000 rows, drawn at random.
+    With more than 200,000 rows, the choice of penalties is based on these rows too.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def analyse_files(
     FileAnalysis
     """
     report_step = progress or (lambda what: None)
-    _refuse_in_memory(settings)
+    _refuse_settings_that_need_memory(settings)
     rows = rows.with_index()  # A named index may be the id, as in a single file.
     columns = list(rows.plan(raw=True).names)
     settings.check_columns(columns)
@@ -285,7 +285,7 @@ def analyse_files(
     totals = (drawn.n_rows, counts.n_labelled, counts if settings.informed else None)
     origin = dict(source or {})
     made = FileAnalysis(classifier, settings, before, sample, observed, origin, rows, *totals, leaks=leaks)
-    if settings.propensity_attributes == (ALL,) and made.either_way:
+    if settings.propensity_attributes == (ALL,) and made.may_be_swapped:
         before.append(EITHER_WAY)
     before += [*_notes_on_sample(counts, observed, drawn.n_rows, settings), *notes]
     return made
@@ -306,7 +306,7 @@ def _notes_on_sample(counts: FileLabelCounts, observed: ObservedLabels, n_rows: 
     return notes
 
 
-def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> Written:
+def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> WrittenPredictions:
     """Write the predictions of a stored model for a table in Parquet files.
 
     Parameters
@@ -322,18 +322,20 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
 
     Returns
     -------
-    Written
+    WrittenPredictions
     """
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     there = rows.with_index().plan(raw=True).names
     if settings.id and settings.id not in there:
-        raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
+        raise ValueError(f"There is no column {settings.id!r} (the id of the fit). Add it to the files.")
     keep = [name for name in (settings.id, *settings.labels, settings.audit) if name in there]
-    found: Written = model.predict_to(rows, folder, **_labels_there(settings, there), keep=keep, force=force)
+    found: WrittenPredictions = model.predict_to(
+        rows, folder, **_label_columns_of(settings, there), keep=keep, force=force
+    )
     return found
 
 
-def _labels_there(settings: Settings, there: Sequence[str]) -> dict[str, Any]:
+def _label_columns_of(settings: Settings, there: Sequence[str]) -> dict[str, Any]:
     """Return the label and audit columns that a table has."""
     found = [name for name in settings.labels if name in there]
     if not found:
@@ -348,7 +350,7 @@ def _labels_there(settings: Settings, there: Sequence[str]) -> dict[str, Any]:
     return {"label": list(settings.looks) or settings.label, **audit}
 
 
-def _refuse_in_memory(settings: Settings) -> None:
+def _refuse_settings_that_need_memory(settings: Settings) -> None:
     if settings.model not in ("search", "logistic"):
         raise ValueError(
             f"--model {settings.model} needs all rows in memory. For a folder of files, use --model search or "
@@ -364,7 +366,7 @@ def _refuse_in_memory(settings: Settings) -> None:
     if settings.number or settings.text:
         option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
         raise ValueError(
-            f"{option} {name[0]} is not available for a folder of files, where the files determine the type of a "
+            f"{option} {name[0]} is not available for a folder of files, because the files determine the type of each "
             "column. Store the column as numbers, or as text, in the files."
         )
     if settings.known_propensity:
@@ -374,7 +376,7 @@ def _refuse_in_memory(settings: Settings) -> None:
 
 
 def _with_audited(sample: Any, audited: Any) -> Any:
-    """Return a sample with the audited rows that were not drawn, because true classes are rare and valuable."""
+    """Return a sample with all audited rows, including those that were not drawn: true classes are rare."""
     pandas = need("pandas", "analyse_files", "tool")
     return pandas.concat([sample, audited], ignore_index=True) if len(audited) else sample
 
@@ -397,6 +399,6 @@ def _pos_label(counts: FileLabelCounts, labels: dict[Any, int], settings: Settin
 
 
 def _as_read(value: Any) -> tuple[str, ...]:
-    """Return the texts of a label value that `read_labels` may return."""
+    """Return the texts with which `read_labels` may represent a label value."""
     text = str(value).strip()
     return (text, f"{value:g}") if isinstance(value, int | float) and not isinstance(value, bool) else (text,)

@@ -26,7 +26,9 @@ MAX_P_VALUE = 0.01  # adjusted p-value below which a column is named
 _KINDS_NOT_TESTED = ("empty", "constant", "label", "look", "audit", "id")
 # Gain in log-likelihood per row at which a fit ends: at most 0.02 in total, which hardly changes a p-value.
 _TOL = 1e-6
-_MANY_PIECES = 40  # Above this number of prepared columns, 2 starts are used: 5 take a minute with 140 columns.
+_MAX_COLUMNS_FOR_FIVE_STARTS = (
+    40  # Above this number of prepared columns, 2 starts are used: 5 take a minute with 140 columns.
+)
 NOTHING_FOUND = "No column stands out: the labels do not show what the class or the labelling depends on."
 _Finding = tuple[tuple[tuple["Driver", ...], tuple["Driver", ...]], str, list[str]]
 
@@ -51,7 +53,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class Driver:
-    """A column that one of two models depends on."""
+    """A column that one of the two models depends on."""
 
     name: str
     effect: float  # change of the log-odds per standard deviation
@@ -73,11 +75,11 @@ class Inspection:
     n_rows, n_labelled : int
     columns : tuple of ColumnSummary
     parts : two tuples of Driver
-        A row is labelled only if it is positive and someone recorded it, so one model describes the class and the other
-        the labelling. These are the columns that each model depends on, the smallest p-value first. The labels do not
-        determine which of the two is the class model.
+        The columns that each of two models depends on, the smallest p-value first. A row is labelled only if it is
+        positive and someone recorded it, so one model describes the class and the other describes the labelling. The
+        labels do not determine which of the two is the class model.
     verdict : str
-        The same in words.
+        The conclusion in words.
     notes : tuple of str
     advice : tuple of str
         Reasons why the files are slow to read.
@@ -107,7 +109,7 @@ class Inspection:
         return ["  ".join([*_aligned(row, widths), row[5]]).rstrip() for row in rows]
 
     def _labelling(self) -> list[str]:
-        lines = ["Columns that the labels depend on, according to two models that see the same columns:"]
+        lines = ["Columns that the labels depend on, according to two models that use the same columns:"]
         for part, drivers in zip(("model 1", "model 2"), self.parts, strict=True):
             lines += [
                 f"  {part}: {_short(driver.name)} (log-odds {driver.effect:+.2f} per standard deviation, "
@@ -199,7 +201,7 @@ def _remark(kind: str) -> str:
 
 
 def _find_drivers(X: Any, observed: ObservedLabels, seed: int) -> "_Finding":
-    """Test which columns the labels depend on, fit two models to these, and find the columns each depends on."""
+    """Find the columns that the labels depend on, fit two models to them, and find the columns of each model."""
     notes = []
     if len(X) > MAX_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(len(X), MAX_ROWS, replace=False))
@@ -213,10 +215,10 @@ def _find_drivers(X: Any, observed: ObservedLabels, seed: int) -> "_Finding":
             found, n_pieces = _columns_that_matter(X, observed.s)
             if not found:
                 return no_drivers, NOTHING_FOUND, notes
-            model = _pair(X[found], observed, n_starts=2 if n_pieces > _MANY_PIECES else 5, seed=seed)
+            model = _pair(X[found], observed, n_starts=2 if n_pieces > _MAX_COLUMNS_FOR_FIVE_STARTS else 5, seed=seed)
             errors = model.estimator_.standard_errors()
             identified = len(np.shape(observed.labels)) == 2 or int(observed.audited.sum()) >= ENOUGH_AUDITS
-            two = identified or _beats_one(model, X[found], observed.labels, seed)
+            two = identified or _two_models_fit_better(model, X[found], observed.labels, seed)
     except (ValueError, np.linalg.LinAlgError) as error:
         return no_drivers, f"The columns that labels depend on could not be found: {error}", notes
     if not two:
@@ -247,14 +249,14 @@ def _columns_that_matter(X: Any, s: Any) -> tuple[list[Any], int]:
 
 
 def _pair(X: Any, observed: ObservedLabels, *, n_starts: int, seed: int) -> TableClassifier:
-    """Return two fitted models that both see all columns."""
+    """Return two fitted models that both use all columns."""
     pair = SAREMClassifier(propensity_attributes=ALL, n_starts=n_starts, tol=_TOL, random_state=seed)
     given = {} if observed.audit is None else {"audit": observed.audit}
     return TableClassifier(pair, preparation=table_preparation(drop="first")).fit(X, observed.labels, **given)
 
 
-def _beats_one(model: TableClassifier, X: Any, s: Any, seed: int) -> bool:
-    """Whether two models fit the labels better than one with a constant propensity, by a likelihood-ratio test."""
+def _two_models_fit_better(model: TableClassifier, X: Any, s: Any, seed: int) -> bool:
+    """Whether two models fit the labels better than a constant propensity, by a likelihood-ratio test."""
     alone = SAREMClassifier(propensity_attributes=None, tol=_TOL, random_state=seed).fit(model.prepare(X), s)
     gain = 2.0 * (model.estimator_.log_likelihood_ - alone.log_likelihood_)
     return bool(chi2.sf(gain, len(model.origins_ or ())) < MAX_P_VALUE)
@@ -294,13 +296,14 @@ def _identified_verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> s
 
 def _one_model(columns: list[Any]) -> str:
     return (
-        f"One model explains the labels; it depends on: {_named(columns)}. The labels do not show whether it is the "
-        "class or the labelling. If you know which columns drive the labelling, name them with --propensity."
+        f"One model explains the labels; it depends on: {_named(columns)}. The labels do not show whether this model "
+        "describes the class or the labelling. If you know which columns drive the labelling, name them with "
+        "--propensity."
     )
 
 
 def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any]) -> str:
-    """Return the verdict on which columns labels depend on; `found` are all of them."""
+    """Return the verdict on the columns that the labels depend on; `found` lists all of these columns."""
     columns = [list(dict.fromkeys(driver.raw for driver in part)) for part in (one, other)]
     if not all(columns):
         return _one_model(found)
@@ -308,15 +311,16 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any
         both = _named(dict.fromkeys(map(str, (*columns[0], *columns[1], *found))))
         return (
             f"The labels depend on: {both}. They do not show which of these columns drive the class and which drive "
-            "the labelling. If you know which drive the labelling, name them with --propensity."
+            "the labelling. If you know which columns drive the labelling, name them with --propensity."
         )
     rest = [str(name) for name in found if str(name) not in columns[0] + columns[1]]
-    also = f" The labels also depend on: {_named(rest)}; it is not clear through which model." if rest else ""
+    also = f" The labels also depend on: {_named(rest)}; it is not clear to which model they belong." if rest else ""
     return (
-        "A row is labelled only if it is positive and someone recorded it, so one model describes the class and the "
-        f"other the labelling. Model 1 depends on: {_named(columns[0])}; model 2 depends on: {_named(columns[1])}."
-        f"{also} The labels cannot show which model is the labelling, but you may know. If it is model 1, use "
-        f"--propensity {shlex.join(columns[0])}; if it is model 2, use --propensity {shlex.join(columns[1])}."
+        "A row is labelled only if it is positive and someone recorded it. One model therefore describes the class, "
+        f"and the other describes the labelling. Model 1 depends on: {_named(columns[0])}. Model 2 depends on: "
+        f"{_named(columns[1])}.{also} The labels cannot show which model describes the labelling, but you may know. If "
+        f"model 1 does, use --propensity {shlex.join(columns[0])}. If model 2 does, use --propensity "
+        f"{shlex.join(columns[1])}."
     )
 
 

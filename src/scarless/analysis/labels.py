@@ -1,4 +1,4 @@
-"""Reading of label and audit columns in their various codings: 1/0, yes/no, yes and empty cells, or other values.
+"""Functions that read label and audit columns, coded as 1/0, yes/no, yes and empty cells, or other values.
 
 In a single label column, an empty cell is a row without a label. In the label column of a look, it is a look that did
 not take place. In an audit column, it is a row that was not audited.
@@ -38,7 +38,8 @@ def read_labels(values: Any, name: str, *, pos_label: Any = None, rows: Any = No
         Name of the column, for messages.
     pos_label : object or list of objects, optional
         Value, or values, that mark a labelled row; "any" for every value. Upper and lower case are not distinguished,
-        except for single letters that do not mean yes. By default, it is determined from the values if they are clear.
+        except for single letters that do not mean yes. By default, the value is determined from the column, if it is
+        clear.
     rows : array, optional
         Number of rows with each value; 1 by default.
 
@@ -58,7 +59,7 @@ def read_labels(values: Any, name: str, *, pos_label: Any = None, rows: Any = No
         raise ValueError(f"The label column {name!r} is empty: no row is labelled. Name another column.")
     marks = _marks(counts, name, pos_label)
     s = marked(text, marks)
-    _refuse_one_kind(s, name, counts)
+    _refuse_all_labelled(s, name, counts)
     notes = [message_about_spellings(counts, name, marks), _note(text, counts, name, marks, rows)]
     return LabelColumn(s.astype(np.int64), marks, " ".join(note for note in notes if note))
 
@@ -172,11 +173,11 @@ def message_about_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> s
     return ""
 
 
-def _refuse_one_kind(s: Any, name: str, counts: Any) -> None:
+def _refuse_all_labelled(s: Any, name: str, counts: Any) -> None:
     if s.all():
         raise ValueError(
             f"Every row is labelled: the label column {name!r} has {listed(counts)} and no row without a label. Add "
-            "the unlabelled rows, among which positives are to be found."
+            "the unlabelled rows: the models look for positives among them."
         )
 
 
@@ -253,7 +254,7 @@ def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> Observ
         audit = read_audit(table[settings.audit], settings.audit, also=marks, rows=rows)
         notes.append(_message_about_audits(audit, s, rows))
         _refuse_contradictions(s, audit, settings, rows)
-    _refuse_unknowable(s, audit, settings)
+    _refuse_unidentified_rates(s, audit, settings)
     return ObservedLabels(s, labels, audit, marks, tuple(notes))
 
 
@@ -271,10 +272,12 @@ def read_looks(table: Any, *, pos_label: Any = None, rows: Any = None) -> tuple[
            [ 0., nan]])
     """
     names = [str(name) for name in table.columns]
-    texts = [_without_minus(as_text(table[name])) for name in table.columns]
+    texts = [_with_minus_one_missing(as_text(table[name])) for name in table.columns]
     for name, text in zip(names, texts, strict=True):
         if (text == "").all():
-            raise ValueError(f"--looks: column {name!r} is empty: this look did not take place for any row. Remove it.")
+            raise ValueError(
+                f"--looks: column {name!r} is empty: this look did not take place for any row. Remove it from --looks."
+            )
     all_of_them = texts[0] if len(texts) == 1 else _stacked(texts)
     counts = value_counts(all_of_them, None if rows is None else np.tile(rows, len(texts)))
     marks, no = _both_values(counts, names, pos_label)
@@ -297,7 +300,7 @@ def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -
     >>> read_audit(pd.Series(["yes", None, "no"]), "checked")
     array([ 1., nan,  0.])
     """
-    text = _without_minus(as_text(values))
+    text = _with_minus_one_missing(as_text(values))
     counts = value_counts(text, rows)
     known = list(counts.index)
     if not known:
@@ -309,7 +312,8 @@ def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -
     if odd or several:
         raise ValueError(
             f"The audit column {name!r} must be yes or no (1 or 0, positive or negative) for audited rows and empty "
-            f"for all others; it has {listed(counts)}."
+            f"for all others; it has {listed(counts)}. Use one value for yes and one value for no, and empty all other "
+            "cells."
         )
     if not no:
         raise ValueError(
@@ -330,13 +334,14 @@ def looks_again(table: Any, settings: Settings) -> Matrix:
     for k, name in enumerate(settings.looks):
         if name not in table.columns:
             continue
-        text = _without_minus(as_text(table[name]))
+        text = _with_minus_one_missing(as_text(table[name]))
         others = sorted(set(text[~marked(text, settings.pos_label)].unique()) - {""})
         if others and not one_word(others):
             marks = " or ".join(map(repr, settings.pos_label))
             raise ValueError(
-                f"The label column {name!r} of a look must have {marks} for a label, one value for no label, and be "
-                f"empty where the look did not take place; it has {listed(text[text != ''].value_counts())}."
+                f"The label column {name!r} of a look must have {marks} for a label, one value for no label, and empty "
+                f"cells if the look did not take place; it has {listed(text[text != ''].value_counts())}. Recode the "
+                "column."
             )
         found[:, k] = _coded(text, settings.pos_label, tuple(others))
     return found
@@ -350,7 +355,7 @@ def audit_again(values: Any, settings: Settings) -> Vector:
     return read_audit(values, settings.audit, also=settings.pos_label)
 
 
-def _without_minus(text: Any) -> Any:
+def _with_minus_one_missing(text: Any) -> Any:
     """Return text in which -1 is empty if 0 and 1 occur too; -1 then means not observed, as in the Python API."""
     there = set(text.unique())
     return text.where(~text.isin(_NOT_OBSERVED), "") if there & _NOT_OBSERVED and {"0", "1"} <= there else text
@@ -387,7 +392,7 @@ def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values,
     )
     if not marks or not one_word(others) or not clear:
         raise ValueError(
-            f"{columns} must have one value for a label, one for no label, and be empty where the look did not take "
+            f"{columns} must have one value for a label, one for no label, and empty cells if the look did not take "
             f"place; they have {listed(counts)}. Name the value of a label with --pos-label VALUE (pos_label=...)."
         )
     return marks, tuple(others)
@@ -405,15 +410,15 @@ def _number(which: Any, rows: Any) -> int:
 def _message_about_looks(labels: Matrix, names: list[str], rows: Any = None) -> str:
     """Return a note on how looks were read, with counts."""
     parts = [
-        f"{name!r} {_number(np.isfinite(column), rows):,} ({_number(column == 1, rows):,} labels)"
+        f"{name!r} {_number(np.isfinite(column), rows):,} rows ({_number(column == 1, rows):,} labels)"
         for name, column in zip(names, labels.T, strict=True)
     ]
     never = _number((~np.isfinite(labels)).all(axis=1), rows)
     total = len(labels) if rows is None else int(np.sum(rows))
-    rest = f" {never:,} rows have no look at all." if never else ""
+    rest = f" For {never:,} rows, no look took place." if never else ""
     return (
-        f"Looks that took place: {', '.join(parts)}; of {total:,} rows. An empty cell is a look that did not take "
-        f"place, not a look without a label.{rest}"
+        f"Rows examined at each look, of {total:,} rows: {', '.join(parts)}. An empty cell means that the look did not "
+        f"take place, not that it gave no label.{rest}"
     )
 
 
@@ -421,9 +426,9 @@ def _message_about_audits(audit: Vector, s: Integers, rows: Any = None) -> str:
     found, n = _number(audit == 1, rows), _number(np.isfinite(audit), rows)
     without = _number(np.isfinite(audit) & (s == 0), rows)
     return (
-        f"Audits: {n:,} rows were audited, {without:,} of them without a label; {found:,} are positive. Audited rows "
-        "must be chosen at random, or by their columns or labels, but not by their class. Negative findings must be "
-        "included."
+        f"Audits: {n:,} rows were audited, and {found:,} of them are positive; {without:,} of the audited rows have no "
+        "label. Audited rows must be chosen at random, or by their columns or labels, but not by their class. Negative "
+        "findings must be included."
     )
 
 
@@ -440,7 +445,7 @@ def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings, rows:
         )
 
 
-def _refuse_unknowable(s: Integers, audit: Vector | None, settings: Settings) -> None:
+def _refuse_unidentified_rates(s: Integers, audit: Vector | None, settings: Settings) -> None:
     """Raise if the false-positive rate is to be estimated but the data do not determine it."""
     checked = audit is not None and bool((np.isfinite(audit) & (s == 1)).any())
     if settings.estimates_rates and len(settings.looks) < 2 and not checked:

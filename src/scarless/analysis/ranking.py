@@ -24,12 +24,13 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.plain_words import plain
 
 EITHER_WAY = (
-    "Class and labelling may both depend on every column, and labels alone cannot determine which of the two models is "
-    "the class model: the two models may be swapped. Name the columns that drive the labelling, or audit some rows."
+    "Both models use all columns, and labels alone cannot determine which of the two models is the class model. The "
+    "two models may therefore be swapped. Name the columns that drive the labelling (--propensity), or audit some rows "
+    "(--audit)."
 )
 BY_LABELS = (
-    "Because the models may be swapped, rows are ranked by their probability of a label according to the naive model. "
-    "Positives that are seldom labelled rank low."
+    "Because the models may be swapped, the rows are ranked by their probability of having a label, not by their "
+    "probability of being positive. Positives that are seldom labelled rank low."
 )
 _INTERVALS = {"probability": "predict_proba_interval", "propensity": "predict_propensity_interval"}
 
@@ -70,14 +71,14 @@ def rank_rows(
     """
     if features is None:
         features = table[[name for name in model.feature_names_in_ if name in table.columns]]
-    columns = _places(table, settings)
+    columns = _row_numbers_and_ids(table, settings)
     open_rows = np.ones(len(table), dtype=bool)
     if observed is not None:
         columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
-        columns |= _of_information(observed, settings)
+        columns |= _looks_and_audits(observed, settings)
         open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
     columns |= _predictions(model, features, observed, propensity, settings.level)
-    return _in_order(columns, columns["probability" if observed is None else "posterior"], open_rows)
+    return _ranked_frame(columns, columns["probability" if observed is None else "posterior"], open_rows)
 
 
 def rank_by_labels(naive: Any, features: Any, table: Any, settings: Settings, observed: ObservedLabels | None) -> Any:
@@ -85,22 +86,22 @@ def rank_by_labels(naive: Any, features: Any, table: Any, settings: Settings, ob
 
     Used instead of `rank_rows` if the models may be swapped; there are no class probabilities.
     """
-    columns, open_rows = _places(table, settings), np.ones(len(table), dtype=bool)
+    columns, open_rows = _row_numbers_and_ids(table, settings), np.ones(len(table), dtype=bool)
     if observed is not None:
         columns["labelled"] = np.asarray(observed.s, dtype=np.int64)
-        columns |= _of_information(observed, settings)
+        columns |= _looks_and_audits(observed, settings)
         open_rows = (np.asarray(observed.s) == 0) & ~observed.audited
-    columns["label_probability"] = _of_positive(naive, features)
-    return _in_order(columns, columns["label_probability"], open_rows)
+    columns["label_probability"] = _probability_of_positive(naive, features)
+    return _ranked_frame(columns, columns["label_probability"], open_rows)
 
 
-def _places(table: Any, settings: Settings) -> dict[str, Any]:
+def _row_numbers_and_ids(table: Any, settings: Settings) -> dict[str, Any]:
     """Return the number of each row, counted from 1, and its id if there is an id column."""
     number = {"row": np.arange(1, len(table) + 1)}
     return number | ({settings.id: table[settings.id].to_numpy()} if settings.id else {})
 
 
-def _in_order(columns: dict[str, Any], by: Any, open_rows: Any) -> Any:
+def _ranked_frame(columns: dict[str, Any], by: Any, open_rows: Any) -> Any:
     """Return columns as a data frame, sorted by `by`, with rows of unknown class first."""
     import pandas as pd  # noqa: PLC0415 (the table is a pandas object)
 
@@ -113,7 +114,7 @@ def _in_order(columns: dict[str, Any], by: Any, open_rows: Any) -> Any:
     return pd.DataFrame({"rank": ranks, **columns}).iloc[order].reset_index(drop=True)
 
 
-def _of_information(observed: ObservedLabels, settings: Settings) -> dict[str, Any]:
+def _looks_and_audits(observed: ObservedLabels, settings: Settings) -> dict[str, Any]:
     """Return the number of looks and the audited class of each row as columns."""
     found: dict[str, Any] = {}
     if settings.looks:
@@ -129,7 +130,7 @@ def _predictions(
     """Return the predictions for rows by column name."""
     inner, prepare = opened(model)
     X = prepare(table)
-    found: dict[str, Vector] = {"probability": _of_positive(inner, X)}
+    found: dict[str, Vector] = {"probability": _probability_of_positive(inner, X)}
     found |= _ends(inner, "probability", X, level)
     if looks_of(model) is not None and not looks_of(model).plain:
         found |= {} if observed is None else {"propensity": any_label_probability(inner, X, observed.labels)}
@@ -154,7 +155,7 @@ def _predictions(
     return found
 
 
-def _of_positive(model: Any, X: Any) -> Vector:
+def _probability_of_positive(model: Any, X: Any) -> Vector:
     return np.asarray(model.predict_proba(X)[:, list(model.classes_).index(1)])
 
 
@@ -196,11 +197,14 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
             f"{', ...' if len(table.columns) > 6 else ''}. Rename the columns to the names of the fit."
         )
     if settings.id and settings.id not in table.columns:
-        raise ValueError(f"There is no column {settings.id!r} (the id of the fit).")
+        raise ValueError(f"There is no column {settings.id!r} (the id of the fit). Add it to the table.")
     observed, notes = _observed_again(table, settings)
     if settings.known_propensity:
         if settings.known_propensity not in table.columns and observed is not None:
-            raise ValueError(f"There is no column {settings.known_propensity!r} (the known propensity of the fit).")
+            raise ValueError(
+                f"There is no column {settings.known_propensity!r} (the known propensity of the fit). Add it to the "
+                "table."
+            )
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
     if settings.propensity_attributes == (ALL,) and len(settings.looks) < 2 and not settings.audit:
         notes.append(EITHER_WAY)
@@ -218,7 +222,7 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
 
 
 def _observed_again(table: Any, settings: Settings) -> tuple[ObservedLabels | None, list[str]]:
-    """Return the labels and audits of new rows, or None without labels, and notes."""
+    """Return the labels and audits of new rows (None if there are no labels), and notes."""
     there = [name for name in settings.labels if name in table.columns and table[name].notna().any()]
     notes = []
     if not there:

@@ -1,7 +1,7 @@
 """The settings of an analysis. Each setting is declared once, in `Settings`: its kind, default, help and flag.
 
 The flags of the command line, the keys of `run.toml` and the checks of `analyse` are derived from these declarations. A
-test compares the docstrings of `analyse`, `Labelling` and `ColumnRoles` with them.
+test compares the docstrings of `analyse`, `Labelling` and `ColumnRoles` with the declarations.
 """
 
 import shutil
@@ -242,7 +242,8 @@ class Settings:
         left = [name for name in columns if name not in self.aside]
         if not left:
             raise ValueError(
-                "No column is left for the models: every column is a label, an id or excluded. Add attributes."
+                "No column is left for the models: every column has another role, such as label or id, or is excluded. "
+                "Add columns, or exclude fewer columns (--exclude)."
             )
         if not self.classification_attributes:
             return left
@@ -270,7 +271,7 @@ class Settings:
         if key in ("propensity_attributes", "classification_attributes") and name in self.visit_columns:
             raise ValueError(
                 f"Column {name!r} ({flag}) also belongs to a single look (--visit-attributes). Only the propensity of "
-                f"that look can use it; remove it from {flag}."
+                f"that look can use this column. Remove it from {flag}."
             )
         if name in self.aside:
             of_look = " of a look" if name in self.looks else ""
@@ -295,6 +296,33 @@ class Settings:
             if value != usual or each.name in _ALWAYS_WRITTEN:
                 found[each.name] = _plain(value)
         return found
+
+    def to_flags(self) -> list[str]:
+        """Return the words of a command line that has these settings, without defaults.
+
+        Examples
+        --------
+        >>> Settings("diagnosed", ("visits", "insurance"), id="patient").to_flags()
+        ['--label', 'diagnosed', '--propensity', 'visits', 'insurance', '--id', 'patient']
+        """
+        words: list[str] = []
+        defaults = {each.name: _default(each) for each in fields(self)}
+        for name, declared in declarations():
+            value = getattr(self, name)
+            flag = "--looks" if name == "label" and self.looks else declared.flags[0]
+            if value == defaults[name]:
+                continue
+            if isinstance(value, bool):
+                words.append(flag)
+            elif name == "visit_attributes":
+                words += [word for key, columns in value.items() for word in (flag, f"{key}={','.join(columns)}")]
+            elif isinstance(value, dict):
+                words += [flag, *(f"{key}={number}" for key, number in value.items())]
+            elif name == "pos_label":
+                words += [word for each in value for word in (flag, each)]
+            else:
+                words += [flag, *map(str, value if isinstance(value, tuple) else (value,))]
+        return words
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], *, source: str = "the settings") -> "Settings":
@@ -438,7 +466,7 @@ def _of_known(known: Any, label: Any) -> dict[str, Any]:
 
 
 def renamed(values: dict[str, Any], *, source: str) -> dict[str, Any]:
-    """Return values under their current names; files and models of earlier versions have other names."""
+    """Return settings under their current names; files and models of earlier versions have other names."""
     if values.get("label") and values.get("looks"):
         raise ValueError("--label and --looks cannot be combined. Name all label columns with --looks.")
     found = {key: value for key, value in values.items() if key not in OLD_KEYS and key != "own_propensities"}

@@ -16,7 +16,7 @@ Read = Callable[[Any, str, str], Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How a value of a setting is checked and converted, and its options of argparse."""
+    """How the values of a setting are checked and converted, and the options for argparse."""
 
     read: Read  # function of the value, the name of the setting and the source, which returns the converted value
     options: dict[str, Any] = field(default_factory=dict)
@@ -177,13 +177,16 @@ def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
     if both:
         raise ValueError(f"Column {both[0]!r} is named by both --number and --text. Choose one of them.")
     if settings.model not in ("search", "logistic") and (settings.scar or settings.known_propensity):
-        raise ValueError(f"--model {settings.model} estimates the labelling; it cannot be combined with {flags[0]}.")
+        raise ValueError(
+            f"--model {settings.model} estimates the labelling; it cannot be combined with {flags[0]}. Remove one of "
+            "them."
+        )
     for check in (_check_labels, _check_numbers, _check_rates, _check_frequencies):
         check(settings)
     if settings.informed and settings.known_propensity:
         raise ValueError(
-            f"--known-propensity cannot be combined with {MORE_INFORMATION}, because it treats the labelling as known. "
-            "Name the columns that drive the labelling (--propensity), or use --scar."
+            f"--known-propensity treats the labelling as known, so it cannot be combined with {MORE_INFORMATION}. "
+            "Instead of --known-propensity, name the columns that drive the labelling (--propensity), or use --scar."
         )
 
 
@@ -212,15 +215,17 @@ def _check_labels(settings: Any) -> None:
         raise ValueError(NO_LABEL)
     if settings.audit and settings.audit in settings.labels:
         raise ValueError(
-            f"Column {settings.audit!r} cannot be both the label and the audit. Labels are what was recorded; audits "
-            "are true classes that somebody established. Use separate columns."
+            f"Column {settings.audit!r} cannot be both the label and the audit. A label is what was recorded; an audit "
+            "is the true class, established by a check. Use separate columns."
         )
     from scarless.checks.looks import AUDIT_LABELS  # noqa: PLC0415 (imports scikit-learn, which --help does not need)
 
     if settings.audit_labels not in AUDIT_LABELS:
         raise ValueError(f"--audit-labels must be one of {', '.join(AUDIT_LABELS)}; got {settings.audit_labels!r}.")
     if settings.audit_labels != "keep" and not settings.audit:
-        raise ValueError("--audit-labels describes the labels of audited rows, so it needs the audit column (--audit).")
+        raise ValueError(
+            "--audit-labels describes the labels of audited rows, so it needs audits. Name the audit column (--audit)."
+        )
     for name, columns in settings.visit_attributes.items():
         if len(columns) != len(settings.labels) or not settings.looks:
             have = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
@@ -238,7 +243,7 @@ def _check_numbers(settings: Any) -> None:
     if share is not None and not 0.0 < share < 1.0:
         raise ValueError(f"--prevalence is a share of rows and must lie between 0 and 1; got {share:g}.")
     if error is not None and share is None:
-        raise ValueError("--prevalence-se is the standard error of --prevalence, which is not given.")
+        raise ValueError("--prevalence-se is the standard error of --prevalence, which is not given. Add --prevalence.")
     if error is not None and not 0.0 <= error < 0.5:
         raise ValueError(f"--prevalence-se must be at least 0 and below 0.5; got {error:g}.")
     if bounds and not (len(bounds) == 2 and 0.0 <= bounds[0] < bounds[1] <= 1.0):
@@ -265,8 +270,8 @@ def _check_rates(settings: Any) -> None:
         )
     if len(set(rates)) > 1 and settings.shared and not settings.visit_attributes:
         raise ValueError(
-            "--false-positive-rate differs between looks that share one propensity. Use --not-shared for separate "
-            "propensities."
+            "--false-positive-rate differs between looks, but the looks share one propensity. Use --not-shared to fit "
+            "a separate propensity for each look, or give one rate."
         )
 
 
@@ -286,7 +291,10 @@ def _check_frequencies(settings: Any) -> None:
             )
     for name, error in errors.items():
         if name not in known:
-            raise ValueError(f"--label-frequency-se of {name!r} needs its --label-frequency, which is not given.")
+            raise ValueError(
+                f"--label-frequency-se of {name!r} needs the label frequency. Add --label-frequency {name}=..., for "
+                f"example {name}=0.8."
+            )
         if not 0.0 <= error < 0.5:
             raise ValueError(f"--label-frequency-se of {name!r} must be at least 0 and below 0.5; got {error:g}.")
 

@@ -1,15 +1,16 @@
 """Column selection by name, position, slice, mask, callable or polars selector, for all parameters that select columns.
 
-A name that is not a column can be an attribute that an encoder split into several columns. An encoder names each column
-of the attribute `sex` by this name, a separator and a category, such as ``sex_f`` or ``sex=f``; parts of a date become
-``date_year``. A ``ColumnTransformer`` adds the name of its step and ``__``: ``onehot__sex_f``, ``scale__age``. The name
-of an attribute therefore selects all columns of this form with the same step and separator. Whether a name is accepted
-depends on column names only, not on the rows:
+A name that is not a column may be the name of an attribute that an encoder split into several columns. Encoders build
+column names from the name of the attribute, a separator and a category: `sex` becomes ``sex_f`` or ``sex=f``, and the
+year of `date` becomes ``date_year``. A ``ColumnTransformer`` adds the name of its step and ``__``: ``onehot__sex_f``,
+``scale__age``. The name of an attribute therefore selects all columns of this form. These columns must share one step
+and one separator. Whether a name is accepted depends on column names only, not on the rows:
 
 - If two or more columns share a longer prefix (``age_group_old`` and ``age_group_young``, for `age`), they probably
   come from another attribute, and the name is refused. Parts of dates and splines (``date_month_spline_00``) are
   exceptions.
-- If the name is accepted but the values are not mutually exclusive, a warning lists the selected columns.
+- If the name is accepted but the values do not look encoded, for example because two of the columns are 1 in the same
+  row, a warning lists the selected columns.
 """
 
 import re
@@ -57,12 +58,12 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
     Parameters
     ----------
     attributes : column selector
-        A name or position (negative from the end), or a list of them; a slice of names (the last is included) or of
-        positions; a boolean mask; a callable of `X` that returns one of these, such as scikit-learn's
+        A name or position (negative positions count from the end), or a list of these; a slice of names (the last is
+        included) or of positions; a boolean mask; a callable of `X` that returns one of these, such as scikit-learn's
         ``make_column_selector``; for a polars frame, a polars selector. The name of an encoded attribute selects all of
         its columns.
     X : table
-        The table of the user.
+        Table from which the columns are selected.
     n_columns : int
         Number of columns of `X`.
     names : sequence of str or None
@@ -81,9 +82,10 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
 
 
 def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, parameter: str) -> Columns:
-    """Return the indices of the selected columns in the order given, for parameters with a value for each column.
+    """Return the indices of the selected columns in the order of `attributes`.
 
-    Masks, sets and the columns of an encoded attribute are in the table's order.
+    Parameters that pair each column with a value need this order. Columns that are selected by a mask, by a set or by
+    the name of an encoded attribute are in the order of the table.
 
     Examples
     --------
@@ -105,17 +107,17 @@ def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, param
 
 
 def _called(selector: Any, X: Any, parameter: str) -> Any:
-    """Return the selection of a callable; scikit-learn's selector needs a pandas data frame."""
+    """Call a selector and return its selection; raise if scikit-learn's selector gets no pandas data frame."""
     if isinstance(selector, make_column_selector) and not hasattr(X, "iloc"):
         raise ValueError(
             f"{parameter} is scikit-learn's make_column_selector, which needs a pandas data frame, but X is of type "
-            f"{type(X).__name__}. Pass a data frame, or name the columns."
+            f"{type(X).__name__}. Pass a pandas data frame, or select the columns by name or number."
         )
     return selector(X)
 
 
 def check_selector(attributes: Any, parameter: str) -> Any:
-    """Return a selection in normal form, after all checks that need no table.
+    """Check a column selector without its table, and return it in a normal form, such as a tuple of names.
 
     Examples
     --------
@@ -141,7 +143,7 @@ def check_selector(attributes: Any, parameter: str) -> Any:
 
 
 def count_columns(selector: Any) -> tuple[int, bool]:
-    """Return the least number of columns of a checked selection, and whether it is exact.
+    """Return the smallest number of columns that a checked selector can select, and whether this number is exact.
 
     Examples
     --------
@@ -218,7 +220,10 @@ def _check_mask(values: list[Any], index: Any, parameter: str) -> tuple[bool, ..
 def _check_slice(columns: slice, parameter: str) -> slice:
     for end, kind in ((columns.start, str | int), (columns.stop, str | int), (columns.step, int)):
         if end is not None and not isinstance(end, kind | np.integer):
-            raise ValueError(f"{parameter}: the ends of a slice must be names or column numbers; got {shown(end)}.")
+            raise ValueError(
+                f"{parameter}: a slice must begin and end with a name or a column number, and its step must be a whole "
+                f"number; got {shown(end)}."
+            )
     if columns.step == 0:
         raise ValueError(f"{parameter}: the step of a slice must not be 0. Leave the step out.")
     return columns
@@ -232,7 +237,7 @@ def _refuse_duplicates(entries: Sequence[Any], parameter: str, names: Sequence[A
     twice = [entry for entry, times in Counter(entries).items() if times > 1]
     if twice:
         called = twice if names is None else [names[j] for j in twice]
-        raise ValueError(f"{parameter} selects a column more than once: {quoted(called)}.")
+        raise ValueError(f"{parameter} selects a column more than once: {quoted(called)}. Select each column once.")
 
 
 def _columns_of(given: Any, table: _SelectionTable) -> list[int]:
@@ -242,7 +247,8 @@ def _columns_of(given: Any, table: _SelectionTable) -> list[int]:
         return _from_polars(given, table)
     if callable(given):
         raise ValueError(
-            f"{table.parameter}: the callable must return columns; it returned another callable, {shown(given)}."
+            f"{table.parameter}: the callable must return names, column numbers, a slice or a mask; it returned "
+            f"another callable, {shown(given)}."
         )
     if _is_mask(given):
         if len(given) != table.n_columns:
@@ -284,7 +290,7 @@ def _named(name: str, table: _SelectionTable, taken: frozenset[int] = frozenset(
         if table.names.count(name) > 1:
             raise ValueError(
                 f"{table.parameter} names {name!r}, but {table.names.count(name)} columns of X have this name. Rename "
-                "them, or give the position."
+                "these columns, or give a column number."
             )
         return [table.place[name]]
     absent = f"{table.parameter} names {name!r}, which is not a column of X. "
@@ -324,13 +330,13 @@ def _from_polars(selector: Any, table: _SelectionTable) -> list[int]:
     if not isinstance(table.X, pl.DataFrame):
         raise ValueError(
             f"{table.parameter} has a polars selector, which needs a polars DataFrame, but X is a "
-            f"{type(table.X).__name__}. Give names or positions, or a callable such as make_column_selector."
+            f"{type(table.X).__name__}. Give names or column numbers."
         )
     try:
         chosen = cs.expand_selector(table.X, selector, strict=False)
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise ValueError(
-            f"{table.parameter} has the polars expression {selector}, which does not only select columns of X: "
+            f"{table.parameter} has the polars expression {selector}, but an expression may only select columns of X: "
             f"{error}. Use a selector, such as polars.selectors.starts_with('age'), or names."
         ) from error
     return [table.place[name] for name in chosen]
@@ -343,9 +349,10 @@ def _warn_about_numbered_columns(entries: Any, table: _SelectionTable) -> None:
     for value in entries:
         if isinstance(value, int) and value in numbers and labels[value] != value:
             warn_user(
-                f"{table.parameter} has the number {value}, which is a position, as in scikit-learn. It selects the "
-                f"column named {labels[value]}; the column named {value} is at position {labels.index(value)}. To "
-                f"avoid confusion, use text names: X.rename(columns=str), and '{labels[value]}' or '{value}'.",
+                f"{table.parameter}: the number {value} is a position, as in scikit-learn, and selects the column "
+                f"named {labels[value]}. The column named {value} is at position {labels.index(value)}. To avoid "
+                f"confusion, make the names text with X.rename(columns=str), and select '{labels[value]}' or "
+                f"'{value}'.",
                 UserWarning,
             )
             return
@@ -364,7 +371,10 @@ class Family(NamedTuple):
 
 
 class SeveralAttributes(ValueError):
-    """Error for columns that share a prefix but seem to come from several attributes, with a group for each."""
+    """Error for columns that share a prefix but seem to come from several attributes.
+
+    `groups` has the columns of each of these attributes.
+    """
 
     def __init__(self, groups: list[list[int]], names: Sequence[Any], longer: str = "") -> None:
         self.groups = groups
@@ -454,7 +464,7 @@ def _several(groups: list[list[Any]], longer: str = "") -> str:
     seen = "; ".join(quoted(group) for group in groups)
     if len(groups) == 1:
         return f"Did you mean {longer!r} (its columns {seen})? If not, name the columns, or select them by a mask."
-    example = f" {longer!r} selects only its own columns." if longer else ""
+    example = f" {longer!r} selects only the columns that begin with {longer!r}." if longer else ""
     return (
         "Columns that begin with this name seem to come from several attributes: "
         f"{seen}. Name the columns, or select them by a slice or a mask.{example}"
@@ -474,7 +484,7 @@ def quoted(names: Sequence[Any]) -> str:
 
 
 def warn_if_doubtful(family: Family, X: Any, names: Sequence[Any], parameter: str) -> None:
-    """Warn that a name selected columns whose values do not look like those of an encoder."""
+    """Warn if a name selected columns whose values do not look like the output of an encoder."""
     if not family.separator or all(_NUMBERED.fullmatch(category) for category in family.categories):
         return
     most, fewest = _most_and_fewest(X, family.columns)
@@ -484,9 +494,10 @@ def warn_if_doubtful(family: Family, X: Any, names: Sequence[Any], parameter: st
     one = len(family.columns) == 1
     warn_user(
         f"{parameter} names {family.name!r}, which is not a column of X. It selects "
-        f"{'the column whose name begins' if one else 'all columns whose names begin'} with it: "
-        f"{quoted([names[j] for j in family.columns])}. These may come from several attributes. To be sure, name the "
-        "columns.",
+        f"{'the column whose name begins' if one else 'all columns whose names begin'} with {family.name!r}: "
+        f"{quoted([names[j] for j in family.columns])}. "
+        f"{'This column may belong to another attribute' if one else 'These may come from several attributes'}. To "
+        "avoid this warning, give full column names.",
         UserWarning,
     )
 
@@ -512,7 +523,9 @@ def _most_and_fewest(X: Any, columns: Sequence[int]) -> tuple[float, float]:
 
 
 def nearest_name(name: Any, names: Sequence[Any], X: Any = None) -> str:
-    """Return a suggestion for the name of a column that does not exist; never a single category of an attribute.
+    """Return a hint for the name of a column that does not exist.
+
+    The hint suggests a column or an encoded attribute, but never the column of a single category.
 
     Examples
     --------

@@ -78,7 +78,7 @@ def _as_it_is(X: Any) -> Any:
 
 
 def fit_weighted(estimator: Any, X: Any, y: Any, weight: Vector) -> None:
-    """Fit with row weights, which a pipeline expects under the name of its last step.
+    """Fit an estimator, or the steps of a pipeline, with row weights for the last step.
 
     Metadata routing is off, because these weights are internal and the user has not requested them.
     """
@@ -99,14 +99,14 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def warn_if_fitted_to_labels(model: Any) -> None:
-    """Warn if the caller of a fit trains another model on the labels, with the model's probabilities as input."""
+    """Warn if a fit is part of a tool that trains another model on the labels, from the probabilities of this one."""
     for frame in _callers(sys._getframe(1)):
         tool = _FITTING_TOOLS.get(_module(frame))
         if tool is not None:
             name = type(model).__name__
             warn_user(
                 f"{tool} treats y as classes, but {name} gets observed labels. {tool} then predicts labels, not "
-                f"classes, and undoes the correction for missing labels. Use {name} without it. To check the "
+                f"classes, and undoes the correction for missing labels. Use {name} without {tool}. To check the "
                 "probabilities, use scarless.diagnostics.LabelCalibrationDisplay and ClassCalibrationDisplay.",
                 UserWarning,
             )
@@ -116,8 +116,8 @@ def warn_if_fitted_to_labels(model: Any) -> None:
 def warn_if_scored_by_labels(model: Any) -> None:
     """Warn if the caller of a prediction compares it with labels as if they were classes.
 
-    In a cross-validation, a search or the tuning of a threshold, `y` are observed labels, as in the fit. Elsewhere `y`
-    may be true classes, so only ``CalibrationDisplay.from_estimator`` causes a warning.
+    In a cross-validation, a search or the tuning of a threshold, `y` are observed labels, as in the fit. Outside
+    these tools `y` may be true classes, so only ``CalibrationDisplay.from_estimator`` causes a warning.
     """
     function, name = None, type(model).__name__
     for frame in _callers(sys._getframe(1)):  # the caller may be a TableClassifier, whose frames are skipped too
@@ -143,7 +143,7 @@ def _warn_about_score(model: str, function: str, frame: FrameType) -> None:
     elif frame.f_locals.get("train_idx") is None:  # the model was fitted before, and y may be true classes
         return
     else:
-        instead = "See scarless.metrics.make_pu_scorer for a scorer of thresholds that uses propensities."
+        instead = "Use a scorer that allows for missing labels; see scarless.metrics.make_pu_scorer."
     warn_user(
         f"{function} treats y as classes, but {model} gets observed labels. Every unlabelled positive counts as an "
         f"error, so the score prefers models that imitate the labels. {instead}",

@@ -1,4 +1,4 @@
-"""Checks of observed labels: coding as 0 for unlabelled and 1 for labelled rows, and words for yes and no."""
+"""Checks of observed labels, their coding as 0 (unlabelled) and 1 (labelled), and words that mean yes or no."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from scarless.checks.options import shown
-from scarless.checks.tables import plain_array, refuse_odd_vector
+from scarless.checks.tables import plain_array, refuse_invalid_vector
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
@@ -44,12 +44,12 @@ class LabelCoding:
         return (y == self.classes[self.positive]).astype(np.float64)
 
     def refuse_unknown(self, y: NDArray[Any], place: str = "") -> None:
-        """Raise if a label is neither of the two values; `place` is a sentence that locates it."""
+        """Raise if a label is neither of the two values; `place` is a sentence that says where it is."""
         unknown = y[(y != self.classes[0]) & (y != self.classes[1])]
         if unknown.size:
             raise ValueError(
-                f"labels have the value {unknown.tolist()[0]!r}; the model was fitted with "
-                f"{self.classes.tolist()}.{place}"
+                f"The labels contain {unknown.tolist()[0]!r}, but the model was fitted with the labels "
+                f"{self.classes.tolist()}. Use these two values only.{place}"
             )
 
     def decode(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
@@ -63,14 +63,14 @@ class LabelCoding:
 
 
 def check_observed(y: Any, name: str = "y") -> Any:
-    """Return a label column; raise if labels are missing, because that need not mean unlabelled.
+    """Return a label column; raise if labels are missing, because a missing label may not mean unlabelled.
 
     Examples
     --------
     >>> check_observed(np.array([0, 1, True], dtype=object))
     array([0, 1, 1])
     """
-    refuse_odd_vector(y, name)
+    refuse_invalid_vector(y, name)
     values: Any = plain_array(y, name)
     _refuse_columns(values, name)
     missing = is_missing(values)
@@ -87,7 +87,7 @@ def _refuse_columns(values: NDArray[Any], name: str) -> None:
         raise ValueError(
             f"{name} should be a 1d array, got an array of shape {values.shape} instead. Only SAREMClassifier, "
             "SAREMClassifierCV and SARStackingClassifier accept labels of several looks. Give one label for each row, "
-            "such as whether it has a label at any look."
+            "for example 1 for rows that are labelled at any look."
         )
 
 
@@ -103,10 +103,11 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def refuse_missing(name: str, n_missing: int, n_rows: int, first: int | None, place: str = "") -> NoReturn:
-    """Raise for missing labels, with the place of the first."""
+    """Raise for missing labels, with the row and the `place` of the first."""
     raise ValueError(
         f"{name} contains NaN: {n_missing} of {n_rows} labels are missing (first: row {first}{place}). If a missing "
-        f"label means unlabelled, pass {name}.fillna(0), or {name}.notna() if only labelled rows have a value."
+        f"label means unlabelled, replace it by 0: {name}.fillna(0). If only labelled rows have a value, use "
+        f"{name}.notna(). Otherwise drop the rows without a label."
     )
 
 
@@ -127,8 +128,8 @@ def _refuse_huge(y: Any) -> None:
     huge = values[np.abs(values.astype(np.float64)) >= _MAX_LABEL]
     if huge.size:
         raise ValueError(
-            f"y has the value {huge[0]:g}, which is too large for a label. Code labelled rows as 1, unlabelled rows as "
-            "0."
+            f"y has the value {huge[0]:g}, which is too large for a label. Code labelled rows as 1 and unlabelled rows "
+            "as 0."
         )
 
 
@@ -144,8 +145,8 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
     """Return the two values of a label column, and which one is positive.
 
     The positive value is `pos_label` if it is given. By default it is 1 or True for 0/1, -1/+1 and booleans, and
-    otherwise the last value in sorted order, with a warning. `place` is a sentence for errors that locates a third
-    value.
+    otherwise the last value in sorted order, with a warning. `place` is a sentence for errors that says where a
+    third value is.
 
     Examples
     --------
@@ -162,7 +163,7 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
         shown = ", ".join(repr(value) for value in classes[:5].tolist())
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}. Labels must have two values, "
-            f"for labelled and unlabelled rows; these have {classes.size}: "
+            f"one for labelled and one for unlabelled rows, but there are {classes.size}: "
             f"{shown}{', ...' if classes.size > 5 else ''}.{place}"
         )
     positive = _positive_value(classes, pos_label)
@@ -186,8 +187,8 @@ def distinct_labels(values: NDArray[Any]) -> NDArray[Any]:
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values.ravel()[:1000].tolist()})
         raise ValueError(
-            f"Labels must be all numbers, all strings or all booleans; these are of the types {', '.join(kinds)}. Code "
-            "labelled rows as 1, unlabelled rows as 0."
+            f"Labels must be all numbers, all strings or all booleans, but they have the types {', '.join(kinds)}. "
+            "Code labelled rows as 1 and unlabelled rows as 0."
         ) from None
 
 
@@ -200,14 +201,16 @@ def same_value(value: Any, other: Any) -> bool:
 def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
     if pos_label is not None:
         if classes.size == 2 and not any(same_value(value, pos_label) for value in classes.tolist()):
-            raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {classes.tolist()}.")
+            raise ValueError(
+                f"pos_label={shown(pos_label)} is not among the labels {classes.tolist()}. Pass one of these."
+            )
         return pos_label
     if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
         return classes.dtype.type(1)
     if classes.size == 2:
         warn_user(
-            f"Labels are {classes.tolist()} and pos_label is not given: {classes.tolist()[-1]!r}, the last in sorted "
-            "order, marks the labelled rows. Pass pos_label= to choose.",
+            f"pos_label is not given, and the labels are {classes.tolist()}. The last in sorted order, "
+            f"{classes.tolist()[-1]!r}, is used as the value of labelled rows. Pass pos_label to choose.",
             UserWarning,
         )
     return classes[-1]
@@ -233,7 +236,7 @@ def says(value: Any) -> bool | None:
     """Return True for a value that means yes, False for no, and None for any other value.
 
     Texts are compared with words in several languages, regardless of case. Among numbers and booleans, 1 means yes and
-    0 means no. The text "-1", as in files, means no; the number -1 can mark a gap and means neither.
+    0 means no. The text "-1", as read from a file, means no. The number -1 may mark a missing value and means neither.
 
     Examples
     --------
@@ -249,7 +252,7 @@ def says(value: Any) -> bool | None:
 def yes_or_no(values: Sequence[Any]) -> list[bool] | None:
     """Return which values of a column mean yes; None if a value means neither yes nor no, or if types are mixed.
 
-    Also None if all values mean the same and one is a single letter: a column of `f` alone need not be a label.
+    Also None if all values mean the same and one is a single letter: a column that has only `f` may not be a label.
 
     Examples
     --------

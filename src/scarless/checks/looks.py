@@ -1,7 +1,7 @@
 """Checks of labels of several looks and of audits, and their conversion to codes: 1, 0, and -1 for gaps.
 
 In memory, labels and audits are arrays. In a table in files they are columns, which are read in a few passes; only
-their distinct values and codes of one byte each are kept in memory.
+the distinct values and a one-byte code for each value are kept in memory.
 """
 
 from itertools import combinations
@@ -16,7 +16,7 @@ from scarless.checks.labels import LabelCoding, check_labels, distinct_labels, i
 from scarless.checks.options import shown
 from scarless.checks.tables import plain_array
 from scarless.engines import Engine, Rows, has_own_engine
-from scarless.engines.base import Several
+from scarless.engines.base import LabelColumns
 from scarless.engines.blocks import Distinct
 
 Codes = NDArray[np.int8]
@@ -51,7 +51,7 @@ def has_several_looks(y: Any) -> bool:
         shape = np.asarray(y).shape if not hasattr(y, "shape") else tuple(y.shape)
     except ValueError:  # lines of unequal length; the check of one label for each row raises a clear error
         return False
-    # Older versions of SciPy turn a vector into a sparse matrix with one line.
+    # Older versions of SciPy turn a vector into a sparse matrix with one row.
     if len(shape) != 2 or shape[1] == 0 or (sparse.issparse(y) and shape[0] == 1):
         return False
     return shape[1] > 1 or (not sparse.issparse(y) and _misses_looks(_as_table(y)))
@@ -73,12 +73,12 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
         table = table[:, None]
     if table.ndim != 2 or not table.shape[1]:
         raise ValueError(
-            f"{name} must have one row for each row of X and one column for each look; got the shape {table.shape}."
+            f"{name} must have one row for each row of X and one column for each look; its shape is {table.shape}."
         )
     seen = ~(is_missing(table).reshape(table.shape) if _is_plain_column(table, coding) else not_seen(table))
     values = table[seen]
     if not values.size and coding is None:
-        raise ValueError(f"{name} has only missing values. Give 1 for looks with a label, 0 for looks without.")
+        raise ValueError(f"{name} has only missing values. Code looks with a label as 1, and without a label as 0.")
     values = np.array(values.tolist()) if values.dtype.kind == "O" and values.size else values
     if coding is None:
         if not seen.all():
@@ -106,8 +106,8 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
     if table.shape not in ((n_rows,), (n_rows, 1)):
         shape = f", in the shape {table.shape}" if table.ndim > 1 else ""
         raise ValueError(
-            f"audit has {table.size} values for {n_rows} rows{shape}. Give one for each row: 1 or 0 for audited rows, "
-            "and NaN (or -1) for other rows."
+            f"audit has {table.size} values for {n_rows} rows{shape}. Give one value for each row: 1 (positive) or 0 "
+            "(negative) for audited rows, and NaN or -1 for other rows."
         )
     table = table.reshape(-1)
     seen = ~not_seen(table)
@@ -166,18 +166,18 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
     if odd.size:
         raise ValueError(
             f"{odd.size} labelled rows were audited negative (first: row {odd[0]}), which is impossible without false "
-            "positives. If these rows were not audited, code audit as NaN (or -1), not 0. If they were, use "
-            "false_positive_rate='estimate', or a number."
+            "positives. If these rows were not audited, code audit as NaN (or -1), not 0. If they were, set "
+            "false_positive_rate of Labelling to 'estimate', or to a number."
         )
 
 
-def labels_that_count(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
-    """Return labels without those that audits set: "drop" makes them gaps, "undo" makes them 0.
+def labels_for_likelihood(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
+    """Return the labels for the likelihood: in audited rows, "drop" makes labels gaps, and "undo" makes them 0.
 
     Examples
     --------
     >>> s, a = np.array([[1], [1], [0]], dtype=np.int8), np.array([-1, 1, 0], dtype=np.int8)
-    >>> [labels_that_count(s, a, how).ravel().tolist() for how in AUDIT_LABELS]
+    >>> [labels_for_likelihood(s, a, how).ravel().tolist() for how in AUDIT_LABELS]
     [[1, 1, 0], [1, -1, -1], [1, 0, 0]]
     """
     if audit_labels == "keep":
@@ -190,7 +190,7 @@ def labels_that_count(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
 def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
     """Return labels as an array, with None for masked values."""
     if sparse.issparse(values):
-        raise TypeError(f"{name} is sparse, and entries that are not stored could be 0 or gaps. Pass {name}.toarray().")
+        raise TypeError(f"{name} is sparse, and a missing entry could be a 0 or a gap. Pass {name}.toarray().")
     if isinstance(values, np.ma.MaskedArray):
         plain = values.data.astype(object)
         plain[np.ma.getmaskarray(values)] = None
@@ -201,7 +201,7 @@ def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
 
 
 def _is_plain_column(table: NDArray[Any], coding: LabelCoding | None) -> bool:
-    """Return whether -1 in a single column is a label, as usual with one label for each row, and not a gap."""
+    """Return whether -1 in a single column marks unlabelled rows, as in labels of -1 and 1, and not gaps."""
     if table.shape[1] != 1 or table.dtype.kind not in "if":
         return False
     if coding is not None:
@@ -251,9 +251,9 @@ class LookColumns(NamedTuple):
     audit: str | None
 
     @property
-    def all(self) -> Several:
+    def all(self) -> LabelColumns:
         """All columns, audits last."""
-        return Several((*self.looks, *([] if self.audit is None else [self.audit])))
+        return LabelColumns((*self.looks, *([] if self.audit is None else [self.audit])))
 
 
 def look_columns(X: Any, y: Any, audit: Any) -> LookColumns | None:
@@ -313,7 +313,7 @@ def read_columns(
     values = distinct.labels.values
     if coding is None:
         if not values.size:
-            raise ValueError(f"{name} has only missing values. Give 1 for looks with a label, 0 for looks without.")
+            raise ValueError(f"{name} has only missing values. Code looks with a label as 1, and without a label as 0.")
         if distinct.not_seen > 0:
             refuse_minus_one(values, name)
         coding = check_labels(values, pos_label=pos_label)
@@ -326,8 +326,8 @@ def read_columns(
     return ReadColumns(engine, CheckedLooks(codes[:, :n_looks], coding, columns.looks), codes[:, n_looks])
 
 
-def with_labels_that_count(engine: Engine, audit_labels: str) -> Engine:
-    """Return rows with codes in which labels that audits set are dropped or undone."""
+def with_labels_for_likelihood(engine: Engine, audit_labels: str) -> Engine:
+    """Return rows whose codes are changed by `labels_for_likelihood`."""
     return engine if audit_labels == "keep" else engine.derive(_block_labels_that_count, audit_labels, keep=True)
 
 
@@ -342,7 +342,10 @@ def with_counts(engine: Engine, n_kinds: int) -> Engine:
 
 
 def counts_of(labels: Codes, n_kinds: int) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
-    """Return the numbers of labels and looks of each row, by kind: all looks are of one kind, or each of its own."""
+    """Return the numbers of labels and of looks of each row, with one column for each kind of look.
+
+    Either all looks are of the same kind, or each look is a kind of its own.
+    """
     if n_kinds == labels.shape[1]:
         return np.asarray(labels == 1, dtype=np.int8), np.asarray(labels >= 0, dtype=np.int8)
     # There can be more than 127 looks, the maximum of int8.
@@ -385,7 +388,7 @@ def _coded(X: Any, rows: Rows, means: ColumnCoding) -> dict[str, Any]:
 
 def _block_labels_that_count(X: Any, rows: Rows, audit_labels: str) -> dict[str, Any]:
     codes = np.array(rows["codes"])
-    codes[:, :-1] = labels_that_count(codes[:, :-1], codes[:, -1], audit_labels)
+    codes[:, :-1] = labels_for_likelihood(codes[:, :-1], codes[:, -1], audit_labels)
     return {"codes": codes}
 
 
@@ -406,14 +409,14 @@ def _block_codes(X: Any, rows: Rows) -> Codes:
 # --- implausible labels and audits
 
 
-def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
+def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
     """Return messages about looks that are copies of each other, or that were recorded only if they found a label.
 
     Examples
     --------
     >>> import numpy as np
     >>> seen = np.array([[1, 1], [0, 0]] * 20, dtype=np.int8)
-    >>> doubts_of_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
+    >>> warnings_about_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
     'Ann and Bob are equal in all 40 rows that have both'
     """
     messages = []
@@ -422,8 +425,8 @@ def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
         found, gaps = int((column == 1).sum()), int((column < 0).sum())
         if found >= MIN_ODD_CELLS and gaps and not (column == 0).any():
             messages.append(
-                f"all {found} values of {name} are labels, and {gaps} are missing. If only labels were recorded, the "
-                "class prior is wrong: code looks without a label as 0."
+                f"all {found} recorded values of {name} are labels, and {gaps} are missing. If looks without a label "
+                "were not recorded, the class prior is wrong: code them as 0."
             )
     for i, j in _pairs(labels):
         both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
@@ -433,7 +436,7 @@ def doubts_of_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
         if (first == 1).sum() >= MIN_COPIED_LABELS and (first == 0).any():
             messages.append(
                 f"{names[i]} and {names[j]} are equal in all {first.size} rows that have both. If one is a copy of the "
-                "other, it is not a second look and makes the class prior too low: leave it out."
+                "other, the class prior is too low: leave out the copy."
             )
     return messages
 
@@ -446,14 +449,14 @@ def _pairs(labels: Codes) -> list[tuple[int, int]]:
     return [(k, k + 1) for k in range(n_looks - 1)]
 
 
-def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
+def warnings_about_audits(labels: Codes, audit: Codes) -> list[str]:
     """Return a message if all audits of unlabelled rows are positive, or if nearly all unlabelled rows have one.
 
     Examples
     --------
     >>> import numpy as np
     >>> s, a = np.array([[1], [0]] * 20, dtype=np.int8), np.array([-1, 0] * 20, dtype=np.int8)
-    >>> doubts_of_audits(s, a)[0].split(". ")[0]
+    >>> warnings_about_audits(s, a)[0].split(". ")[0]
     'all 20 unlabelled rows have an audit (0 positive, 20 negative)'
     """
     unlabelled = ~(labels == 1).any(axis=1)
@@ -473,7 +476,7 @@ def doubts_of_audits(labels: Codes, audit: Codes) -> list[str]:
     return [
         f"{share} unlabelled rows have an audit ({positive:,} positive, {found.size - positive:,} negative). If 0 was "
         "filled in for rows that were not audited, the class prior is far too low: use NaN, or an empty cell, for "
-        "these rows. If all of them were audited, their class is known, and an ordinary classifier is enough."
+        "these rows. If all of these rows were audited, their class is known, and an ordinary classifier is enough."
     ]
 
 
@@ -485,8 +488,8 @@ def audit_columns(engine: Engine, audit: Codes, names: Any) -> list[str]:
     (differs,) = engine.total(_block_differs)
     called = [str(j) if names is None else repr(names[j]) for j in np.flatnonzero(differs == 0)]
     return [
-        f"column {name} of X equals the audit in all audited rows, so the classifier will only repeat it. Remove it "
-        "from X."
+        f"column {name} of X equals the audit in all audited rows, so the classifier will only repeat the audit. "
+        "Remove this column from X."
         for name in called
     ]
 
@@ -526,18 +529,18 @@ def refuse_looks(model: Any, user: str, *, instead: str) -> None:
 
 
 def refuse_other_looks(model: Any, s: Any, fit_params: dict[str, Any]) -> None:
-    """Raise if the labels for a refit have another number of looks than the fit, or if only one of both has audits."""
+    """Raise if a refit and the fit differ in the number of looks, or if only one of them has audits."""
     looks, shape = looks_of(model), np.shape(s)
     n_looks, n_audited = (1, 0) if looks is None else (looks.n_looks, looks.n_audited)
     if isinstance(s, str):
         return
     if (shape[1] if len(shape) == 2 else 1) != n_looks:
         raise ValueError(
-            f"s has the shape {shape}, but the model was fitted to {n_looks} looks. Pass the labels of its fit."
+            f"s has the shape {shape}, but the model was fitted to {n_looks} looks. Pass the labels of the fit."
         )
     if n_audited and fit_params.get("audit") is None:
         raise ValueError(
-            f"The model was fitted with {n_audited} audits, and refits need them too: pass "
+            f"The model was fitted with {n_audited} audits, so every refit needs them: pass "
             "fit_params={'audit': audit}."
         )
     if not n_audited and fit_params.get("audit") is not None:

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from scarless.checks.tables import refuse_odd_vector
+from scarless.checks.tables import refuse_invalid_vector
 from scarless.numerics.arrays import ArrayLike, Vector
 
 _MAX_NUMBER = 1e100
@@ -13,7 +13,7 @@ _MAX_CHARACTERS_SHOWN = 80  # characters of a value in a message
 
 
 def shown(value: Any) -> str:
-    """Return a value as messages show it: in full if it is short, otherwise its type and size.
+    """Return a text for a value in a message: the value itself if it is short, otherwise its type and size.
 
     Examples
     --------
@@ -114,12 +114,12 @@ def check_share(value: Any, name: str) -> float:
     return number
 
 
-def cut_of(decision: Any, class_prior: float) -> float:
+def decision_threshold(decision: Any, class_prior: float) -> float:
     """Return the probability threshold above which a row is predicted positive.
 
     Examples
     --------
-    >>> cut_of("balanced", 0.1), cut_of((1, 3), 0.1)
+    >>> decision_threshold("balanced", 0.1), decision_threshold((1, 3), 0.1)
     (0.1, 0.25)
     """
     if isinstance(decision, str) and decision in ("accuracy", "balanced"):
@@ -152,7 +152,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     >>> check_vector(0.5, "propensity", n_rows=3)
     array([0.5, 0.5, 0.5])
     """
-    refuse_odd_vector(values, name)
+    refuse_invalid_vector(values, name)
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -187,8 +187,8 @@ def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: 
     if bad.size:
         raise ValueError(
             f"{name} must lie in (0, 1]; {bad.size} of {e.size} values do not "
-            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}). Rows that can never be labelled are not supported; raise "
-            f"small values explicitly, for example np.maximum({name}, 0.01)."
+            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}). A propensity of 0, for rows that can never be "
+            f"labelled, is not supported; replace it, for example by np.maximum({name}, 0.01)."
         )
     return e
 
@@ -232,7 +232,7 @@ def check_indicator(values: ArrayLike, name: str, *, n_rows: int | None = None) 
 
 
 def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
-    """Return non-negative finite row weights of which only the ratios matter; ones if `sample_weight` is None.
+    """Return non-negative, finite row weights, for uses in which only their ratios matter; ones for None.
 
     Weights whose sums would overflow or underflow are divided by a power of 2, which changes no digit.
 
@@ -250,7 +250,7 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     if bad.size:
         refuse_weight(bad.size, weight.size, int(bad[0]), float(weight[bad[0]]))
     if not weight.any():
-        raise ValueError("sample_weight is zero for every row; at least one row must have a positive weight.")
+        raise ValueError("sample_weight is zero for every row. Give at least one row a positive weight.")
     largest = float(weight.max())
     if _MIN_LARGEST_WEIGHT <= largest <= _MAX_LARGEST_WEIGHT:
         return weight
@@ -258,10 +258,10 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
 
 
 def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
-    """Return row weights that count rows, as in `fit`.
+    """Return row weights that are numbers of rows, as in `fit`.
 
-    Penalties and standard errors depend on their scale, so weights that are too large or too small are refused, not
-    rescaled. Weights that are negligible beside the largest become 0.
+    Penalties and standard errors depend on the scale of the weights, so weights that are too large or too small are
+    refused, not rescaled. Weights that are negligible compared with the largest become 0.
 
     Examples
     --------

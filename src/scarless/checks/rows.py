@@ -1,6 +1,6 @@
 """Checks of labels and weights of rows, in an engine or in memory.
 
-Rows of an engine are checked by totals in one pass. If something is wrong, a second pass finds its place.
+Rows of an engine are checked by totals in one pass. If a value is invalid, a second pass finds its row.
 """
 
 from collections.abc import Sequence
@@ -31,19 +31,19 @@ from scarless.checks.tables import (
     refuse_value,
 )
 from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
-from scarless.engines.base import MayMiss, Several, known_rows, on_device
+from scarless.engines.base import LabelColumns, NullableColumn, known_rows, on_device
 from scarless.engines.blocks import Distinct, First, Largest, how_to_read
 from scarless.engines.device import DeviceRows
 from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
 from scarless.outside.notices import warn_user
 
-MIN_ROWS_TO_LEAK = 20  # in fewer rows, a column can equal the labels by chance
-_ROWS_TRIED_FIRST = 1000  # rows in which columns are compared with the labels before all rows are
+MIN_ROWS_TO_LEAK = 20  # with fewer rows, a column can equal the labels by chance
+_ROWS_TRIED_FIRST = 1000  # columns are compared with the labels in about this many rows first
 Index = Sequence[Any] | NDArray[Any] | None
 
 
 class RowTotals(NamedTuple):
-    """Sums over rows with labels `s` and weights `w`."""
+    """Sums over the rows of their labels `s` and weights `w`."""
 
     n_rows: Any  # number of rows with a positive weight
     weight: Any
@@ -128,7 +128,7 @@ def _labelled(engine: Engine, coding: LabelCoding, found: "_ValueSummary") -> La
     return LabelledRows(engine, coding, row_totals(engine))
 
 
-def check_rows(estimator: Any, X: Any, columns: Several | None = None) -> Engine:
+def check_rows(estimator: Any, X: Any, columns: LabelColumns | None = None) -> Engine:
     """Check rows for a prediction, in memory or in files; `columns` are read in addition to the attributes."""
     check_is_fitted(estimator)
     if not has_own_engine(X):
@@ -152,7 +152,7 @@ def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = Fals
     table = known_rows(X)
     if not hasattr(table, "select"):
         return values
-    bare, values = table.select([]), MayMiss(values) if gaps else values
+    bare, values = table.select([]), NullableColumn(values) if gaps else values
     return (open_rows(bare, values) if labels else open_rows(bare, None, values)).collect(_block_column, labels)
 
 
@@ -178,8 +178,8 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
     for value, kind in ((labelled, "labelled"), (unlabelled, "unlabelled")):
         if not value > 0:
             raise ValueError(
-                f"sample_weight is 0 for every {kind} row, or negligible beside the others. Both classes of labels, "
-                "labelled and unlabelled, must have rows with a positive weight."
+                f"sample_weight is 0 for every {kind} row, or negligible compared with the other weights. Both classes "
+                "of labels, labelled and unlabelled, must have rows with a positive weight."
             )
 
 
@@ -319,7 +319,7 @@ def _largest_weight(engine: Engine, found: _ValueSummary) -> float:
     if not given:
         return 1.0
     if largest == 0:
-        raise ValueError("sample_weight is zero for every row; at least one row must have a positive weight.")
+        raise ValueError("sample_weight is zero for every row. Give at least one row a positive weight.")
     refuse_extreme_counts(largest)
     return largest
 
@@ -329,7 +329,7 @@ def _block_given(X: Any, rows: Rows) -> tuple[float]:
 
 
 def _coded(X: Any, rows: Rows, coding: LabelCoding, largest: float) -> dict[str, Vector]:
-    """Return labels as 0 and 1, and weights; weights that are negligible beside the largest become 0."""
+    """Return labels as 0 and 1, and weights; weights that are negligible compared with the largest become 0."""
     w = np.asarray(rows["w"], dtype=np.float64) if "w" in rows else np.ones(rows.size)
     s = (np.asarray(rows["y"]).reshape(-1) == coding.classes[coding.positive]).astype(np.float64)
     return {"s": s, "w": np.where(w < LOST_WEIGHT_SHARE * largest, 0.0, w)}
@@ -377,7 +377,8 @@ def warn_about_leak(engine: Engine, names: Any) -> None:
     for column in suspects[(all_rows == 0).any(axis=0)]:
         name = f"{column}" if names is None else f"{names[column]!r}"
         warn_user(
-            f"Column {name} of X equals the label column, so every model will only repeat it. Remove it from X.",
+            f"Column {name} of X equals the label column, so every model will only repeat the labels. Remove this "
+            "column from X.",
             UserWarning,
         )
 
@@ -447,10 +448,10 @@ def check_row_order(values: Any, name: str, index: Index) -> Any:
     """Return values per row unchanged; raise if their pandas index has the rows in another order."""
     displaced = _displaced(values, name, index)
     if displaced:
-        reorder = f" Reorder it with {name}.loc[X.index]." if _all_unique(index) else ""
+        reorder = f" If the index is right, pass {name}.loc[X.index]." if _all_unique(index) else ""
         raise ValueError(
-            f"{name} must be in the order of the rows; {displaced}. If its order is right and its index is wrong, for "
-            f"example in a new Series with the index 0, 1, 2, ..., pass {name}.to_numpy().{reorder}"
+            f"{name} must be in the order of the rows, but {displaced}.{reorder} If the order is right and the index "
+            f"is wrong, for example in a new Series with the index 0, 1, 2, ..., pass {name}.to_numpy()."
         )
     return values
 
@@ -462,16 +463,16 @@ def warn_about_row_order(X: Any, **vectors: Any) -> None:
     for name, values in vectors.items():
         displaced = _displaced(values, name, X.index)
         if displaced:
-            reorder = f"if its index is right pass {name}.loc[X.index], and " if _all_unique(X.index) else ""
+            reorder = f" If the index is right, pass {name}.loc[X.index]." if _all_unique(X.index) else ""
             warn_user(
-                f"{name} is matched to the rows by position, as in scikit-learn; {displaced}. To make it unambiguous: "
-                f"{reorder}if its order is right pass {name}.to_numpy().",
+                f"{name} is matched to the rows by position, as in scikit-learn, but {displaced}.{reorder} If the "
+                f"order is right, pass {name}.to_numpy().",
                 UserWarning,
             )
 
 
 def _displaced(values: Any, name: str, index: Index) -> str:
-    """Return a description of the difference if an index has the names of the rows in another order; else ""."""
+    """Return where the index of `values` differs, if it has the names of the rows in another order; else ""."""
     if index is None or not hasattr(values, "iloc") or len(values.index) != len(index) or values.index.equals(index):
         return ""
     here, there = values.index.tolist(), list(index)
@@ -479,7 +480,7 @@ def _displaced(values: Any, name: str, index: Index) -> str:
         return ""
     first = next(i for i, name_there in enumerate(there) if here[i] != name_there)
     return (
-        f"its index has the same names in another order (first: position {first} is {there[first]!r} among the rows "
+        f"its index has the same names in another order (first difference: position {first} is {there[first]!r} in X "
         f"and {here[first]!r} in {name})"
     )
 

@@ -65,7 +65,7 @@ def check_numeric(X: Any) -> Any:
 
 
 def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, reset: bool) -> Any:
-    """Check a table for the estimator `inner`, except for what that estimator checks itself.
+    """Check a table that the estimator `inner` will read; `inner` makes the other checks itself.
 
     Data frames are returned unchanged, because a pipeline may select columns by name and encode text. Arrays may have
     NaN if the estimator supports it.
@@ -88,7 +88,7 @@ def check_foreign_table(estimator: Any, X: Any, y: Any = None, *, inner: Any, re
 
 
 def _refuse_odd(X: Any) -> None:
-    refuse_unread(X, "X")
+    refuse_lazy_query(X, "X")
     refuse_masked(X, "X")
     _refuse_equal_names(X)
 
@@ -100,8 +100,8 @@ def _refuse_equal_names(X: Any) -> None:
     name, count = next(iter(Counter(X.columns).most_common(1)), (None, 0))
     if count > 1:
         raise ValueError(
-            f"{count} columns of X have the name {name!r}, and names must be unique. Rename them, or pass X.to_numpy() "
-            "and select columns by number."
+            f"{count} columns of X have the name {name!r}, and names must be unique. Rename these columns, or pass "
+            "X.to_numpy() and select columns by number."
         )
 
 
@@ -117,7 +117,7 @@ def _refuse_text(X: Any) -> None:
         shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
             f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode "
-            "them first: dates as days since a reference date, others for example with make_column_transformer(("
+            "dates as days since a reference date, and other columns for example with make_column_transformer(("
             f"OneHotEncoder(drop='first', sparse_output=False), [{shown}]), remainder='passthrough', "
             "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop, the columns of each "
             "attribute are collinear."
@@ -198,8 +198,8 @@ def refuse_value(
     if np.isinf(value):
         raise ValueError(f"Input X contains infinity at {where}. Replace it by a finite value.")
     raise ValueError(
-        f"Input X has the value {value:g} at {where}, above the limit of {largest:g}: sums of its square overflow "
-        f"{dtype}. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+        f"Input X has the value {value:g} at {where}. Absolute values must be at most {largest:g}, so that sums of "
+        f"squares stay finite in {dtype}. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
     )
 
 
@@ -220,19 +220,19 @@ def take_rows(X: Any, rows: Any) -> Any:
 # --- input that NumPy would silently misread
 
 
-def refuse_unread(values: Any, name: str) -> None:
+def refuse_lazy_query(values: Any, name: str) -> None:
     """Raise for a query that has not been run, such as a polars LazyFrame.
 
     Examples
     --------
-    >>> refuse_unread([1, 2], "y")
+    >>> refuse_lazy_query([1, 2], "y")
     """
     if hasattr(values, "collect") and hasattr(values, "collect_schema"):
-        raise TypeError(f"{name} is a {type(values).__name__}, which has no values yet. Pass {name}.collect().")
+        raise TypeError(f"{name} is a {type(values).__name__}, a query that was not run yet. Pass {name}.collect().")
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Raise for a masked array with masked values, because values under a mask are not data.
+    """Raise for a masked array with masked values, because NumPy would read the values under the mask as data.
 
     Examples
     --------
@@ -251,17 +251,17 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def refuse_odd_vector(values: Any, name: str) -> None:
+def refuse_invalid_vector(values: Any, name: str) -> None:
     """Raise for vectors that are masked, complex, sparse, or a query.
 
     Examples
     --------
-    >>> refuse_odd_vector(np.array([1.0 + 2.0j]), "propensity")
+    >>> refuse_invalid_vector(np.array([1.0 + 2.0j]), "propensity")
     Traceback (most recent call last):
     ...
     ValueError: Complex data not supported: propensity must hold real numbers. ...
     """
-    refuse_unread(values, name)
+    refuse_lazy_query(values, name)
     refuse_masked(values, name)
     if sparse.issparse(values):
         raise TypeError(

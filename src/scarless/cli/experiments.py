@@ -67,15 +67,15 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "compare",
         help="compare methods on datasets, as specified in a TOML file, and write a page with the results",
         description="Run the experiment specified in a TOML file, with built-in or your own datasets, methods and "
-        "labelling mechanisms, and write report.html. A stopped run continues where it ended.",
+        "labelling mechanisms, and write report.html. If the command is stopped, repeat it to continue.",
     )
     own.add_argument("spec", type=Path, metavar="SPEC", help="specification of the experiment, a TOML file")
     _add_running(own, quick="apply the [quick] table of the specification, or make only a few runs if it has none")
     run = commands.add_parser(
         "reproduce",
         help="run the experiment of Bekker, Robberechts and Davis (2019) and write a page with the results",
-        description="Run the experiment of Bekker, Robberechts and Davis (2019) and write report.html. A stopped run "
-        "continues where it ended.",
+        description="Run the experiment of Bekker, Robberechts and Davis (2019) and write report.html. If the command "
+        "is stopped, repeat it to continue.",
     )
     _add_running(run, quick="use small datasets and few runs, which takes minutes and downloads nothing")
     run.set_defaults(spec=None)  # None selects the specification of the paper.
@@ -96,7 +96,8 @@ def _add_running(run: argparse.ArgumentParser, *, quick: str) -> None:
     run.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: a folder in results/)")
     jobs = "number of worker processes (default: one for each core)"
     run.add_argument("--jobs", type=_jobs, default=_cores(), metavar="N", help=jobs)
-    run.add_argument("--data-home", type=Path, metavar="DIR", help="folder with the raw datasets")
+    home = "folder that is searched for datasets first (default: the environment variable SCARLESS_DATA)"
+    run.add_argument("--data-home", type=Path, metavar="DIR", help=home)
     run.add_argument(
         "--no-download", action="store_true", help="leave out datasets that have not been downloaded before"
     )

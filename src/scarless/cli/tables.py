@@ -37,7 +37,7 @@ INPUT_FILE = "CSV, TSV, Parquet, Arrow or Excel file, or a folder of Parquet fil
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
 EXTRA = "tool"
 INSPECT_SETTINGS = ("label", "audit", "pos_label", "exclude", "number", "text")
-# Settings of --config that a setting on the command line replaces.
+# Settings of --config that are ignored if a related setting is given on the command line.
 _LABELLING_SETTINGS = {"propensity_attributes", "scar", "known_propensity"}
 _FREQUENCY_SETTINGS = {"label_frequency", "label_frequency_se"}
 _LOOK_SETTINGS = {"visit_attributes", "shared"}
@@ -81,7 +81,7 @@ class Stages:
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Print the columns of a file, columns that leak the label, and the columns that labels depend on."""
+    """Print the columns of a file, those that leak the label, and those that the labels depend on."""
     from scarless.analysis.files import inspect_files, with_advice  # noqa: PLC0415 (imports the models)
 
     given, file = _given_settings(options, INSPECT_SETTINGS), options.file
@@ -118,7 +118,7 @@ def fit(options: argparse.Namespace) -> int:
     _check_table(Path(check_name(ranked)))
     settings = analysis.Settings.from_dict(values, source="the command line")
     screen = Stages(quiet=options.quiet)
-    if _is_many(options):
+    if _stays_in_files(options):
         return _fit_files(options, settings, folder, screen)
     try:
         with screen.stage(f"reading {options.file.name}"):
@@ -153,8 +153,8 @@ def _fit_files(options: argparse.Namespace, settings: "analysis.Settings", folde
     return DONE
 
 
-def _is_many(options: argparse.Namespace) -> bool:
-    """Whether the rows stay in files: a folder of Parquet files, or any file with --scheduler."""
+def _stays_in_files(options: argparse.Namespace) -> bool:
+    """Return whether the rows stay in files: a folder of Parquet files, or any file with --scheduler."""
     return options.scheduler is not None or (options.file.is_dir() and any(options.file.rglob("*.parquet")))
 
 
@@ -169,7 +169,7 @@ def predict(options: argparse.Namespace) -> int:
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
     from scarless.saved import load  # noqa: PLC0415 (an optional package)
 
-    if _is_many(options):
+    if _stays_in_files(options):
         check_place(options.out)
         model = load(_model_file(options.model))
         done = analysis.predict_files(model, _rows(options), options.out, force=options.force)
@@ -200,7 +200,7 @@ def export(options: argparse.Namespace) -> int:
 
 
 def _check_table(path: Path) -> None:
-    """Raise if the suffix of a file name is not that of a table; called before any work is done."""
+    """Raise if a file name does not have the suffix of a table; called before any work is done."""
     from scarless.outside.table_columns import file_of  # noqa: PLC0415 (--help does not need it)
 
     file_of(path)
@@ -247,7 +247,7 @@ def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, 
     values = {key: value for key, value in values.items() if key not in replaced} | given
     unknown = [key for key in values if key not in {*(name for name, _ in declarations()), "ranked"}]
     if unknown:
-        raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}.")
+        raise ValueError(f"{options.config}: there is no setting {unknown[0]!r}. Remove it, or correct its name.")
     if not values.get("label"):
         raise ValueError(NO_LABEL)
     return values
@@ -288,9 +288,9 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
         shares = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in summary["looks"])
         total = f"{summary['label_frequency']:.0%}"
         print(f"Share of positives labelled by each look: {shares}; by at least one look: {total}.")
-    if found.silent:
+    if found.is_uninformative:
         doubt = f"{summary['doubt'][:1].upper()}{summary['doubt'][1:]}"
-        print(f"{doubt}. The probabilities of the ranked rows do not show it either.")
+        print(f"{doubt}. The probabilities of the ranked rows cannot show this number either.")
     elif summary["class_prior"] is not None:
         missing, doubt = summary["missing_positives"], f", which is {summary['doubt']}" if summary["doubt"] else ""
         answer = f"Estimated positives: {summary['positives']:,.0f}, {share(summary['class_prior'])} of the rows"
@@ -311,7 +311,7 @@ def _weighted(summary: dict[str, Any]) -> str:
         return ""
     sums = f"{summary['weight_labelled']:,.0f} of {summary['weight']:,.0f}"
     column = summary["settings"]["sample_weight"]
-    return f"; weighted by {column!r}, they count as {sums}. Positives are counted by weight too"
+    return f"; weighted by {column!r}, they count as {sums}. Numbers of positives are weighted too"
 
 
 def _interval(summary: dict[str, Any]) -> str:
@@ -324,7 +324,7 @@ def _interval(summary: dict[str, Any]) -> str:
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `inspect`, `fit`, `predict` and `export` to the command line."""
-    overview = "show the columns of a file, columns that leak the label, and what the labels depend on"
+    overview = "show the columns of a file, those that leak the label, and those that the labels depend on"
     look = commands.add_parser("inspect", help=overview, description=f"{overview[0].upper()}{overview[1:]}.")
     look.add_argument("file", type=Path, metavar="FILE", help=INPUT_FILE)
     _add_settings(look, INSPECT_SETTINGS)
@@ -343,16 +343,16 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="rank the rows of another file with a stored model",
         description="Rank the rows of another file with a stored model.",
     )
-    again.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a fit, or its folder")
+    again.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of an earlier fit, or its folder")
     again.add_argument("file", type=Path, metavar="FILE", help="rows to rank: a file, or a folder of Parquet files")
     again.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="FILE",
-        help="output file, .csv or .parquet; a folder if the rows are in a folder",
+        help="output file, .csv or .parquet; an output folder if FILE is a folder, or with --scheduler",
     )
-    again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for a folder of files, as for `fit`")
+    again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for a folder of Parquet files, as in `fit`")
     again.add_argument("--force", action="store_true", help="replace the output if it exists")
     _add_reading(again)
     again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
@@ -361,7 +361,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="write a stored model, with its preprocessing, as an ONNX graph",
         description="Write a stored logistic model, with its preprocessing, as an ONNX graph.",
     )
-    graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of a logistic fit, or its folder")
+    graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of an earlier logistic fit, or its folder")
     graph.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file, .onnx")
     graph.add_argument("--force", action="store_true", help="replace the output if it exists")
     graph.set_defaults(command=export, packages=(*PACKAGES, "onnx"), extra=f"{EXTRA},onnx")
@@ -374,16 +374,16 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add(
         "--scheduler",
         metavar="ADDRESS",
-        help="scheduler for a folder of files: `threads` (default), `ray`, or the address of a Dask scheduler "
-        "(tcp://...)",
+        help="scheduler for a folder of Parquet files: `threads` (default, on this machine), `ray`, or the address of "
+        "a Dask scheduler (tcp://...)",
     )
     add("--out", type=Path, metavar="DIR", help="folder for the results (default: FILE-run)")
-    add("--ranked", metavar="NAME", help="name of the file of ranked rows, .csv or .parquet (default: ranked.csv)")
+    add("--ranked", metavar="NAME", help="file name for the ranked rows, .csv or .parquet (default: ranked.csv)")
     add(
         "--config",
         type=Path,
         metavar="FILE",
-        help="run.toml of an earlier fit, to repeat it; options on the command line take precedence",
+        help="run.toml of an earlier fit, to repeat that fit; options on the command line take precedence",
     )
     add("--force", action="store_true", help="replace the results of an earlier fit in the folder")
     add("--quiet", action="store_true", help="do not show progress")

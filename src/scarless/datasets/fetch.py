@@ -163,7 +163,7 @@ def cache_home() -> Path:
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
-    pooch = need("pooch", f"the cache of datasets, unless {CACHE_VARIABLE} names a directory for it,")
+    pooch = need("pooch", f"The default cache of datasets, which is used if {CACHE_VARIABLE} is not set,")
     return Path(pooch.os_cache("scarless"))
 
 
@@ -180,8 +180,8 @@ def _given_home(data_home: str | os.PathLike[str] | None) -> Path | None:
     home = Path(os.path.expanduser(value))  # Path.expanduser raises if the user does not exist
     if not home.is_dir():
         raise DatasetFileError(
-            f"{source} must name a directory that has one folder for each dataset, such as adult with the file "
-            f"adult.data.gz; there is no directory {str(home)!r}."
+            f"{source} must name a directory that has one folder for each dataset, such as the folder adult with the "
+            f"file adult.data.gz; there is no directory {str(home)!r}."
         )
     return home
 
@@ -287,7 +287,7 @@ class _LimitedFile:
 
 
 def _downloader(archive: Archive) -> Callable[..., Any]:
-    pooch = need("pooch", f"downloading {archive.name}")
+    pooch = need("pooch", f"Downloading {archive.name}")
     return pooch.HTTPDownloader(progressbar=find_spec("tqdm") is not None, chunk_size=2**16, timeout=_TIMEOUT_SECONDS)
 
 
@@ -299,5 +299,6 @@ def _not_found(folder: str, file: RawFile, home: Path | None, cache: Path) -> st
     searched = [str(place / folder) for place in (home, cache) if place is not None]
     return (
         f"{file.name} is not on this machine (searched {listed(searched)} for {', '.join(_names(file))}), and "
-        f"download=False. Use download=True, or save {_addresses(file.archive)} there as {file.archive.name}."
+        f"download=False. Use download=True, or save {_addresses(file.archive)} in one of these folders as "
+        f"{file.archive.name}."
     )

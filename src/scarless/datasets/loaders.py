@@ -14,7 +14,7 @@ from scarless.datasets.pu_data import Provenance, PUData, scale_to_range
 from scarless.datasets.registry import DATASETS
 from scarless.numerics.arrays import Vector
 
-_SIMULATED_STREAM = 0x73696D75  # "simu"; with it, a seed gives other random numbers than default_rng(seed) elsewhere
+_SIMULATED_STREAM = 0x73696D75  # "simu" in ASCII: a spawn key, so that default_rng(seed) draws other numbers
 PathLike = str | os.PathLike[str]
 
 
@@ -173,8 +173,8 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
         environment variable ``SCARLESS_CACHE`` or, if it is not set, one in the system's cache directory.
     scale : bool, default=True
         Whether to scale every attribute to [-1, 1] by its minimum and maximum over the whole dataset, as Bekker,
-        Robberechts and Davis (2019) do.
-        Categorical attributes are columns of -1 and +1 in any case. The bundled datasets are always scaled.
+        Robberechts and Davis (2019) do. Categorical attributes are columns of -1 and +1 in any case. `scale` has no
+        effect on the three bundled datasets, which are always scaled.
 
     Returns
     -------

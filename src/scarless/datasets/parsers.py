@@ -118,11 +118,11 @@ _QUOTE_AT_START = ("In article", "Quoted from", "|", ">")
 
 
 def _read_csv(content: bytes, **options: Any) -> Any:
-    return need("pandas", "reading this dataset").read_csv(io.BytesIO(content), **options)
+    return need("pandas", "Reading this dataset").read_csv(io.BytesIO(content), **options)
 
 
 def _stacked(tables: list[Any]) -> Any:
-    return need("pandas", "reading this dataset").concat(tables, ignore_index=True)
+    return need("pandas", "Reading this dataset").concat(tables, ignore_index=True)
 
 
 def _indicator(positive: Any) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""A dataset in memory: attributes, true classes, and provenance, and the functions that encode attributes."""
+"""A dataset in memory (attributes, true classes and provenance), and functions that encode attributes."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,10 +164,10 @@ def scale_to_range(X: Vector, names: Sequence[str]) -> Vector:
     if constant.size:
         raise ValueError(
             f"Every attribute must have at least two different values to be scaled; {constant.size} of {X.shape[1]} "
-            f"are constant (first: {names[constant[0]]!r}). Drop them first."
+            f"are constant (first: {names[constant[0]]!r}). Drop these attributes first."
         )
     scaled = np.array(X, dtype=np.float64, order="C")
-    scaled -= low  # The steps are in place, because the table of Cover Type has 250 MB.
+    scaled -= low  # Operations in place save memory: the table of Cover Type has 250 MB.
     scaled *= 2.0
     scaled /= high - low
     scaled -= 1.0

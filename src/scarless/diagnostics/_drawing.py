@@ -6,7 +6,7 @@ from scarless.outside.extras import need
 
 # These colours are distinguishable in print and by people with colour blindness.
 BLUE, ORANGE, GREY, GREEN = "#1f6fb4", "#d9730d", "#8a8a8a", "#2a9d72"
-_LABEL_HEIGHT = 3.6  # height of ticks and axis label below the Axes, in font sizes
+_LABEL_HEIGHT = 3.6  # height of tick labels and axis label below the Axes, in multiples of the font size
 _MARGIN = 4.0  # pixels below a legend
 _MAX_LEGEND_WIDTH = 1.5  # in widths of the Axes
 
@@ -19,7 +19,7 @@ def axes_for(ax: Any, user: str) -> Any:
     if not hasattr(ax, "plot") or not hasattr(ax, "figure"):
         raise TypeError(
             f"ax must be a matplotlib Axes, for example plt.subplots()[1]; got {type(ax).__name__}. "
-            "If it is an array of Axes, pass one of them."
+            "From an array of Axes, pass one element."
         )
     return ax
 
@@ -38,8 +38,8 @@ def as_text(name: Any) -> str:
 def legend_below(ax: Any) -> Any:
     """Put the legend below the Axes, in two columns if the figure is wide enough.
 
-    If the figure has a layout engine, as figures of `axes_for` have, the engine makes room for the legend. Otherwise
-    the height of the Axes is reduced by the part of the legend that would lie outside of the figure.
+    A figure that `axes_for` creates has a layout engine, which makes room for the legend. Without a layout engine, the
+    Axes are made shorter by the height of the part of the legend that would be outside the figure.
     """
     shift = need("matplotlib.transforms", "The legend", extra="plot").ScaledTranslation
     figure, size = ax.figure, ax.xaxis.label.get_size()
@@ -65,8 +65,8 @@ def legend_below(ax: Any) -> Any:
 class Display:
     """Base class of plots: a display holds data, and `plot` draws them on matplotlib Axes.
 
-    To write your own display, define `draw`, which gets the Axes. `plot` creates the Axes, stores them and returns the
-    display. The page "Extend it" has a complete example.
+    To write your own display, subclass `Display` and define ``draw(ax)``. `plot` creates the Axes if none are passed,
+    calls `draw`, and returns the display. The page "Extend it" has a complete example.
 
     Attributes
     ----------
@@ -104,5 +104,5 @@ class Display:
         return self
 
     def draw(self, ax: Any) -> None:
-        """Draw on the Axes; each display defines this method."""
-        raise NotImplementedError(f"{type(self).__name__} must define draw(ax).")
+        """Draw on the Axes. Every subclass must define this method."""
+        raise NotImplementedError(f"{type(self).__name__} must define draw(ax), which draws on the Axes.")

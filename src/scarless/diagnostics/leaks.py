@@ -1,7 +1,8 @@
 """Search for columns that leak the label.
 
 A column that is recorded because of the label (a treatment, a code or date of the diagnosis) separates labelled from
-unlabelled rows almost perfectly. A model that uses it repeats the labels and finds no missing positives.
+unlabelled rows almost perfectly. A model that uses this column only repeats the labels, and finds no unlabelled
+positives.
 """
 
 import shlex
@@ -24,17 +25,17 @@ CERTAIN = "certain"  # the column determines the label
 ONLY_LABELLED = "only labelled"  # nearly all rows with a value, or with an unusual value, are labelled
 STRONG = "strong"  # the column ranks labels almost perfectly: a leak, or a very good attribute
 
-# By judgement. With fewer labelled or unlabelled rows a column can separate them by chance.
+# By judgement. With fewer labelled or unlabelled rows, a column can separate the two kinds by chance.
 MIN_ROWS_PER_LABEL = 10
 STRONG_AUC = 0.95
-MIN_LABELLED_SHARE = 0.95  # among the rows whose value is not the usual value of unlabelled rows
-# The share of labelled rows must also be significantly above a null share: one of these two values, or the share among
-# all rows if that is larger. The null share is higher for values than for filled cells, because some values of real
-# attributes belong almost only to positives.
+MIN_LABELLED_SHARE = 0.95  # among the rows that are filled, or that have an unusual value
+# The share of labelled rows must also be significantly above a null share: FILLED_NULL_SHARE for filled cells and
+# VALUE_NULL_SHARE for unusual values, or the share of labelled rows in the whole table if that is larger. The second is
+# higher than the first, because some values of genuine attributes occur almost only in positive rows.
 FILLED_NULL_SHARE, VALUE_NULL_SHARE, MAX_P_VALUE = 0.5, 0.8, 0.001
-N_BINS = 50  # bins of a numeric column, which find effects that are not monotone
+N_BINS = 50  # bins of a numeric column; they detect effects that are not monotone
 N_FOLDS = 5
-MAX_TEXT_ROWS = 2_000  # labelled rows, and unlabelled rows, that the words of a text column are compared on
+MAX_TEXT_ROWS = 2_000  # largest number of labelled rows, and of unlabelled rows, for the model of a text column
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ def find_leaks(X: Any, s: Any) -> list[Leak]:
     return [leak for leak in graded if leak is not None]
 
 
-def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], list[str]]:
+def columns_to_leave_out(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the columns to leave out, and a note on each leak. Raise an error if a column determines the label.
 
     A column that is filled only in labelled rows has no information on the other rows, so it is left out, unless the
-    user named it in `named`. A column that is only strong is kept, because it may be a very good attribute.
+    user named it in `named`. A column of grade `STRONG` is kept, because it may be a very good attribute.
     """
     out, notes, kept = [], [], set(named)
     for leak in leaks:
@@ -70,14 +71,14 @@ def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], li
         exclude = f"--exclude {shlex.quote(name)} (exclude=[{name!r}])"
         if leak.grade == CERTAIN:
             raise ValueError(
-                f"Column {name!r} leaks the label: {leak.how}. A model would only repeat the labels. Leave the column "
-                f"out: {exclude}."
+                f"Column {name!r} leaks the label: {leak.how}. A model with this column would only repeat the "
+                f"labels. Leave the column out: {exclude}."
             )
         if leak.grade == ONLY_LABELLED and name not in kept:
             out.append(name)
             notes.append(
-                f"Column {name!r} {leak.remark}. It has no information on unlabelled rows and was left out. To keep "
-                "it, name it in --propensity or --classification-attributes."
+                f"Column {name!r} {leak.remark}. It has no information on unlabelled rows, so it was left out. To "
+                "keep it, name it in --propensity or --classification-attributes."
             )
         else:
             notes.append(f"Column {name!r} {leak.remark}. {advice(f', {exclude}')}")
@@ -85,15 +86,15 @@ def settle_leaks(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], li
 
 
 def advice(how: str = "") -> str:
-    """Return a sentence on what to do with a column that may leak the label; `how` describes how to leave it out."""
+    """Return advice on a column that may leak the label; `how` describes how to leave the column out."""
     return (
-        "If it is recorded because of the label, like a treatment, the model repeats the labels and finds too few "
-        f"missing positives: leave it out{how}. If it is known before labelling, keep it."
+        "If the column is recorded because of the label, like a treatment, the model only repeats the labels and finds "
+        f"too few unlabelled positives: leave the column out{how}. If its values are known before labelling, keep it."
     )
 
 
 def grade_leak(values: Any, s: Any) -> Leak | None:
-    """Return how a pandas column leaks the label; None if it does not.
+    """Return how a pandas column leaks the label; None if the column does not leak it.
 
     Examples
     --------
@@ -167,7 +168,7 @@ def _counts(rows: Any, labelled: Any) -> str:
 
 
 def _mostly_labelled(rows: Any, labelled: Any, null_share: float) -> bool:
-    """Return whether nearly all of some rows are labelled, and significantly more than `null_share`."""
+    """Return whether nearly all of these rows are labelled, and their share is significantly above `null_share`."""
     n, k = int(rows.sum()), int((rows & labelled).sum())
     if k < MIN_ROWS_PER_LABEL or k < MIN_LABELLED_SHARE * n:
         return False
@@ -175,7 +176,7 @@ def _mostly_labelled(rows: Any, labelled: Any, null_share: float) -> bool:
 
 
 def label_auc(values: Any, labelled: Any) -> float:
-    """Return the area under the ROC curve if rows are ranked by a single column, in the better direction.
+    """Return the area under the ROC curve of a single column as a predictor of the label, in the better direction.
 
     Numbers and dates are ranked by their value and by the out-of-fold share of labels in their bin, categories by their
     out-of-fold share of labels, and other text by an out-of-fold model of its words. Missing values are a bin or

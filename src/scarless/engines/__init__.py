@@ -1,4 +1,4 @@
-"""Engines: objects that hold the rows of a table and add up sums over them."""
+"""Engines: objects that store the rows of a table and compute sums over them."""
 
 from scarless.engines.base import Engine, Rows, attach, has_own_engine, open_rows
 from scarless.engines.blocks import Preparation, Reading, Units, add_up

@@ -1,9 +1,9 @@
 """The interface between models and the storage of rows.
 
 A model passes a *block function* to an engine. The engine applies it to every block of its rows and adds up the results
-in a fixed order. The engine also holds values per row: labels, weights, targets, out-of-fold logits. A model can define
-further values per row by a function of a block, which the engine calls inside the block. An engine can hold its rows in
-memory, in files or on other machines. Models use only this interface.
+in a fixed order. For each row, the engine also stores values such as the label, the weight and out-of-fold logits. A
+model can define more such values with a *row function*, which the engine also applies block by block. The rows can be
+in memory, in files or on other machines: models use only this interface.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,8 +19,8 @@ from scarless.engines.blocks import Reading, Units
 from scarless.numerics.arrays import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
-# For table types of other libraries, the module and the function that convert them to a registered table without
-# reading the rows. The modules are imported only when such a table is used.
+# Table types of other libraries. Each value is the module and the function that wrap such a table, without reading its
+# rows, in a type that is registered with `open_rows`. The modules are imported only when they are needed.
 _LIBRARY_TABLES = {
     ("dask", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
     ("dask_expr", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
@@ -33,7 +33,7 @@ _LIBRARY_TABLES = {
 
 
 class Rows(dict[str, Any]):
-    """Values per row of one block, by name; the slice `where` has the positions of the rows in the table.
+    """Dictionary of the values of the rows of one block. The slice `where` has the positions of the rows in the table.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Rows(dict[str, Any]):
 
     @property
     def number(self) -> NDArray[np.intp]:
-        """The positions of the rows in the table."""
+        """Positions of the rows in the table."""
         return np.arange(self.where.start, self.where.stop, self.where.step)
 
     @property
@@ -66,7 +66,7 @@ class Rows(dict[str, Any]):
 
 
 class Engine(Protocol):
-    """Interface of objects that hold rows and compute sums over them.
+    """Interface of objects that store rows and compute sums over them.
 
     To support another kind of table, write a class with these members and register the type of the table with
     `open_rows`. The page "Extend it" has a complete example. `Preparation` and `add_up` do the common work on blocks.
@@ -94,7 +94,7 @@ class Engine(Protocol):
 
     @property
     def units(self) -> Units | None:
-        """Shift and scale of the columns for the solver; None if the columns need none."""
+        """Shift and scale of the columns for the solver; None if no column has to be shifted or scaled."""
         ...
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
@@ -105,17 +105,17 @@ class Engine(Protocol):
         ...
 
     def derive(self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False) -> "Engine":
-        """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name.
+        """Return an engine whose rows also have the values that ``row_function(X, rows, *parameters)`` returns.
 
-        The values are computed inside the block in every pass. With `keep`, an engine with enough memory computes them
-        once.
+        The values are computed again in every pass. With ``keep=True``, an engine that has enough memory computes them
+        once and stores them.
         """
         ...
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
-        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order, for predictions.
+        """Apply ``row_function(X, rows, *parameters)`` to every block, and return the values of all rows in order.
 
-        `into` is an array or a memory map to write the values to.
+        Used for predictions. `into` is an array or a memory map to write the values to.
         """
         ...
 
@@ -124,7 +124,7 @@ class Engine(Protocol):
         ...
 
     def read_as(self, reading: Reading) -> "Engine":
-        """Return an engine over the same rows with another precision of its blocks and other units of its columns."""
+        """Return an engine that reads the same rows with another precision and other units of the columns."""
         ...
 
     def in_units(self) -> "Engine":
@@ -147,16 +147,16 @@ def on_device(X: Any) -> bool:
 
 @singledispatch
 def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
-    """Return the engine that holds the rows of a table, by single dispatch on the type of `X`.
+    """Return an engine for the rows of a table. The type of `X` selects the engine (single dispatch).
 
-    A library registers the type of its tables::
+    To support another type of table, register a function for it::
 
         @open_rows.register
         def _(X: ShardedTable, y=None, sample_weight=None) -> Engine: ...
 
-    If labels and weights are given, the rows of the engine have them as ``y`` and ``w``. They are not checked here; the
-    caller checks them. Tables in memory are registered by `scarless.engines.memory`. Tables of Dask, pyarrow, polars
-    and DuckDB that are not in memory are recognised by the names of their types (`known_rows`).
+    If labels and weights are given, the rows of the engine have them as ``y`` and ``w``. The caller must check them.
+    `scarless.engines.memory` registers the tables in memory. Tables of Dask, pyarrow, polars and DuckDB that are not in
+    memory are recognised by the names of their types (`known_rows`).
     """
     if (known := known_rows(X)) is not X:
         return open_rows(known, y, sample_weight)
@@ -167,7 +167,7 @@ def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
 
 
 def has_own_engine(X: Any) -> bool:
-    """Return whether the type of a table has its own engine, so that its rows need not be in memory.
+    """Return whether the type of a table has its own engine. If it has, the rows need not be in memory.
 
     Examples
     --------
@@ -185,8 +185,8 @@ def has_own_engine(X: Any) -> bool:
 def known_rows(X: Any) -> Any:
     """Return a table whose type is registered with `open_rows`: `X` itself, or a wrapper of another library's table.
 
-    If a table is read several times, call this function once and use its result; a query then runs only once. The
-    wrappers have the method ``select(names)``, which returns the same rows with some columns.
+    If a table is read several times, call this function once and use its result, so that a query runs only once. The
+    method ``select(names)`` of a wrapper returns the same rows with only these columns.
 
     Examples
     --------
@@ -206,40 +206,40 @@ def _opener_of_library(kind: type) -> tuple[str, str] | None:
     return next((_LIBRARY_TABLES[name] for name in names if name in _LIBRARY_TABLES), None)
 
 
-class MayMiss(str):
-    """The name of a column in which missing values have a meaning: no look took place, or the row was not audited."""
+class NullableColumn(str):
+    """Name of a label column that may have missing values: the look did not take place, or the row was not audited."""
 
     __slots__ = ()
 
 
-class Several(tuple[str, ...]):
-    """Names of several label columns: the columns of the looks, and of an audit. They may have missing values.
+class LabelColumns(tuple[str, ...]):
+    """Names of several label columns, one for each look and one for the audits. They may have missing values.
 
-    The engine reads these columns together with the rows. Blocks have them as ``y0``, ``y1`` and so on.
+    The rows of the engine have these columns as ``y0``, ``y1`` and so on.
     """
 
     __slots__ = ()
 
 
-def column_names(*given: str | Several | None) -> list[str]:
+def column_names(*given: str | LabelColumns | None) -> list[str]:
     """Return the names of label and weight columns as a flat list.
 
     Examples
     --------
-    >>> column_names(Several(["seen_1", "seen_2"]), None, "weight")
+    >>> column_names(LabelColumns(["seen_1", "seen_2"]), None, "weight")
     ['seen_1', 'seen_2', 'weight']
     """
-    return [name for each in given if each for name in (each if isinstance(each, Several) else (each,))]
+    return [name for each in given if each for name in (each if isinstance(each, LabelColumns) else (each,))]
 
 
 def attach(engine: Engine, **values: NDArray[Any]) -> Engine:
-    """Return the engine with additional values per row, given as arrays with one value for each row of the table.
+    """Return an engine with additional values, given as arrays with one value for each row of the table.
 
-    Use it for values that users pass, such as known propensities, and for models in memory. A cluster gets the whole
-    arrays in every pass; values that the engine can read itself should not be attached.
+    Use it for values that users pass, such as known propensities, and for models in memory. On a cluster, the whole
+    arrays are sent to the workers in every pass. Do not attach values that the engine can read itself.
     """
-    return engine.derive(_taken, values)
+    return engine.derive(_values_of_block, values)
 
 
-def _taken(X: Any, rows: Rows, values: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _values_of_block(X: Any, rows: Rows, values: dict[str, NDArray[Any]]) -> dict[str, Any]:
     return {name: value[rows.where] for name, value in values.items()}

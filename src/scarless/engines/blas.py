@@ -1,4 +1,4 @@
-"""Limits on the threads of BLAS and OpenMP, for work that is too small for threads or has threads of its own."""
+"""Limits on the threads of BLAS and OpenMP, for work that is too small for several threads or starts its own."""
 
 import os
 import sys
@@ -12,20 +12,20 @@ from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 MAX_ROWS_FOR_ONE_THREAD = 10_000  # up to this number of rows, trees are fitted on one thread
-_THREADED_LIBRARIES = ("lightgbm", "xgboost", "torch")  # libraries with their own threads that may be imported later
+_THREADED_LIBRARIES = ("lightgbm", "xgboost", "torch")  # they have thread pools, and may be imported later
 MIN_ROWS_FOR_TREE_THREADS = 200_000  # number of rows from which a single tree keeps all threads busy
 
 
 class BlasThreads:
     """A limit of one BLAS thread that several threads of the process can request at the same time.
 
-    The limit holds for the whole process: the first request sets it, and the end of the last request removes it. If the
-    process forks, only the forking thread exists in the child, so the child forgets the requests of other threads.
+    The limit applies to the whole process: the first request sets it, and the end of the last request removes it. If
+    the process forks, only the forking thread exists in the child, so the child forgets the requests of other threads.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._holders: dict[object, int] = {}  # current requests, and the threads that made them
+        self._holders: dict[object, int] = {}  # current requests, with the thread of each
         self._limit: Any = None  # object that removes the limit
         self._before = 1  # number of BLAS threads before the limit
         if hasattr(os, "register_at_fork"):
@@ -39,7 +39,7 @@ class BlasThreads:
         """Return the number of threads that BLAS uses without this limit."""
         with self._lock:
             self._release_if_unused()
-            return self._before if self._holders else self._now()
+            return self._before if self._holders else self._current_threads()
 
     @contextmanager
     def on_one_thread(self) -> Iterator[None]:
@@ -48,7 +48,7 @@ class BlasThreads:
         with self._lock:
             self._release_if_unused()
             if not self._holders:
-                self._before = self._now()
+                self._before = self._current_threads()
                 self._limit = _controller().limit(limits=1, user_api="blas")
             self._holders[holder] = get_ident()
         try:
@@ -64,11 +64,11 @@ class BlasThreads:
             self._limit = None
 
     def _forget_threads(self) -> None:
-        """Keep only requests of the forking thread. BLAS is not called, because that is not safe during a fork."""
+        """Keep only the requests of the forking thread. Do not call BLAS, because this is not safe during a fork."""
         self._holders = {holder: thread for holder, thread in self._holders.items() if thread == get_ident()}
         self._lock.release()
 
-    def _now(self) -> int:
+    def _current_threads(self) -> int:
         pools = [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"]
         return max(pools, default=1)
 
@@ -87,14 +87,13 @@ def _controller_with(late: tuple[str, ...]) -> ThreadpoolController:
 
 
 def trees_on_one_thread(n_rows: int, n_at_once: int = 1) -> AbstractContextManager[Any]:
-    """Limit OpenMP to one thread for trees of this thread if there are few rows, or if other threads fit trees too.
+    """Limit OpenMP to one thread for fits of trees if there are few rows, or if several fits run at once.
 
-    With little work, threads mostly wait for each other. On a busy machine they can wait long: a fit was measured that
-    took 46 seconds instead of 0.6. The limit holds for the calling thread, from this call on, not only from the
-    ``with`` statement.
+    With little work, threads mostly wait for each other. On a busy machine, one fit took 46 seconds instead of 0.6. The
+    limit applies to the calling thread. It starts with this call, before the ``with`` block is entered.
     """
-    alone = n_rows <= MAX_ROWS_FOR_ONE_THREAD or n_at_once > 1
-    return _controller().limit(limits=1, user_api="openmp") if alone else nullcontext()
+    use_one = n_rows <= MAX_ROWS_FOR_ONE_THREAD or n_at_once > 1
+    return _controller().limit(limits=1, user_api="openmp") if use_one else nullcontext()
 
 
 def threads_for_folds(n_rows: int, n_folds: int, n_jobs: int | None) -> int:

@@ -48,7 +48,7 @@ class Largest:
 
 @dataclass(frozen=True)
 class First:
-    """The first row in which something was found, and what was found; None if nothing was found.
+    """The first row that a block function reports, and what it found there; None if no block reports a row.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Reading(NamedTuple):
 
 class _ColumnStatistics(NamedTuple):
     mean: Vector
-    deviation: Vector
+    deviation: Vector  # standard deviation
     largest: Vector  # largest absolute value
 
     def badly_scaled(self, dtype: np.dtype[Any]) -> NDArray[np.bool_]:
@@ -144,7 +144,10 @@ class _ColumnStatistics(NamedTuple):
 
 
 def how_to_read(engine: Any) -> Reading:
-    """Return precision and units for a table: its own precision and no units unless columns are badly scaled."""
+    """Return the precision and the units in which to read a table.
+
+    Without badly scaled columns, these are the precision of the table and no units.
+    """
     dtype, double = np.dtype(engine.dtype), np.dtype(np.float64)
     if engine.n_rows == 0 or engine.n_columns == 0:
         return Reading(dtype, None)
@@ -165,23 +168,23 @@ def how_to_read(engine: Any) -> Reading:
 
 
 def _suspects(engine: Any, dtype: np.dtype[Any]) -> tuple[bool, NDArray[np.intp]]:
-    """Return whether the table is sparse, and the columns that have to be measured in all rows.
+    """Return whether the table is sparse, and the columns whose statistics have to be computed from all rows.
 
-    In a dense table, these columns are found in a sample of rows. In a sparse table with very small entries, they are
-    all columns.
+    For a dense table, a sample of rows determines these columns. For a sparse table, they are all columns if there are
+    very small entries, and otherwise none.
     """
     is_sparse, small = engine.total(_block_small, MIN_SIZE_OF_ENTRIES[dtype])
     if is_sparse > 0:
         return True, np.arange(engine.n_columns if small > 0 else 0)
     sample = _measure(engine.every(max(1, engine.n_rows // _SAMPLED_ROWS)), np.arange(engine.n_columns))
-    constant = sample.deviation <= 1e-14 * np.abs(sample.mean)  # in the sample; other rows may have other values
+    constant = sample.deviation <= 1e-14 * np.abs(sample.mean)  # in the sample; the other rows may differ
     return False, np.flatnonzero(constant | sample.badly_scaled(dtype))
 
 
 def _measure(engine: Any, columns: NDArray[np.intp]) -> _ColumnStatistics:
     """Return mean, standard deviation and largest entry of each column in float64.
 
-    For a sparse table, the mean is 0, and the largest entry stands for the standard deviation.
+    For a sparse table, the mean is set to 0, and the largest entry is used as the standard deviation.
     """
     is_sparse, found = engine.total(_block_largest, columns)
     largest = found.values
@@ -206,17 +209,17 @@ def _block_largest(X: Any, rows: Any, columns: NDArray[np.intp]) -> tuple[float,
     if not X.shape[0]:
         return 0.0, Largest(np.zeros(columns.size))
     xp = namespace_of(X)
-    return 0.0, Largest(in_numpy(xp.max(xp.abs(_taken(X, columns)), axis=0)))
+    return 0.0, Largest(in_numpy(xp.max(xp.abs(_columns_in_float64(X, columns)), axis=0)))
 
 
 def _block_sums(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector) -> tuple[Vector]:
     xp = namespace_of(X)
-    return (xp.sum(_taken(X, columns) / float64_like(X, unit), axis=0),)
+    return (xp.sum(_columns_in_float64(X, columns) / float64_like(X, unit), axis=0),)
 
 
 def _block_squares(X: Any, rows: Any, columns: NDArray[np.intp], unit: Vector, mean: Vector) -> tuple[Vector]:
     xp = namespace_of(X)
-    return (xp.sum((_taken(X, columns) / float64_like(X, unit) - float64_like(X, mean)) ** 2, axis=0),)
+    return (xp.sum((_columns_in_float64(X, columns) / float64_like(X, unit) - float64_like(X, mean)) ** 2, axis=0),)
 
 
 def float64_like(X: Any, values: Vector) -> Any:
@@ -225,22 +228,22 @@ def float64_like(X: Any, values: Vector) -> Any:
     return values if xp is np else xp.asarray(values, device=X.device)
 
 
-def _taken(X: Any, columns: NDArray[np.intp]) -> Vector:
+def _columns_in_float64(X: Any, columns: NDArray[np.intp]) -> Vector:
     if (xp := namespace_of(X)) is not np:
         whole = columns.size == X.shape[1]
         return in_float64(X if whole else xp.take(X, xp.asarray(columns, device=X.device), axis=1))
     return np.asarray(X if columns.size == X.shape[1] else X[:, columns], dtype=np.float64)
 
 
-# --- work of every engine on a block
+# --- how engines prepare blocks and add up their results
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """Preparation of blocks: precision and units of columns, and derived values per row.
+    """Preparation of blocks: precision and units of the columns, and derived values of the rows.
 
-    An engine calls its preparation with every block before it calls a block function. It replaces the preparation in
-    `derive`, `read_as` and `in_units`.
+    An engine prepares every block before it calls a block function. Its methods `derive`, `read_as` and `in_units`
+    return an engine with another preparation.
 
     Parameters
     ----------
@@ -249,7 +252,7 @@ class Preparation:
     converted : Units, optional
         Units to which every block is converted; `in_units` sets them.
     derived : tuple of pairs, optional
-        Functions of a block that return additional values per row, with their parameters; `and_derive` appends one.
+        Row functions, which return additional values for the rows, with their parameters; `and_derive` appends one.
 
     Examples
     --------
@@ -265,7 +268,7 @@ class Preparation:
     derived: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
 
     def and_derive(self, row_function: Callable[..., dict[str, Any]], parameters: tuple[Any, ...]) -> "Preparation":
-        """Return a preparation with one more function of derived values."""
+        """Return a preparation with one more row function."""
         return replace(self, derived=(*self.derived, (row_function, parameters)))
 
     def in_units(self) -> "Preparation":
@@ -277,7 +280,7 @@ class Preparation:
         return Preparation(reading, derived=self.derived)
 
     def __call__(self, X: Any, rows: Values) -> tuple[Any, Values]:
-        """Return the prepared block; `rows` itself does not change."""
+        """Return the prepared block; `rows` is not modified."""
         rows = copy(rows)
         if X.dtype != self.reading.dtype:
             X = X.astype(self.reading.dtype)

@@ -25,7 +25,7 @@ _MAX_NUMBERS_ON_CPU = 1 << 17  # samples of rows up to this size are copied to t
 
 @dataclass(frozen=True)
 class DeviceRows:
-    """A table in an array of a library other than NumPy that has an array API namespace."""
+    """A table in an array of a library other than NumPy that supports the array API, such as PyTorch."""
 
     X: Any
 
@@ -36,14 +36,17 @@ class DeviceRows:
 
 
 def device_rows(X: Any) -> DeviceRows:
-    """Return an array of another library as `DeviceRows`; raise an error if it is not a table of numbers."""
+    """Return an array of another library as `DeviceRows`; raise an error if it is not a table of numbers.
+
+    Integers and booleans are converted to float64.
+    """
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead. Reshape X to (n_rows, n_columns).")
     kind = _kind(X)
     if kind not in ("float32", "float64"):
         xp = namespace_of(X)
         if not (kind.startswith(("int", "uint")) or kind == "bool"):
-            raise ValueError(f"X must be an array of float64 or float32; its type is {kind}. Convert it first.")
+            raise ValueError(f"X must be an array of numbers; its type is {kind}. Convert it to float64 or float32.")
         X = xp.astype(X, xp.float64)
     return DeviceRows(X.detach() if hasattr(X, "detach") else X)  # Without `detach`, PyTorch would record gradients.
 
@@ -80,12 +83,12 @@ class DeviceEngine:
 
     @property
     def flat_rows(self) -> int:
-        """Number of rows up to which a pass always takes the same time, because launching kernels dominates."""
+        """Number of rows up to which a pass takes the same time: launching kernels takes longer than computing."""
         return _CONSTANT_TIME_ROWS if has_kernels(self.X) else 0
 
     @property
     def units(self) -> Units | None:
-        """Shift and scale of the columns for the solver; None if the columns need none."""
+        """Shift and scale of the columns for the solver; None if no column has to be shifted or scaled."""
         return None if self.reading is None else self.reading.units
 
     def total(self, block_function: Callable[..., Sums], *parameters: Any) -> Sums:
@@ -98,13 +101,13 @@ class DeviceEngine:
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
     ) -> "DeviceEngine":
-        """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name."""
+        """Return an engine whose rows also have the values that ``row_function(X, rows, *parameters)`` returns."""
         found = [row_function(X, rows, *parameters) for X, rows in self._blocks()]
         joined = {name: self._joined([each[name] for each in found]) for name in found[0]}
         return replace(self, rows={**self.rows, **joined})
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
-        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order, as a NumPy array."""
+        """Apply ``row_function(X, rows, *parameters)`` to every block, and return the values of all rows in order."""
         values = [in_numpy(row_function(X, rows, *parameters)) for X, rows in self._blocks()]
         if into is None:
             return np.concatenate(values)
@@ -125,7 +128,7 @@ class DeviceEngine:
         return replace(self, X=X, rows=rows, first=start, step=apart)
 
     def read_as(self, reading: Reading) -> "DeviceEngine":
-        """Return an engine over the same rows with other units of its columns; its precision does not change."""
+        """Return an engine that reads the same rows with other units of the columns; the precision stays float64."""
         return replace(self, reading=reading)
 
     def in_units(self) -> "DeviceEngine":

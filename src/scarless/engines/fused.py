@@ -1,8 +1,8 @@
-"""Sums over rows on a CUDA device with few kernel launches; other sums use the block functions.
+"""Faster versions of some block functions for CUDA devices, with few kernel launches.
 
 If Triton is installed, as it is with PyTorch for CUDA, these kernels compute the likelihood of a pair and its variants.
-One kernel computes all terms of the rows. Another one computes products of few columns over many rows. For such
-products, cuBLAS leaves most of a device idle. On an H200, one product of 20,000,000 x 54 numbers takes 10.7 ms with
+One kernel computes all terms of the rows. Another kernel computes products of few columns over many rows. cuBLAS leaves
+most of a device idle for such products: on an H200, one product of 20,000,000 x 54 numbers takes 10.7 ms with
 cuBLAS, and all products of a pass take 6.5 ms with this kernel.
 """
 
@@ -18,24 +18,24 @@ from numpy.typing import NDArray
 
 from scarless.numerics import linear
 from scarless.numerics.arrays import Matrix, Vector, concat, in_float64, in_numpy, like
+from scarless.numerics.batched import BatchTerms, BatchTermsFunction, row_terms
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLogistic
 from scarless.numerics.recalibrated import RecalibratedPair
-from scarless.numerics.several import BatchTerms, BatchTermsFunction, row_terms
 from scarless.numerics.uncertainty import PairSums
 
-# Largest numbers of columns of the square product of a kernel, and of the products beside it. The sums must fit into
-# the registers of a program.
+# Largest numbers of columns for one kernel: of the square product, and of the other products that it computes. The sums
+# must fit into the registers of a Triton program.
 _MAX_COLUMNS, _MAX_COLUMNS_BESIDE = 63, 32
-_TILE_ROWS, _TERM_ROWS = 16, 256  # rows that a program processes at a time: for products, and for terms
-_MAX_PIECE_NUMBERS = 1 << 27  # largest number of weighted entries that are stored for a product
+_TILE_ROWS, _TERM_ROWS = 16, 256  # rows that a Triton program processes at a time: for products, and for terms
+_MAX_PIECE_NUMBERS = 1 << 27  # largest size of the weighted columns that are stored for a product
 _MAX_ROWS = 1 << 28  # Kernels use 32-bit positions: five arrays of terms must have fewer than 2 ** 31 entries.
 # Products by cuBLAS of at least MIN_ROWS_FOR_PIECES rows are computed in pieces of PIECE_ROWS rows.
 PIECE_ROWS, MIN_ROWS_FOR_PIECES = 32_768, 2_000_000
 
 
 def fused_version(block_function: Callable[..., Any], X: Any) -> Callable[..., Any] | None:
-    """Return a function that is equivalent to a block function and faster for `X`; None if there is none.
+    """Return a faster function for `X` that is equivalent to a block function; None if there is none.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def has_kernels(X: Any) -> bool:
 
 
 def terms_for(X: Any) -> BatchTermsFunction:
-    """Return the fastest function for the terms of several problems."""
+    """Return the fastest function that computes the terms of several problems."""
     return partial(_with_fallback, _terms_by_kernel, row_terms) if has_kernels(X) else row_terms
 
 
 def _with_fallback(quick: Callable[..., Any], otherwise: Callable[..., Any], *parameters: Any) -> Any:
-    """Return the result of a kernel. After the first error of a kernel, all results are computed without kernels."""
+    """Return ``quick(*parameters)``. Once a kernel has failed in this process, return ``otherwise(*parameters)``."""
     if "any" in _FAILED:
         return otherwise(*parameters)
     try:
@@ -73,7 +73,7 @@ def _with_fallback(quick: Callable[..., Any], otherwise: Callable[..., Any], *pa
         _FAILED.add("any")
         warnings.warn(
             f"The Triton kernels failed on this device ({type(error).__name__}: {str(error)[:200]}). PyTorch computes "
-            "the same sums without them, which takes longer. Results do not change.",
+            "the same sums without them. This takes longer; the results do not change.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -91,7 +91,7 @@ def _target_sums(target: TargetLogistic, X: Any, rows: Any, beta: Vector, curvat
 
 
 def _recalibrated_sums(pair: RecalibratedPair, X: Any, rows: Any, beta: Vector, curvature: Curvature) -> Sums:
-    """Return the sums of the recalibrated pair by the chain rule from those of an ordinary pair."""
+    """Return the sums of a recalibrated pair: by the chain rule, from the sums of an ordinary pair."""
     if not isinstance(pair.inner, LogisticPair) or (pair.follow and curvature is Curvature.DIAGONAL):
         return pair.sums(X, rows, beta, curvature)
     inside = _pair_sums(pair.inner, pair.table(X, rows, beta), rows, pair.inside(beta), curvature)
@@ -107,7 +107,7 @@ def _has_triton() -> bool:
 
 
 class _ModelColumns(NamedTuple):
-    """A table, and the columns that each model uses."""
+    """A table, and the columns that the class model `f` and the propensity model `e` use."""
 
     X: Any
     f: Design
@@ -125,11 +125,11 @@ class _ModelColumns(NamedTuple):
 
 
 class _Logits(NamedTuple):
-    """Logits without their intercepts, one line for each problem; `v` is None for a single logistic model."""
+    """Logits without their intercepts: one row of `u` and `v` for each problem. A single logistic model has no `v`."""
 
     u: Any
     v: Any
-    more_u: Any  # intercept that is added to all `u`
+    more_u: Any  # intercept of all `u`
     more_v: Any
 
     @classmethod
@@ -207,7 +207,10 @@ def _by_kernel(seen: _ModelColumns, values: Any, planes: Any) -> Sums:
 
 @cache
 def _right_side(e: tuple[int, ...] | None, device: Any) -> Any:
-    """Return, on the device, the columns of `X` and the terms of the products for ``fe``, ``ee`` and the gradients."""
+    """Return, on the device, the right sides of the products for ``fe``, ``ee`` and the gradients.
+
+    The first row has columns of `X` (-1 for the column of ones), and the second row has the terms that multiply them.
+    """
     ones = [] if e is None else [*e, -1]
     columns, terms = [*ones, *ones, -1, -1], [3] * len(ones) + [4] * len(ones) + [0, 0 if e is None else 1]
     wide = np.full((2, _next_power_of_two(len(columns))), -1, dtype=np.int64)
@@ -220,7 +223,7 @@ def _join_blocks(ff: Matrix, fe: Matrix, ee: Matrix) -> Matrix:
 
 
 def _cross_product(left: Any, weight: Any, right: Any) -> Any:
-    """Return ``[left, 1]' diag(weight) [right, 1]``; many rows are divided into pieces, to use the whole device."""
+    """Return ``[left, 1]' diag(weight) [right, 1]``; many rows are divided into pieces to limit the memory."""
     size, total = max(PIECE_ROWS, _MAX_PIECE_NUMBERS // max(1, right.shape[1]) // PIECE_ROWS * PIECE_ROWS), 0.0
     for start in range(0, left.shape[0], size):
         part = slice(start, start + size)
@@ -242,7 +245,7 @@ def _product(X: Any, A: Any) -> Any:
 
 
 def _terms_by_kernel(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> BatchTerms:
-    """Return the terms of several problems, one line for each."""
+    """Return the terms of several problems, with one row of each array for each problem."""
     nothing = _zero(u.device)
     values, planes = _planes(_Logits(u, v, nothing, nothing), s, w, curvature)
     by_u, by_v, *information = (*planes, None, None, None)[:5]
@@ -250,7 +253,7 @@ def _terms_by_kernel(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> Ba
 
 
 def _planes(logits: _Logits, s: Any, w: Any, curvature: Curvature) -> tuple[Any, Any]:
-    """Return the values of several problems, and the arrays ``by_u, by_v, uu, uv, vv`` that the curvature needs.
+    """Return the objectives of several problems, and those of the arrays ``by_u, by_v, uu, uv, vv`` that are needed.
 
     For a single logistic model, without `v`, ``by_v`` is not set and the arrays end with ``uu``.
     """
@@ -261,7 +264,7 @@ def _planes(logits: _Logits, s: Any, w: Any, curvature: Curvature) -> tuple[Any,
     n_planes = 2 if curvature is Curvature.NONE else 3 if alone else 5
     planes = torch.empty((n_planes, n_problems, n_rows), dtype=torch.float64, device=u.device)
     w = w if w.stride(1) == 1 else w.contiguous()
-    kernels.many_problems[(n_blocks, n_problems)](
+    kernels.terms_of_problems[(n_blocks, n_problems)](
         u, u if alone else v, more_u, more_v, s.contiguous(), w, planes, values,
         n_rows, w.stride(0), n_problems * n_rows,
         pair=not alone, kind=kernels.KINDS[curvature.value], tile=_TERM_ROWS, num_warps=8,
@@ -274,7 +277,7 @@ def _pair_totals(pair: LogisticPair, X: Any, rows: Any, beta: Vector) -> PairSum
     X_f, X_e, w = pair.f.take(X), pair.e.take(X), rows["w"].contiguous()
     n_blocks = -(-n_rows // _TERM_ROWS)
     by, found = (torch.empty(shape, dtype=torch.float64, device=X.device) for shape in ((3, n_rows), (n_blocks, 16)))
-    kernels.pair_answers[(n_blocks,)](
+    kernels.pair_totals[(n_blocks,)](
         *_Logits.of(X, (pair.f, pair.e), beta), rows["s"].contiguous(), w, by, found, n_rows,
         tile=_TERM_ROWS, num_warps=8,
     )  # fmt: skip
@@ -299,7 +302,7 @@ _FUSED: dict[tuple[type, str], Callable[..., Any]] = {
 
 
 def _copy_to_numpy(*parts: Any) -> list[Any]:
-    """Copy arrays to NumPy in one transfer, because the latency of a transfer exceeds the time for the numbers."""
+    """Copy arrays to NumPy in one transfer, because the latency of a transfer exceeds the time to copy the numbers."""
     whole = in_numpy(concat([each.reshape(-1) for each in parts]))
     ends = np.cumsum([each.numel() for each in parts])[:-1]
     return [piece.reshape(tuple(each.shape)) for piece, each in zip(np.split(whole, ends), parts, strict=True)]

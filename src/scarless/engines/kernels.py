@@ -81,10 +81,10 @@ def weighted_products(
 ):  # fmt: skip
     """Compute weighted products of ``[x, 1]`` with itself, and with some of its columns times terms of the rows.
 
-    ``TERMS`` is the output of `many_problems`. ``COLUMN`` has the columns of ``x`` on the right side, and -1 for the
-    column of ones. ``TERM`` has the terms that multiply these columns, and -1 for no term. Each program writes the sums
-    over its rows. The symmetry of the product of ``[x, 1]`` with itself is not used: computing three quarters of the
-    matrix took longer than computing all of it.
+    ``TERMS`` is the output of `terms_of_problems`. ``COLUMN`` has the columns of ``x`` on the right side, and -1 for
+    the column of ones. ``TERM`` has the terms that multiply these columns, and -1 for no term. Each program writes the
+    sums over its rows. The symmetry of the product of ``[x, 1]`` with itself is not used: computing three quarters of
+    the matrix took longer than computing all of it.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     columns, right = tl.arange(0, width), tl.arange(0, beside)
@@ -109,7 +109,7 @@ def weighted_products(
 
 
 @triton.jit
-def pair_answers(U, V, MORE_U, MORE_V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
+def pair_totals(U, V, MORE_U, MORE_V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
     """Compute the sums of `PairSums` for a block, and the derivatives by the logits that their gradients need."""
     block = tl.program_id(0)
     rows = block * tile + tl.arange(0, tile)
@@ -137,7 +137,7 @@ def pair_answers(U, V, MORE_U, MORE_V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.c
 
 
 @triton.jit
-def many_problems(
+def terms_of_problems(
     U, V, MORE_U, MORE_V, S, W, TERMS, VALUE,
     n_rows, stride, plane, pair: tl.constexpr, kind: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip

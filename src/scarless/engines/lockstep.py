@@ -1,10 +1,11 @@
 """Several fits on the same rows of a device in lockstep: their passes over the rows are combined into one.
 
 Each fit runs in its own thread. When a fit requests sums over its rows, it waits until all other fits have requested
-sums or ended. Requests of the same kind are then computed in one pass (`scarless.numerics.several`), and all others one
+sums or ended. Requests of the same kind are then computed in one pass (`scarless.numerics.batched`), and all others one
 by one.
-Each fit keeps its own damping, line search and stopping rule. Everything that uses an engine can therefore run in
-lockstep: folds, penalties, starts, resamples. Only one thread runs at a time, so the results are deterministic.
+
+Each fit has its own damping, line search and stopping rule. Any fit that uses an engine can therefore run in lockstep:
+folds, penalties, starts, resamples. Only one thread runs at a time, so the results are deterministic.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +24,8 @@ from scarless.engines.blocks import Reading, Units
 from scarless.engines.device import DeviceEngine
 from scarless.engines.fused import terms_for
 from scarless.numerics.arrays import namespace_of
+from scarless.numerics.batched import BatchObjective, with_ones
 from scarless.numerics.objectives import Curvature, LogisticPair, TargetLogistic
-from scarless.numerics.several import BatchObjective, with_ones
 
 Result = TypeVar("Result")
 
@@ -93,7 +94,7 @@ class _LockstepRun:
         self.requests: dict[int, _SumRequest] = {}
         self.inboxes: dict[int, SimpleQueue[Any]] = {}
         self.thread_ids: dict[int, int] = {}  # thread of each task
-        self.finished = False  # After the run, requests of objects that outlive their task are computed at once.
+        self.finished = False  # After the run, objects that outlive their task compute their sums themselves.
         self.cancelled = False
 
     def run_all(self, engines: list[tuple[int, Engine]], task: Callable[[int, Engine], Result]) -> list[Result]:
@@ -158,7 +159,7 @@ def _value_or_raise(result: Any) -> Any:
 
 
 class _BatchedPasses:
-    """Passes over the rows that serve several requests each; arrays that requests share are cached."""
+    """Passes over the rows, each for several requests, with a cache for arrays that the requests share."""
 
     def __init__(self, engines: Sequence[Any]) -> None:
         self._cache: dict[Any, Any] = {}
@@ -218,15 +219,15 @@ class _BatchedPasses:
         return replace(engine, X=X, reading=Reading(engine.dtype, None))
 
     def _products(self, table: Any, X: Any, pairs: Any) -> tuple[Any, Any]:
-        """Return pairs of columns with their products; the products are None if they are too many to be cached."""
+        """Return pairs of columns with their products; the products are None if they are too large for the cache."""
         on_cpu = "cpu" in str(X.device).lower()
         if len(pairs.first) * X.shape[0] > (_MAX_CACHED_NUMBERS_ON_CPU if on_cpu else _MAX_CACHED_NUMBERS):
             return pairs, None
         return pairs, self._cached(("products", id(table), id(pairs)), (table, pairs), pairs.columns, X)
 
     def _cached(self, key: Any, of: Any, function: Callable[..., Any], *parameters: Any) -> Any:
-        """Return the cached value of a function; `of` is kept alive, because its `id` is a part of the key."""
-        if key[0] == "weights" and key not in self._cache:  # The weights of the last pass are no longer needed.
+        """Return the cached value of a function. The cache keeps `of` alive, because the key contains its `id`."""
+        if key[0] == "weights" and key not in self._cache:  # Weights of earlier passes are no longer needed.
             self._cache = {other: kept for other, kept in self._cache.items() if other[0] != "weights"}
         if key not in self._cache:
             self._cache[key] = (of, function(*parameters))
@@ -235,7 +236,7 @@ class _BatchedPasses:
 
 @dataclass(frozen=True)
 class _LockstepEngine:
-    """An engine on a device whose sums are requested from a lockstep run."""
+    """An engine on a device that requests its sums from a lockstep run."""
 
     engine: DeviceEngine
     run: _LockstepRun

@@ -1,4 +1,4 @@
-"""Engine for rows in memory or in memory maps, with blocks processed by threads."""
+"""Engine for rows in memory or in memory maps; threads process the blocks."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +14,8 @@ from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, Reading, Units, add_up
 from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
 
-# Largest numbers of values and rows in a block. A block of this size almost fits a core's cache; with smaller blocks,
-# threads wait for Python's global interpreter lock.
+# Largest numbers of values and rows in a block. A block of this size almost fits into a core's cache. With smaller
+# blocks, threads wait for Python's global interpreter lock.
 _BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384
 # Samples of rows up to this size (8 MB) are copied, because a pass over rows that are far apart takes 1.3 to 1.8 times
 # as long.
@@ -25,7 +25,7 @@ _N_LANES = 16
 
 
 class InMemoryEngine:
-    """Engine over blocks of rows in memory; blocks are processed by several threads, each BLAS call by one thread.
+    """Engine over blocks of rows in memory. Several threads process the blocks, and each BLAS call uses one thread.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class InMemoryEngine:
         Attributes of the rows. The array is not copied, except for small samples of rows. If it is a memory map, only
         the current blocks are in memory.
     rows : dict of arrays
-        Values per row that block functions need, such as labels, weights and targets.
+        Values of the rows that block functions need, such as labels, weights and targets.
     block_rows : int, optional
         Number of rows in a block; by default a number that fits a core's cache.
     n_threads : int, optional
@@ -90,11 +90,11 @@ class InMemoryEngine:
 
     @property
     def units(self) -> Units | None:
-        """Shift and scale of the columns for the solver; None if the columns need none."""
+        """Shift and scale of the columns for the solver; None if no column has to be shifted or scaled."""
         return self.preparation.reading.units
 
     def read_as(self, reading: Reading) -> "InMemoryEngine":
-        """Return an engine over the same rows with another precision of its blocks and other units of its columns."""
+        """Return an engine that reads the same rows with another precision and other units of the columns."""
         return self._with_changes(preparation=self.preparation.read_as(reading))
 
     def in_units(self) -> "InMemoryEngine":
@@ -104,9 +104,9 @@ class InMemoryEngine:
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
     ) -> "InMemoryEngine":
-        """Return an engine whose blocks also have the values of ``row_function(X, rows, *parameters)``, by name.
+        """Return an engine whose rows also have the values that ``row_function(X, rows, *parameters)`` returns.
 
-        With `keep`, all derived values are computed now and stored.
+        With ``keep=True``, all derived values are computed now and stored.
         """
         engine = self._with_changes(preparation=self.preparation.and_derive(row_function, parameters))
         return engine._with_derived_values() if keep else engine
@@ -134,7 +134,7 @@ class InMemoryEngine:
         return sums[0] if len(sums) == 1 else add_up(sums)
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
-        """Return ``row_function(X, rows, *parameters)`` of every block, joined in row order."""
+        """Apply ``row_function(X, rows, *parameters)`` to every block, and return the values of all rows in order."""
 
         def lane_values(blocks: list[slice]) -> Any:
             values = (row_function(*self._block(block), *parameters) for block in blocks)
@@ -182,7 +182,7 @@ class InMemoryEngine:
         return Rows({name: values[block] for name, values in self.rows.items()}, where)
 
     def _sparse_rows(self, block: slice) -> Any:
-        """Return consecutive rows of a sparse table without a copy, with a cache for selected columns."""
+        """Return consecutive rows of a sparse table without a copy. The block caches columns selected from it."""
         if (rows := self._sparse_blocks.get(block.start)) is None:
             rows = _rows_of(self.X, block)
             rows.taken = {}
@@ -190,7 +190,7 @@ class InMemoryEngine:
         return rows
 
     def _lanes(self) -> list[list[slice]]:
-        """Return the blocks in groups of neighbours, which depend only on the number of rows."""
+        """Return the blocks in groups of neighbours. The groups do not depend on the number of threads."""
         if self.n_rows <= self.block_rows:
             return [[slice(0, self.block_rows)]]
         starts = range(0, self.n_rows, self.block_rows)

@@ -198,7 +198,7 @@ def _constant(bench: Bench, model: Any, c: float) -> Fit:
 
 
 def fit_of(bench: Bench, model: Any, e: Vector | None, c: float, *, full: bool = False) -> Fit:
-    """Return the predictions of a fitted classifier; `full` is whether it takes all columns and selects its own."""
+    """Return the predictions of a fitted classifier; `full` is whether it needs all columns and selects its own."""
     X_test = bench.task.split.X_test if full else bench.task.seen_test
     f = model.predict_proba(X_test)[:, 1]
     return Fit(f, e, float(model.class_prior_), float(c), int(model.n_iter_))
@@ -326,7 +326,7 @@ def maker_of(estimator: str) -> Make:
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a parameter is a table that describes an estimator."""
+    """Return whether a parameter is a table that describes an estimator."""
     return isinstance(value, dict) and isinstance(value.get("estimator"), str) and set(value) <= {*NESTED_KEYS}
 
 
@@ -410,11 +410,11 @@ def _scores(model: Any, X: Matrix) -> Vector:
     """Return the probabilities of the positive class; raise if they are not valid."""
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
     if p.shape != (X.shape[0], 2):
-        raise ValueError(f"predict_proba must return a column for each of two classes; its shape is {p.shape}.")
+        raise ValueError(f"predict_proba must return one column for each of two classes; it returned {p.shape}.")
     classes = [int(value) for value in getattr(model, "classes_", (0, 1))]
     positive = p[:, classes.index(1)]
     if not np.isfinite(positive).all():
-        raise ValueError("predict_proba must return finite numbers; some are NaN or infinite.")
+        raise ValueError("predict_proba must return finite numbers; it returned NaN or infinity.")
     return positive
 
 

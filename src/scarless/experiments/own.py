@@ -230,7 +230,7 @@ def read_class(values: Any, name: str, positive: Any = None) -> Vector:
         )
     marks = marks if marks in known else next((each for each in known if each.lower() == marks.lower()), marks)
     if marks not in known:
-        raise ValueError(f"no row has the class {marks!r} in {name!r}; it has {shown}.")
+        raise ValueError(f"positive is {marks!r}, but the class {name!r} has the values {shown}. Set one of these.")
     return np.asarray([value == marks for value in text], dtype=np.float64)
 
 
@@ -370,7 +370,8 @@ def _by_class(spec: Spec, entry: dict[str, Any], prepared: Any, columns: tuple[i
     if wanted and wanted not in parameters:
         if not columns:
             raise ValueError(
-                f"it needs propensity_attributes of the dataset. Name them, or set {wanted} in the parameters of the "
+                f"the mechanism needs propensity_attributes of the dataset. Name them, or set {wanted} in the "
+                "parameters of the "
                 f'mechanism, or set mechanisms = ["{ADDED}"].'
             )
         parameters[wanted] = list(columns)

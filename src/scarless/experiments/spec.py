@@ -80,8 +80,8 @@ class Cell:
 class Spec:
     """The checked specification of an experiment, with everything that its results depend on.
 
-    `own_datasets`, `own_methods` and `own_mechanisms` define the user's own names. `folder` is the folder that their
-    files and modules are relative to.
+    `own_datasets`, `own_methods` and `own_mechanisms` are the user's own tables, by name. Their files and modules are
+    looked up in `folder`.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Spec:
         return {name: value for name, value in asdict(self).items() if name not in {*unused, "folder"}}
 
     def seed_of(self, *key: str | int) -> np.random.SeedSequence:
-        """Return the seed for a key, which does not depend on what was run before."""
+        """Return the seed for a key; it does not depend on earlier runs."""
         words = np.frombuffer(hashlib.sha256(json.dumps(key).encode()).digest(), dtype="<u4")
         return np.random.SeedSequence([self.seed, *words.tolist()])
 
@@ -332,7 +332,7 @@ def _checked(table: Any, where: str, group: str) -> dict[str, Any]:
     try:
         json.dumps(table)
     except TypeError as error:
-        raise ValueError(f"{where} may have texts, numbers, true, false, lists and tables only ({error}).") from error
+        raise ValueError(f"{where} may only have texts, numbers, true, false, lists and tables ({error}).") from error
     return table
 
 
@@ -359,7 +359,9 @@ def _dataset(table: Any, where: str) -> dict[str, Any]:
     apart = ("parameters",) if "file" in found else ("class",)
     for key in apart:
         if key in found:
-            raise ValueError(f"{where}: {key} cannot be combined with {'file' if 'file' in found else 'callable'}.")
+            raise ValueError(
+                f"{where}: {key} must not be set with {'file' if 'file' in found else 'callable'}. Remove it."
+            )
     if isinstance(found.get("positive", ""), list | dict):
         raise ValueError(f"{where}: positive must be one value of the class; it is {found['positive']!r}.")
     attributes = found.get("propensity_attributes", ["any"])

@@ -1,8 +1,8 @@
 """The records of an experiment on disk, as lines of JSON.
 
 Lines are only appended, so a run can be killed at any moment. `records.jsonl` has the results, which are the same bytes
-for the same specification. `timings.jsonl` has what differs from run to run: seconds, versions, the machine. A record
-is complete when its line is complete.
+for the same specification. `timings.jsonl` has everything that differs from run to run: seconds, versions and the
+machine. A record is complete when its line is complete.
 
 Each line has a checksum of its content; the checksum of a timing also covers the specification and the user's own data.
 `Store.open_for` removes damaged lines and reports them; their records are computed again.
@@ -64,7 +64,7 @@ class Store:
             if found["digest"] != digest:
                 raise ValueError(
                     f"{self.folder} has results of another specification ({found['name']}, {found['digest']}; this "
-                    f"one is {name}, {digest}). Use another folder, or delete that one."
+                    f"one is {name}, {digest}). Use another folder, or delete {self.folder}."
                 )
             self._refuse_other_data(found["spec"], spec)
             both = (*found["spec"].get("datasets", ()), *spec.get("datasets", ()))
@@ -121,7 +121,7 @@ class Store:
             if _same_data(before.get(name)) != _same_data(now.get(name)):
                 raise ValueError(
                     f"{self.folder} has results of another dataset {name!r}: the data, or their entry in the "
-                    "specification, have changed since. Use another folder, or delete that one."
+                    f"specification, have changed since. Use another folder, or delete {self.folder}."
                 )
 
     @contextmanager
@@ -186,7 +186,8 @@ class Store:
                 row = _row_of(line, is_sound, seal)
                 if row is None:
                     raise ValueError(
-                        f"Line {number} of {path} is damaged. Run the experiment again: it computes that line again."
+                        f"Line {number} of {path} is damaged. Run the experiment again: it computes the record of "
+                        "this line again."
                     )
                 yield row
 
@@ -252,7 +253,7 @@ def _few_lines(numbers: list[int]) -> str:
 
 
 def _is_row(row: Any) -> bool:
-    """Whether a row has a complete key, and otherwise numbers, known texts and a list of warnings."""
+    """Return whether a row has a complete key, and otherwise numbers, known texts and a list of warnings."""
     if not isinstance(row, dict):
         return False
     if not all(type(row.get(name)) is kind for name, kind in zip(KEY, KEY_TYPES, strict=True)):

@@ -55,8 +55,9 @@ class FrequencyEstimate(NamedTuple):
 class LabelFrequencyEstimator(BaseEstimator, ABC):
     r"""Base class of the estimators of the label frequency :math:`c = \Pr(s=1|y=1)` under SCAR.
 
-    The rows are one sample of the population, of which some are labelled (the single-training-set scenario). The class
-    prior :math:`\alpha = \Pr(y=1)` is that of *all* rows, not of the unlabelled rows, and :math:`c\,\alpha = \Pr(s=1)`.
+    The rows are one sample of the population, and some of them are labelled (the single-training-set scenario). The
+    class prior :math:`\alpha = \Pr(y=1)` is that of *all* rows, not of the unlabelled rows, and
+    :math:`c\,\alpha = \Pr(s=1)`.
 
     A subclass has two steps. `_prepare` does the costly work that all resamples share, such as scores, codes or a
     subsample. `_estimate` returns the class prior for the prepared rows.
@@ -73,8 +74,8 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
             Attributes of the rows, one row each. If the rows are not in memory (`scarless.scale.ParquetRows` and
-            others), a random sample of at most 200,000 rows is used, always the same. `y` and `sample_weight` are then
-            names of columns.
+            others), a random sample of at most 200,000 rows is used, the same in every fit. `y` and `sample_weight` are
+            then names of columns.
         y : array of shape (n_rows,)
             Observed labels: 1 for labelled rows, 0 for unlabelled rows.
         sample_weight : array of shape (n_rows,), optional
@@ -191,8 +192,8 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         if min(w @ s, w @ (1 - s)) < MIN_LABELLED_FOR_INTERVAL:
             raise ValueError(
                 f"n_resamples={self.n_resamples}: an interval needs at least "
-                f"{MIN_LABELLED_FOR_INTERVAL} labelled and {MIN_LABELLED_FOR_INTERVAL} unlabelled rows; there are "
-                f"{w @ s:.0f} and {w @ (1 - s):.0f}. Set n_resamples=0 for an estimate without an interval."
+                f"{MIN_LABELLED_FOR_INTERVAL} labelled and {MIN_LABELLED_FOR_INTERVAL} unlabelled rows; "
+                f"{w @ s:.0f} and {w @ (1 - s):.0f} are used. Use more rows, or set n_resamples=0 for no interval."
             )
         halves = [random_half(w, rng) for _ in range(self.n_resamples)]
         shares, raw = np.empty(self.n_resamples), np.empty(self.n_resamples)
@@ -206,7 +207,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags = ClassifierTags(multi_class=False)  # This tag makes scikit-learn expect a binary y.
+        tags.classifier_tags = ClassifierTags(multi_class=False)  # With this tag, scikit-learn expects a binary y.
         tags.target_tags.required = True
         inner = self._inner()
         readable = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
@@ -241,8 +242,9 @@ def random_half(w: Vector, rng: np.random.Generator) -> Vector:
     n_pieces = float(whole.sum()) + np.count_nonzero(part)
     if n_pieces >= MAX_COPIES_FOR_HALVES:
         raise ValueError(
-            f"sample_weight counts as {n_pieces:.2g} rows, too many to draw the half-samples for an interval "
-            f"(at most {MAX_COPIES_FOR_HALVES:.0e}). Set n_resamples=0, or divide the weights by a constant."
+            f"sample_weight counts as {n_pieces:.2g} rows. Half-samples for an interval can be drawn from fewer than "
+            f"{MAX_COPIES_FOR_HALVES:.0e} rows. Set n_resamples=0 for no interval, or divide all weights by a "
+            "constant, which makes the interval wider."
         )
     pieces = np.concatenate([whole, part > 0]).astype(np.int64)
     drawn = rng.multivariate_hypergeometric(pieces, int(n_pieces) // 2, method="marginals")
@@ -282,17 +284,18 @@ def possible_label_frequency(c: float, share: float, n_rows: float, name: str) -
         )
     if c > 1.0:
         warn_user(
-            f"{name} estimates a class prior of {share / c:.3g}, below the share of labelled rows, {share:.3g}, which "
-            "are all positive. The label frequency is set to 1: every positive is labelled. If this is not plausible, "
-            "there are too few rows, or labelled rows differ from other positives (labels are not SCAR).",
+            f"{name} estimates a class prior of {share / c:.3g}, but the share of labelled rows is {share:.3g}, and "
+            "labelled rows are positive. The label frequency is set to 1, which means that every positive is labelled. "
+            "If this is not plausible, use more rows. If labelled rows differ from other positives (labels are not "
+            "SCAR), use a model with propensity attributes, such as SAREMClassifier.",
             UserWarning,
         )
         return 1.0
     if c < least:
         warn_user(
             f"{name} estimates a label frequency of {c:.3g}. The share of labelled rows is {share:.3g}, so every row "
-            f"would be positive. The label frequency is set to {least:.3g}, which leaves one row negative. There are "
-            "too few rows, or the attributes do not separate positives from negatives.",
+            f"would be positive. The label frequency is set to {least:.3g}, which leaves one row negative. Use more "
+            "rows, or attributes that separate positives from negatives better.",
             UserWarning,
         )
         return least

@@ -40,8 +40,8 @@ class ScoreEstimator(LabelFrequencyEstimator):
     """Base class of estimators based on scores that are higher for rows more likely to be labelled.
 
     A classifier of labelled against unlabelled rows is fitted once for each fold, without the rows of the fold, and
-    scores the fold. Scores of training rows would reveal their labels. The scores are computed once, so an interval
-    needs no refits.
+    scores the fold. Scores of training rows would reveal their labels. Except in `ElkanNoto`, the scores are
+    computed once, and an interval needs no refits.
     """
 
     estimator: Any
@@ -54,9 +54,9 @@ class ScoreEstimator(LabelFrequencyEstimator):
         check_whole(self.cv, "cv", at_least=2)
         inner = self._inner()
         if inner is not None:
-            check_scorer(inner, self._reads(), type(self).__name__)
+            check_scorer(inner, self._score_methods(), type(self).__name__)
 
-    def _reads(self) -> tuple[str, ...]:
+    def _score_methods(self) -> tuple[str, ...]:
         """Return the methods of a classifier that give scores, in order of preference."""
         return PROBABILITY, DECISION
 
@@ -65,15 +65,15 @@ class ScoreEstimator(LabelFrequencyEstimator):
 
     def _scores(self, X: Any, s: Vector, w: Vector, rng: np.random.Generator) -> Vector:
         if _is_precomputed(self.estimator):
-            return self._read(one_column(X), PRECOMPUTED)
+            return self._converted(one_column(X), PRECOMPUTED)
         estimator = default_classifier(X) if self.estimator is None else self.estimator
-        method = next(name for name in self._reads() if hasattr(estimator, name))
+        method = next(name for name in self._score_methods() if hasattr(estimator, name))
         with trees_on_one_thread(X.shape[0]) if self.estimator is None else nullcontext():
             scores = out_of_fold_scores(estimator, method, X, s, w, self.cv, rng)
-        return self._read(scores, method)
+        return self._converted(scores, method)
 
     @abstractmethod
-    def _read(self, scores: Vector, source: str) -> Vector:
+    def _converted(self, scores: Vector, source: str) -> Vector:
         """Return the scores in the form that `_estimate` needs; raise an error if they are invalid."""
 
 
@@ -88,9 +88,11 @@ def check_scorer(estimator: Any, methods: tuple[str, ...], name: str) -> None:
             f"estimator must be None, 'precomputed' or a scikit-learn classifier (an instance); got {estimator!r}."
         )
     if not any(hasattr(estimator, method) for method in methods):
+        wrapped = "wrap this one: sklearn.calibration.CalibratedClassifierCV(estimator)"
+        advice = wrapped if hasattr(estimator, DECISION) else "pass your own scores with estimator='precomputed'"
         raise ValueError(
             f"estimator={type(estimator).__name__} has no {' and no '.join(methods)}, which {name} needs. Use "
-            "another classifier, or wrap it: sklearn.calibration.CalibratedClassifierCV(estimator)."
+            f"another classifier, or {advice}."
         )
 
 
@@ -130,8 +132,9 @@ def out_of_fold_scores(
     weighted = bool((w != 1.0).any())
     if weighted and not takes_weights(estimator):
         raise ValueError(
-            f"sample_weight is given, but fit of estimator={type(final_step(estimator)).__name__} does not take it. "
-            "Use another classifier, such as LogisticRegression or HistGradientBoostingClassifier, or repeat rows."
+            f"sample_weight: estimator={type(final_step(estimator)).__name__} does not accept weights in fit. Use "
+            "another classifier, such as LogisticRegression or HistGradientBoostingClassifier, or repeat rows instead "
+            "of weighting them."
         )
     n_rarer = int(min(s.sum(), (1.0 - s).sum()))
     if n_rarer < 2:
@@ -170,7 +173,7 @@ def _check_finite(scores: Vector, estimator: Any) -> None:
     bad = np.count_nonzero(~np.isfinite(scores))
     if bad:
         raise ValueError(
-            f"{type(estimator).__name__} returned {bad} of {scores.size} scores that are not finite. Check X and the "
+            f"estimator={type(estimator).__name__}: {bad} of {scores.size} scores are NaN or infinite. Check X and the "
             "parameters of the classifier, or use another classifier."
         )
 
@@ -188,7 +191,7 @@ class ElkanNoto(ScoreEstimator):
     - ``"e1"``: the mean of :math:`g` over labelled rows. Its limit is :math:`c\,\mathrm{E}[\Pr(y=1|x) \mid y=1]`, which
       is too low if the classes overlap.
     - ``"e2"``: the sum of :math:`g` over labelled rows divided by its sum over all rows. For a calibrated classifier it
-      equals ``"e1"``; otherwise a constant factor in :math:`g` cancels.
+      equals ``"e1"``. A constant factor in :math:`g` cancels.
     - ``"e3"``: the largest :math:`g`. The classes may overlap if at least one row is certainly positive. The maximum
       picks the largest error of the classifier and is often much too high.
 
@@ -205,7 +208,7 @@ class ElkanNoto(ScoreEstimator):
     variant : {"e1", "e2", "e3"}, default="e1"
         Estimate of `c`, see above.
     cv : int, default=5
-        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows.
+        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows than folds.
     n_resamples : int, default=0
         Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
         95% interval. With 0, there is no interval. The classifier is refitted on each half-sample, because most of the
@@ -263,16 +266,16 @@ class ElkanNoto(ScoreEstimator):
         check_choice(self.variant, "variant", tuple(_VARIANTS))
         super()._check_options()
 
-    def _reads(self) -> tuple[str, ...]:
+    def _score_methods(self) -> tuple[str, ...]:
         return (PROBABILITY,)
 
-    def _read(self, scores: Vector, source: str) -> Vector:
+    def _converted(self, scores: Vector, source: str) -> Vector:
         bad = scores[~((scores >= 0) & (scores <= 1))]
         if bad.size:
             raise ValueError(
-                f"ElkanNoto needs probabilities in [0, 1]; {bad.size} of {scores.size} scores are outside (such as "
-                f"{bad[0]:g}). Pass probabilities of a label, or use BestBinEstimator or DEDPUL, which accept any "
-                "scores."
+                f"ElkanNoto needs probabilities between 0 and 1; {bad.size} of {scores.size} scores are outside this "
+                f"range, for example {bad[0]:g}. Pass the probability that a row is labelled, or use BestBinEstimator "
+                "or DEDPUL, which accept any scores."
             )
         return scores
 
@@ -299,8 +302,8 @@ class BestBinEstimator(ScoreEstimator):
     ----------
     estimator : scikit-learn classifier or "precomputed", optional
         Classifier of labelled against unlabelled rows. Scores come from `predict_proba`, or from `decision_function` if
-        it has no probabilities. With "precomputed", `X` is one column of out-of-fold scores, higher for rows more
-        likely to be labelled. By default, ``HistGradientBoostingClassifier`` for dense tables
+        the classifier has no probabilities. With "precomputed", `X` is one column of out-of-fold scores, higher for
+        rows more likely to be labelled. By default, ``HistGradientBoostingClassifier`` for dense tables
         (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` above) and
         ``LogisticRegression(max_iter=1000)`` for sparse tables; `X` must then be numeric without missing values.
     delta : float, default=0.1
@@ -308,7 +311,7 @@ class BestBinEstimator(ScoreEstimator):
     gamma : float, default=0.01
         Relative increase of the confidence term; positive.
     cv : int, default=5
-        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows.
+        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows than folds.
     n_resamples : int, default=0
         Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
         95% interval. With 0, there is no interval. All half-samples use the same scores, so the interval leaves out the
@@ -332,7 +335,7 @@ class BestBinEstimator(ScoreEstimator):
     threshold_ : float
         Score threshold of the best bin.
     upper_bound_ : float
-        Upper confidence bound of :math:`\pi_u` at the threshold; a value above 1 carries no information.
+        Upper confidence bound of :math:`\pi_u` at the threshold; a value above 1 is not informative.
     n_features_in_ : int
     feature_names_in_ : array of str
         Only if the columns of `X` have names.
@@ -377,7 +380,7 @@ class BestBinEstimator(ScoreEstimator):
         check_positive(self.gamma, "gamma")
         super()._check_options()
 
-    def _read(self, scores: Vector, source: str) -> Vector:
+    def _converted(self, scores: Vector, source: str) -> Vector:
         return scores
 
     def _estimate(self, sample: Vector, s: Vector, w: Vector, rng: np.random.Generator) -> FrequencyEstimate:
@@ -391,10 +394,10 @@ class DEDPUL(ScoreEstimator):
 
     Under SCAR, unlabelled rows are a mixture of positives, whose scores are distributed like those of labelled rows,
     and negatives: :math:`f_u = \pi_u f_l + (1-\pi_u) f_n`. The ratio :math:`r = f_l/f_u` comes from kernel density
-    estimates of the log-odds. It is smoothed and made to increase with the score. An unlabelled row is negative with
-    probability :math:`\max(0, 1 - \pi_u r)`. The estimate is the largest :math:`\pi_u` for which the mean of these
-    probabilities is :math:`1 - \pi_u`. If there is none, it is the value at which the difference between this mean and
-    :math:`1 - \pi_u` has its sharpest kink.
+    estimates of the log-odds. It is smoothed; for high scores, it is made to never decrease with the score. An
+    unlabelled row is negative with probability :math:`\max(0, 1 - \pi_u r)`. The estimate is the largest :math:`\pi_u`
+    for which the mean of these probabilities is :math:`1 - \pi_u`. If there is none, it is the value at which the
+    difference between this mean and :math:`1 - \pi_u` has its sharpest kink.
 
     The estimate is right if some positives have higher scores than all negatives: then :math:`\pi_u = 1/\max r`.
     Otherwise it tends to be too high.
@@ -403,12 +406,12 @@ class DEDPUL(ScoreEstimator):
     ----------
     estimator : scikit-learn classifier or "precomputed", optional
         Classifier of labelled against unlabelled rows. Scores come from `predict_proba`, or from `decision_function`,
-        which is taken as log-odds. With "precomputed", `X` is one column of out-of-fold scores: probabilities if all
-        are in [0, 1], otherwise log-odds. By default, ``HistGradientBoostingClassifier`` for dense tables
+        whose values are used as log-odds. With "precomputed", `X` is one column of out-of-fold scores: probabilities if
+        all are in [0, 1], otherwise log-odds. By default, ``HistGradientBoostingClassifier`` for dense tables
         (``learning_rate=0.05, max_leaf_nodes=8`` up to 10,000 rows, ``early_stopping=True`` above) and
         ``LogisticRegression(max_iter=1000)`` for sparse tables; `X` must then be numeric without missing values.
     cv : int, default=5
-        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows.
+        Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows than folds.
     n_resamples : int, default=0
         Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
         95% interval. With 0, there is no interval. All half-samples use the same scores, so the interval leaves out the
@@ -467,7 +470,7 @@ class DEDPUL(ScoreEstimator):
         self.random_state = random_state
         self.pos_label = pos_label
 
-    def _read(self, scores: Vector, source: str) -> Vector:
+    def _converted(self, scores: Vector, source: str) -> Vector:
         if source == PROBABILITY or (source == PRECOMPUTED and scores.min() >= 0 and scores.max() <= 1):
             return log_odds(scores)
         return scores
@@ -482,8 +485,8 @@ class DEDPUL(ScoreEstimator):
 def copies(scores: Vector, w: Vector) -> Vector:
     """Return unweighted scores with the distribution of the weighted scores: their quantiles.
 
-    With integer weights, each score is repeated. The number of scores is the sum of the weights, but at most a million;
-    the distribution is then right to one in a million.
+    With integer weights, each score is repeated. The number of scores is the sum of the weights, limited to a million,
+    but at least the number of rows. If the limit applies, the distribution is right to one in a million.
 
     Examples
     --------
@@ -500,7 +503,7 @@ def copies(scores: Vector, w: Vector) -> Vector:
 
 
 def log_odds(probability: Vector) -> Vector:
-    """Return log-odds; 0 and 1 are moved inwards, by half the smallest distance of the other scores from 0 or 1."""
+    """Return log-odds; 0 and 1 are moved inwards by half the smallest distance of other probabilities from 0 or 1."""
     inside = probability[(probability > 0) & (probability < 1)]
     nearest = min(inside.min(), (1.0 - inside).min()) / 2 if inside.size else 0.25
     return np.asarray(logit(np.clip(probability, nearest, 1.0 - nearest)))

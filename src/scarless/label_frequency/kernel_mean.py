@@ -5,13 +5,15 @@ of a kernel:
 
 .. math:: d^2(u) = \min_{w \ge 0,\; 1'w = 1} (u - w)' K (u - w), \qquad 1'u = 1
 
-If `u` has negative entries, the minimiser is on a face of the simplex. With `A` the points of weight 0, the conditions
-are :math:`K(w-u) = \mu + y 1`, :math:`\mu_A \ge 0`, :math:`\mu = 0` elsewhere, :math:`w_A = 0` and :math:`w \ge 0`.
+If `u` has negative entries, the minimiser is on a face of the simplex. With `A` the points of weight 0, the optimality
+conditions are :math:`K(w-u) = \mu + y 1`, :math:`\mu_A \ge 0`, :math:`\mu = 0` elsewhere, :math:`w_A = 0` and
+:math:`w \ge 0`.
 
 Block principal pivoting (Portugal, Judice and Vicente, "A comparison of block pivoting and interior-point algorithms
 for linear least squares problems with nonnegative variables", 1994) starts with a set `A` and solves the linear
-equations of its face. It then exchanges all points that violate a sign, and repeats, usually for five to ten faces. One
-inverse of `K` serves all faces and all `u`. Each face needs one factorisation, for the smaller of the two sets.
+equations of its face. It then moves every point that violates a sign condition into `A` or out of it, and repeats. Five
+to ten faces are usually enough. One inverse of `K` is used for all faces and all `u`. Each face needs one
+factorisation, of the size of `A` or of its complement, whichever is smaller.
 
 Smooth kernels on few columns make `K` nearly singular, and pivoting may not terminate. An interior-point method is then
 fast, because `K` is :math:`L L' + \epsilon I` with `L` of low rank. The matrix of Newton's equations is
@@ -40,8 +42,8 @@ _BLOCK_ROWS = 256  # rows of temporary arrays, which are small compared with the
 MAX_INTERIOR_STEPS = 60
 ZERO_SQUARED_DISTANCE = 1e-14  # squared distances up to this value count as 0
 SHARE_OF_LONGEST_STEP = 0.995  # share of the longest step that keeps all weights positive
-DISTANCE_TOLERANCE = 1e-3  # relative to the squared distance, for a sign to count as violated
-MAX_EXCHANGES_WITHOUT_PROGRESS = 4  # after this number of exchanges, the interior-point method is used
+DISTANCE_TOLERANCE = 1e-3  # A sign counts as violated beyond this tolerance, relative to the squared distance.
+MAX_EXCHANGES_WITHOUT_PROGRESS = 4  # After this number, the interior-point method replaces pivoting.
 LOW_RANK_SHARE = 0.2  # rank relative to the number of points up to which the interior-point method is faster
 FACTOR_TOLERANCE = 1e-8  # largest error of an entry of K in its low-rank factorisation
 SHARE_STEP = 0.1  # step of the share of positives, until the slope exceeds the threshold
@@ -297,15 +299,16 @@ class Hull:
 class KernelMean(LabelFrequencyEstimator):
     r"""Label frequency by kernel embeddings of the rows: KM1 and KM2 (Ramaswamy, Scott and Tewari, 2016).
 
-    With `U` the distribution of unlabelled rows and `H` that of positives, :math:`U = \pi H + (1-\pi) G`. After
-    subtracting more than the share :math:`\pi` of `H`, the rest is no longer a distribution. Consider the distance of
+    Let `U`, `H` and `G` be the distributions of unlabelled rows, of positives and of negatives. Then
+    :math:`U = \pi H + (1-\pi) G`. If more than :math:`\pi H` is subtracted from `U`, some weights of the rest are
+    negative, and the rest is no longer a distribution. Consider the distance of
     :math:`\lambda \phi(U) + (1-\lambda)\phi(H)` from the nearest distribution on the rows,
 
     .. math:: d(\lambda) = \min_{w \ge 0,\, \sum w = 1}
         \Bigl\| \lambda \phi(U) + (1-\lambda) \phi(H) - \sum_i w_i \phi(x_i) \Bigr\|.
 
-    It starts to increase at :math:`\lambda = 1/(1-\pi)`. The estimate is the point at which its slope exceeds
-    :math:`\nu D`, where :math:`D = \|\phi(U) - \phi(H)\|` is the slope at infinity. KM2 uses
+    The distance starts to increase at :math:`\lambda = 1/(1-\pi)`. The estimate is the point at which its slope
+    exceeds :math:`\nu D`, where :math:`D = \|\phi(U) - \phi(H)\|` is the slope at infinity. KM2 uses
     :math:`\nu = 0.8\, d(1.05) / (0.05 D) + 0.2`. KM1 uses :math:`\nu = 1/(D\sqrt{\min(n_u, n_l)})`, or KM2's value if
     this is above 0.9. The kernel is Gaussian. Of five widths from a tenth to ten times the median distance, the one
     with the largest `D` is used.
@@ -314,7 +317,7 @@ class KernelMean(LabelFrequencyEstimator):
     share of positives among the *unlabelled* rows. The class prior of all rows is
     :math:`\alpha = \Pr(s=1) + \Pr(s=0)\,\pi`.
 
-    Like all estimates of a class prior, it assumes that some region has only negatives (irreducibility). If the classes
+    The method assumes that some region of attribute space contains only positives (irreducibility). If the classes
     overlap much, the class prior is biased, mostly upwards.
 
     Parameters
@@ -322,16 +325,16 @@ class KernelMean(LabelFrequencyEstimator):
     variant : {"km2", "km1"}, default="km2"
         KM2 was more accurate on eight datasets (``python -m benchmarks label_frequency accuracy``).
     max_rows : int, default=4000
-        Maximum number of rows. From a larger table this number is drawn without replacement, up to half of them
-        labelled, because the precision depends on the smaller of the two samples. The time grows with the cube of the
-        number: a few seconds for 4,000 rows.
+        Maximum number of rows. From a larger table, this number of rows is drawn without replacement. Half of them are
+        labelled if there are enough, because the precision depends on the smaller of the two samples. The time grows
+        with the cube of the number: a few seconds for 4,000 rows.
     max_share : float, default=0.99
         Largest share of positives among unlabelled rows to consider. The published code stops at 0.875.
     n_resamples : int, default=0
         Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
         95% interval. With 0, there is no interval.
     random_state : int, Generator, RandomState or None
-        Seed of the random numbers for the drawn rows. Pass an int for reproducible results.
+        Seed of the random numbers for drawn rows and half-samples. Pass an int for reproducible results.
     pos_label : object, optional
         Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
@@ -350,7 +353,7 @@ class KernelMean(LabelFrequencyEstimator):
     threshold_ : float
         Threshold :math:`\nu` of the slope.
     bound_reached_ : bool
-        Whether the slope stayed below the threshold up to `max_share`. A warning is then given.
+        Whether the slope stayed below the threshold up to `max_share`, which is then the estimated share.
     n_features_in_ : int
     feature_names_in_ : array of str
         Only if the columns of `X` have names.
@@ -414,7 +417,7 @@ class KernelMean(LabelFrequencyEstimator):
             attributes = {"kernel_width": width, "threshold": 1.0, "bound_reached": True, "slopes": np.zeros((0, 2))}
             return FrequencyEstimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
         curve = DistanceCurve(hull_of(squared, width), unlabelled, labelled, distance)
-        nu = curve.start() * KM2_SHARE_OF_FIRST_SLOPE + (1.0 - KM2_SHARE_OF_FIRST_SLOPE)
+        nu = curve.initial_slope() * KM2_SHARE_OF_FIRST_SLOPE + (1.0 - KM2_SHARE_OF_FIRST_SLOPE)
         km1 = 1.0 / (distance * np.sqrt(min(n_l, n_u)))
         if self.variant == "km1" and km1 <= KM1_MAX_THRESHOLD:
             nu = km1
@@ -432,10 +435,10 @@ class KernelMean(LabelFrequencyEstimator):
 
     def _warnings(self, curve: "DistanceCurve", reached: bool, nu: float) -> tuple[tuple[str, type[Warning]], ...]:
         bound = (
-            f"KernelMean found no upper limit of the share of positives among unlabelled rows, and returns "
-            f"max_share={self.max_share:g} (the slope stayed below its threshold, {nu:.3g}). Nearly all unlabelled "
-            "rows look like labelled rows. The attributes may not separate positives from negatives, or there are too "
-            "few labelled rows.",
+            f"KernelMean sets the share of positives among unlabelled rows to max_share={self.max_share:g}, because "
+            f"the slope stayed below its threshold ({nu:.3g}) up to this share. The unlabelled rows look much like the "
+            "labelled rows. Use attributes that separate positives from negatives better, or more labelled rows. If "
+            "max_share is low, increase it.",
             UserWarning,
         )
         precision = (
@@ -462,8 +465,8 @@ class DistanceCurve:
         # Up to this share the signed weights are themselves a distribution, and the distance is 0.
         self.flat_to = float((self.mixture[labelled] / self.component[labelled]).min())
 
-    def start(self) -> float:
-        """Return the mean slope between lambda = 1 and `KM2_FIRST_LAMBDA`, divided by `distance`."""
+    def initial_slope(self) -> float:
+        """Return the mean slope of the distance between lambda = 1 and `KM2_FIRST_LAMBDA`, divided by `distance`."""
         share = 1.0 - 1.0 / KM2_FIRST_LAMBDA
         if share <= self.flat_to:
             return 0.0
@@ -480,7 +483,7 @@ class DistanceCurve:
         return self.slopes[share]
 
     def find_share(self, nu: float, largest: float) -> float | None:
-        """Return the share at which the slope reaches `nu`; None if it does not up to `largest`."""
+        """Return the share at which the slope reaches `nu`; None if it stays below `nu` up to the share `largest`."""
         low, high = self.flat_to, self.flat_to
         while self.slope(high) < nu:
             if high >= largest:
@@ -492,7 +495,8 @@ class DistanceCurve:
 
     def _nearest(self, share: float) -> NearestDistribution:
         stretch = 1.0 / (1.0 - share)
-        near = max(known for known in self._zero if known <= share)  # More points get weight 0 as the share grows.
+        # More points get weight 0 as the share grows, so the search starts from the nearest smaller share.
+        near = max(known for known in self._zero if known <= share)
         found = self.hull.nearest(stretch * self.mixture + (1.0 - stretch) * self.component, self._zero[near])
         self._zero[share] = found.zero
         self.converged &= found.converged

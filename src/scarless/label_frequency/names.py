@@ -74,9 +74,9 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
     kind = type(last).__name__
     if sample_weight is not None and not takes_weights(estimator):
         raise ValueError(
-            f"sample_weight is given, but {kind}, which estimates the label frequency, has no sample_weight in fit. "
-            "Repeat rows instead of weighting them, or use an estimator whose fit takes sample_weight. SCARClassifier "
-            "also accepts label_frequency as a number."
+            f"sample_weight: {kind}, the estimator of the label frequency, does not accept weights in fit. Repeat rows "
+            "instead of weighting them, or use an estimator that accepts weights, such as TIcE. SCARClassifier also "
+            "accepts label_frequency as a number."
         )
     try:
         if sample_weight is None:
@@ -87,16 +87,16 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
         if isinstance(estimator, Pipeline) or _is_numeric(X):
             raise
         raise ValueError(
-            f"label_frequency: {kind} could not be fitted. {error} {kind} gets the original table, without "
-            f"the preprocessing of other estimators. To encode text or impute missing values for {kind}, pass a "
+            f"label_frequency: {kind} could not be fitted. {error} {kind} is fitted to the original table, without "
+            f"the preprocessing steps of other estimators. To encode text or impute missing values for {kind}, pass a "
             f"pipeline: label_frequency=make_pipeline(encoder, {kind}())."
         ) from error
     try:
         c = float(last.label_frequency_)
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{kind} must have a number as label_frequency_ after fit, like TIcE and the other estimators of "
-            f"scarless.label_frequency: {error}."
+            f"{kind} must have a number as label_frequency_ after fit: {error}. Use an estimator of "
+            "scarless.label_frequency, such as TIcE."
         ) from error
     w = np.ones(s.size) if sample_weight is None else sample_weight[sample_weight > 0]
     share = float(s.mean()) if sample_weight is None else float(sample_weight @ s / w.sum())

@@ -13,7 +13,7 @@ from scarless.numerics.arrays import Vector, in_numpy, namespace_of
 from scarless.numerics.resampling import uniforms
 from scarless.outside.extras import need
 
-MAX_SAMPLE_ROWS, MAX_SAMPLE_NUMBERS = 200_000, 2**27  # rows, and numbers (1 GiB in double precision), of a sample
+MAX_SAMPLE_ROWS, MAX_SAMPLE_NUMBERS = 200_000, 2**27  # This many numbers take 1 GiB in double precision.
 _SEED = 0x5CA7  # A fixed seed draws the same rows of a table every time.
 
 
@@ -74,14 +74,15 @@ def _check_both_kinds(s: Vector, share: float) -> None:
     if labelled in (0, s.size):
         kind = "labelled" if labelled == 0 else "unlabelled"
         raise ValueError(
-            f"The label frequency is estimated on a random sample of {s.size:,} rows, and none of them is {kind}: "
-            f"{share:.3g} of all rows are labelled. Estimate it on a weighted sample of your own that has both kinds "
-            "of rows, and pass the number: label_frequency=c."
+            f"The label frequency is estimated from a random sample of {s.size:,} rows, and none of them is {kind}. "
+            f"The share of labelled rows in the table is {share:.3g}. Draw a weighted sample that has labelled and "
+            "unlabelled rows, and fit the estimator to this sample. SCARClassifier accepts the result as a number: "
+            "label_frequency=c."
         )
 
 
 def as_named(X: Any, names: Any) -> Any:
-    """Return rows as a data frame if columns have names and pandas is installed, for estimators that use names."""
+    """Return dense rows as a data frame, for estimators that use names, if there are names and pandas is installed."""
     if names is None or sparse.issparse(X) or find_spec("pandas") is None:
         return X
     return need("pandas", "a data frame", "tool").DataFrame(X, columns=list(names))

@@ -103,7 +103,7 @@ def _cut_dense(X: Any, low: Vector, cuts: list[Vector]) -> tuple[Integers, Integ
 
 
 def _cut_sparse(X: Any, low: Vector, cuts: list[Vector]) -> tuple[Integers, Integers, Codes, Codes]:
-    """Cut the stored entries; all others are 0. If there are no others, the choice of the default does not matter."""
+    """Return row, attribute and code of stored entries outside the default, the range with 0."""
     entries = X.tocoo()
     if not X.has_canonical_format:
         entries.sum_duplicates()
@@ -133,8 +133,9 @@ class SubsetTree:
     .. math:: \max_{\text{ranges}} \frac{L}{T + k},
 
     with `T` rows in a range, `L` of them labelled, and `k` the parameter `max_bepp`. If attributes have equal scores,
-    the first is used. An attribute does not cut a subset if all its rows are in one range (up to 1e-9, because sums of
-    weights are rounded). Nor does it if all ranges have so few labelled rows that no part could give a useful bound:
+    the first is used. An attribute does not cut a subset if all rows of the subset are in one range (up to 1e-9,
+    because sums of weights are rounded). It also does not cut a subset if all ranges have so few labelled rows that no
+    part could give a useful bound:
     :math:`L \frac{n_e}{n_t} (1 - \Pr(s=1))^2 \le v`, with :math:`n_t` own rows, :math:`n_e` other rows, and
     :math:`\Pr(s=1)` the share of labelled rows among own rows. `v` is the largest variance of a bound. The tree
     therefore depends neither on the labels of other rows nor on the iteration: each subset is cut once, and many are
@@ -205,7 +206,7 @@ class FoundSubset(NamedTuple):
 
 
 def error_probability(n_rows: float) -> float:
-    r"""Return :math:`\delta = \max(0.025, \frac{1}{1 + 0.004\,n})`, larger for few rows, which give wide bounds."""
+    r"""Return :math:`\delta = \max(0.025, \frac{1}{1 + 0.004\,n})`, which is larger for few rows."""
     return max(0.025, 1.0 / (1.0 + 0.004 * n_rows))
 
 
@@ -292,19 +293,19 @@ class TIcE(LabelFrequencyEstimator):
     Parameters
     ----------
     n_ranges : int, default=4
-        Number of ranges of equal width for each attribute, from 2 to 256. With a long tail nearly all rows are in one
-        range; take logarithms or ranks of such columns first.
+        Number of ranges of equal width for each attribute, from 2 to 256. In a column with a long tail, nearly all rows
+        are in one range; take logarithms or ranks of such columns first.
     cv : int, default=5
         Number of trees; each is grown on one fold of the rows.
     n_iterations : int, default=2
-        Number of iterations. The first one uses :math:`c_0 = 1/2`, each other one the estimate of the one before.
+        Number of iterations. The first uses :math:`c_0 = 1/2`, each later iteration the estimate of the one before.
     max_splits : int, default=500
-        Maximum number of nodes that are cut in one tree.
+        Maximum number of subsets that are cut in one tree.
     min_rows : int, default=10
         Minimum number of rows of a subset for a bound. Subsets with at most this number of rows in the tree's own fold
         are not cut.
     max_bepp : float, default=5
-        A node is cut at the attribute with the highest :math:`\max L / (T + \text{max\_bepp})` over its ranges.
+        A subset is cut at the attribute with the highest :math:`\max L / (T + \text{max\_bepp})` over its ranges.
     delta : float, optional
         Probability that a single bound is too high. By default :math:`\max(0.025, 1/(1 + 0.004\,n))`, with `n` the
         number of rows outside the fold.
@@ -328,7 +329,7 @@ class TIcE(LabelFrequencyEstimator):
     fold_estimates_ : array of shape (n_iterations, cv)
         Highest bound of each tree.
     n_splits_ : array of shape (n_iterations, cv)
-        Number of nodes that were cut. If it equals `max_splits`, the search did not finish.
+        Number of subsets that were cut. If it equals `max_splits`, the search did not finish.
     subsets_ : list of BoundingSubset
         For each fold, the subset with the highest bound in the last iteration: ``ranges`` of attributes (by name if the
         columns of `X` have names), ``n_rows``, ``n_labelled``, ``lower_bound``. If SCAR holds and the estimate is
@@ -385,7 +386,7 @@ class TIcE(LabelFrequencyEstimator):
     def _check_options(self) -> None:
         if check_whole(self.n_ranges, "n_ranges", at_least=2) > MAX_RANGES:
             raise ValueError(
-                f"n_ranges must be at most {MAX_RANGES}; got {self.n_ranges}. Fewer ranges with more rows work better."
+                f"n_ranges must be at most {MAX_RANGES}; got {self.n_ranges}. Use fewer ranges, with more rows in each."
             )
         for name, least in (("cv", 2), ("n_iterations", 1), ("max_splits", 1), ("min_rows", 1)):
             check_whole(getattr(self, name), name, at_least=least)

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from scarless.checks.attributes import count_columns, names_of, select_columns
 from scarless.checks.options import check_probability, check_propensity, check_vector, shown
-from scarless.checks.tables import refuse_masked, refuse_unread
+from scarless.checks.tables import refuse_lazy_query, refuse_masked
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 
 Assumption: TypeAlias = Literal["SCAR", "SAR", "SNAR"]
@@ -36,7 +36,7 @@ def count_rows(X: Any) -> int:
     >>> count_rows([[1, 2], [3, 4], [5, 6]])
     3
     """
-    refuse_unread(X, "X")
+    refuse_lazy_query(X, "X")
     refuse_masked(X, "X")
     shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_lists(X)
     if len(shape) != 2:
@@ -68,7 +68,7 @@ def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Att
 
 
 def fixed_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Any:
-    """Return a selection of the same columns for other tables: names if the columns have unique ones, else positions.
+    """Return a selector that selects the same columns in other tables: unique names if there are any, else positions.
 
     Examples
     --------
@@ -237,7 +237,7 @@ class LabellingMechanism(ABC):
         """
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy whose columns, and all values that it reads from data, are fixed to those of `X`.
+        """Return a copy that treats other tables like `X`: it selects the same columns, and uses the same ranges.
 
         By default, return the mechanism itself.
         """

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from scarless.checks.options import (
     bad_seed,
@@ -21,7 +22,7 @@ from scarless.checks.options import (
     check_whole,
     shown,
 )
-from scarless.checks.tables import refuse_odd_vector
+from scarless.checks.tables import refuse_invalid_vector
 from scarless.labelling.base import LabellingMechanism
 from scarless.numerics.arrays import ArrayLike, Mask, Matrix, Vector
 
@@ -114,7 +115,7 @@ def simulate_looks(
     observed: Any = 1.0,
     random_state: Any = None,
 ) -> Matrix:
-    r"""Draw one label for each row and look, where looks are visits, annotators or sources, for example.
+    r"""Draw one label for each row and each look, such as a visit, an annotator or a source.
 
     .. math:: s_{ik} = [u_{ik} < y_i \, e_{ik} + (1 - y_i) \, h_{ik}], \qquad u_{ik} \sim U[0, 1)
 
@@ -183,7 +184,12 @@ def _by_look(values: Any, name: str, n_rows: int, n_looks: int | None = None) ->
     A list has one entry for each look, even if it is a list of lists; only arrays and data frames are tables.
     """
     if not isinstance(values, list | tuple):
-        refuse_odd_vector(values, name)
+        if issparse(values):
+            raise TypeError(
+                f"{name} must be a dense array with one row for each row of y and one column for each look; got a "
+                f"sparse matrix. Pass {name}.toarray()."
+            )
+        refuse_invalid_vector(values, name)
         array = np.asarray(values)
         if array.ndim == 2:
             return _checked_table(array, name, n_rows, n_looks)
@@ -307,7 +313,7 @@ def simulate_audit(
     log_odds = np.where(true == 1.0, np.log(odds), 0.0)
     if (n_rows is None) == (probability is None):
         raise ValueError(
-            "Pass either n_rows, the number of rows to audit, or probability, the probability that a row is audited; "
+            "Pass either n_rows (the number of rows to audit) or probability (that a row is audited); "
             f"got {'neither' if n_rows is None else 'both'}."
         )
     if probability is None:

@@ -165,7 +165,7 @@ def _check_table(table: Mapping[Any, float], attributes: Any) -> dict[Stratum, f
         stratum = key if isinstance(key, tuple) else (key,)
         check_known_count(len(stratum), f"the stratum {key!r}", attributes)
         if stratum in checked:
-            raise ValueError(f"table has the stratum {stratum!r} twice; remove one entry.")
+            raise ValueError(f"table has two entries for the stratum {stratum!r}. Remove one of them.")
         checked[stratum] = check_one_propensity(value, f"the propensity of the stratum {key!r}")
     return checked
 
@@ -174,7 +174,7 @@ def _check_no_missing(column: list[Any], name: str) -> None:
     bad = [row for row, value in enumerate(column) if is_missing_value(value)]
     if bad:
         raise ValueError(
-            f"{name} has {len(bad)} missing values of {len(column)} (first: row {bad[0]}). "
+            f"{name} has {len(bad)} missing values of {len(column)} (first: row {bad[0]}, counted from 0). "
             "Replace them by a category of their own, or drop these rows."
         )
 
@@ -184,7 +184,7 @@ def _check_strata_in_table(strata: list[Stratum], table: Mapping[Any, float], la
     if bad:
         named = ", ".join(f"{label} = {value!r}" for label, value in zip(labels, strata[bad[0]], strict=True))
         raise ValueError(
-            f"The stratum with {named} (row {bad[0]}) is not in the table. "
+            f"table has no propensity for the stratum with {named} (row {bad[0]}, counted from 0). "
             f"{len(bad)} of {len(strata)} rows are in strata without a propensity. "
             f"Add every missing stratum to the table ({len({strata[row] for row in bad})} in total)."
         )

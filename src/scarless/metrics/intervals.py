@@ -157,9 +157,9 @@ def _check_finite(cost_pos: Vector, cost_neg: Vector) -> None:
     bad = np.flatnonzero(~np.isfinite(cost_pos + cost_neg))
     if bad.size:
         raise ValueError(
-            f"an interval needs finite costs, but {bad.size} of {cost_pos.size} predictions (first: row {bad[0]}) are "
-            "exactly 0 or 1, which can cost infinity. Clip the predictions, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or "
-            "use cost='squared'."
+            f"y_pred: the cost of {bad.size} of {cost_pos.size} predictions can be infinite (first: row {bad[0]}), "
+            "as for 0 and 1 with cost='log', but an interval needs finite costs. Clip the predictions, e.g. "
+            "np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
         )
 
 

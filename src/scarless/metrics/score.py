@@ -48,8 +48,7 @@ class Score:
     name : str
         Name of the score.
     value : float
-        The estimate. It can lie outside of the range of the score, because one labelled row counts as several
-        positives.
+        The estimate. It can be outside the range of the score, because one labelled row counts as several positives.
     standard_error : float
         Standard deviation of the estimate over samples of rows and labels. The propensity is treated as known; if it
         was estimated, the true error is larger. NaN if the value is not finite, if no row is labelled, or if all rows
@@ -65,7 +64,7 @@ class Score:
     level : float
         Confidence level.
     effective_sample_size : float
-        Number of equally weighted positives that carry the same information as the labelled rows (Kish).
+        Number of equally weighted positives with the same information as the labelled rows (Kish).
     n_labelled : int
         Number of labelled rows with a positive weight.
     n_clipped : int
@@ -364,7 +363,7 @@ def decided_rows(decision: Vector, s: Vector, e: Vector, weight: Vector, max_wei
 
 
 def _side(rows: NDArray[np.bool_], s: Vector, e: Vector, t: Vector, weight: Vector) -> SideSums:
-    seen = rows if rows.any() else ~rows  # an empty side takes B and C from the other side
+    seen = rows if rows.any() else ~rows  # an empty side uses B and C of the other side
     labels = s[seen] + 2.0 * e[seen] / e[seen].sum()
     w = weight[seen]
     target = w * t[seen]

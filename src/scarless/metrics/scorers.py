@@ -90,7 +90,7 @@ def own_propensity(model: Any, X: Any) -> Vector | None:
     if hasattr(model, "predict_propensity"):
         refuse_looks(
             model,
-            "This measure",
+            "This score",
             instead="Its predict_propensity is for one look. Use model.score(X, S) and predict_posterior(X, S).",
         )
         return np.asarray(model.predict_propensity(X), dtype=np.float64)
@@ -246,9 +246,10 @@ class PUScorer(BaseEstimator):
         every = _RECIPES["roc_auc"].options
         unused = [name for name in every if self._is_set(name) and name not in recipe.options]
         if unused:
-            takes = f"only {listed(recipe.options)}" if recipe.options else "none"
+            used = f"only {listed(recipe.options)}" if recipe.options else "none of them"
             raise ValueError(
-                f"Leave out {listed(unused)}, which {self.metric!r} does not use. Of {listed(every)}, it takes {takes}."
+                f"{listed(unused)}: of {listed(every)}, the metric {self.metric!r} uses {used}. Leave out "
+                f"{listed(unused)}."
             )
         return recipe
 

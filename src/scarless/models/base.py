@@ -1,4 +1,4 @@
-"""Base class of all classifiers: `fit` takes observed labels, and predictions are of the true class."""
+"""Base class of all classifiers, which are fitted to observed labels and predict the true class."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_counts, check_positive, check_vector, check_weight, check_whole, cut_of, shown
+from scarless.checks.options import (
+    check_counts,
+    check_positive,
+    check_vector,
+    check_weight,
+    check_whole,
+    decision_threshold,
+    shown,
+)
 from scarless.checks.rows import (
     LabelledRows,
     check_labelled_rows,
@@ -25,7 +33,7 @@ from scarless.checks.rows import (
     refuse_lost_class,
     warn_about_row_order,
 )
-from scarless.checks.tables import refuse_own_engine, refuse_unread
+from scarless.checks.tables import refuse_lazy_query, refuse_own_engine
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
 from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
@@ -37,15 +45,15 @@ from scarless.pair.logistic import Training
 
 
 class PUClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers: `fit` takes observed labels, and predictions are of the true class."""
+    """Base class of classifiers that are fitted to observed labels and predict the true class."""
 
     pos_label: Any
     class_prior_: float
     _coding: LabelCoding
-    _corrects = True  # whether the model corrects for missing labels; it then warns about tools that undo this
-    _propensity_is_known = False  # whether the propensity is exact: unlabelled rows with propensity 1 are negative
-    _one_propensity = False  # whether every row has the label frequency as its propensity
-    _runs_checks = True  # whether a fit makes its checks and warns; False for resamples
+    _corrects = True  # whether the model corrects for missing labels; if so, it warns about tools that undo this
+    _propensity_is_known = False  # whether the propensity is exact; unlabelled rows with propensity 1 are then negative
+    _one_propensity = False  # whether the propensity of every row is the label frequency
+    _runs_checks = True  # whether a fit checks its result and warns; False for fits to resamples
     predict_to = predict_to
 
     def __sklearn_tags__(self) -> Any:
@@ -60,11 +68,11 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def label_coding_(self) -> LabelCoding:
-        """The two label values of the fit, and which one is positive."""
+        """The two label values of the fit, and which of them marks a labelled row."""
         return self._coding
 
     def _inner(self) -> Any:
-        """Return the estimator of the user that reads the table, or None."""
+        """Return the estimator of the user that the table is passed to, or None."""
         return getattr(self, "estimator", None)
 
     def predict_proba(self, X: Any) -> Vector:
@@ -94,8 +102,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         decision : {"accuracy", "balanced"} or pair of numbers, default="accuracy"
             The threshold. "accuracy": 1/2, which makes the fewest errors. "balanced": the class prior ``class_prior_``,
             which maximises the mean of sensitivity and specificity. A pair of costs ``(false positive, false
-            negative)``: :math:`c_{fp} / (c_{fp} + c_{fn})`, which minimises the expected cost. Each assumes that
-            :math:`f` is calibrated.
+            negative)``: :math:`c_{fp} / (c_{fp} + c_{fn})`, which minimises the expected cost. All three assume
+            that :math:`f` is calibrated.
 
         Returns
         -------
@@ -104,7 +112,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self._corrects:
             warn_if_scored_by_labels(self)
-        cut = cut_of(decision, self.class_prior_)
+        cut = decision_threshold(decision, self.class_prior_)
         return as_given(X, self._coding.decode(self._class_probability(X) > cut))
 
     def _class_probability(self, X: Any) -> Vector:
@@ -117,12 +125,12 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return posterior_known(f, propensity, coded) if known else posterior(f, propensity, coded)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        r"""Return the mean log-likelihood of the observed labels, which needs no true classes.
+        r"""Return the mean log-likelihood of the observed labels; no true classes are needed.
 
         .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
 
-        Higher is better. It is not the accuracy: against observed labels, accuracy rewards a classifier that calls
-        every unlabelled row negative.
+        Higher is better. The score is not the accuracy, because accuracy against observed labels rewards a classifier
+        that predicts every unlabelled row to be negative.
 
         Parameters
         ----------
@@ -152,36 +160,40 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         r"""Return the columns that contribute most to the log-odds of each row, compared with an average row.
 
         The contribution of a column to a linear model is :math:`\beta_j (x_j - \bar x_j)`. For other models it is the
-        fall of the log-odds if the column is set to its mean. Contributions describe the model. They are not causes.
+        log-odds of the row minus its log-odds with the column set to its mean. Contributions describe the model. They
+        are not causes.
 
         Parameters
         ----------
         X : array or data frame of shape (n_rows, n_columns)
             Rows to explain.
         background : array or data frame of shape (n_other_rows, n_columns)
-            Rows whose average is the average row, usually those of the fit.
+            Rows that define the average row, usually the rows of the fit.
         n_reasons : int or None, default=3
-            Number of columns for each row, largest absolute contribution first; None for all.
+            Number of columns to return for each row, largest absolute contribution first. None: all columns.
 
         Returns
         -------
         pandas DataFrame
-            One line for each row and reason: ``row`` (its index, or its number from 0), ``column``, ``value`` and
-            ``contribution``.
+            One line for each row and returned column: ``row`` (index of the row, or its number counted from 0),
+            ``column``, ``value`` and ``contribution``.
         """
         refuse_elsewhere(X, background)
         for table in (X, background):
-            self.predict_proba(table)  # raises the errors of a prediction for wrong columns or values
+            self.predict_proba(table)  # raises if columns or values are wrong
         tables = [table if hasattr(table, "shape") else np.asarray(table) for table in (X, background)]
         mean, groups = average_row(tables[1]), grouped(column_names(tables[0]))
         if mean is None:
-            raise ValueError("explain needs numeric columns. For other tables wrap the estimator in TableClassifier.")
+            raise ValueError(
+                "background: explain needs numeric columns, and at least one is not numeric. Encode it, or wrap the "
+                "estimator in TableClassifier."
+            )
         return explanation(tables[0], groups, contributions(self, tables[0], mean, list(groups.values())), n_reasons)
 
     def _assumed_propensity(self, X: Any) -> Vector:
-        """Return the propensity that `score` uses for each row; 1 for models without a propensity."""
+        """Return the propensity that `score` uses for each row; 1 for models that do not estimate it."""
         check_is_fitted(self)
-        refuse_unread(X, "X")
+        refuse_lazy_query(X, "X")
         return np.ones(count_rows(X))
 
     def _check_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
@@ -199,7 +211,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return Training(table, s, weight)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows:
-        """Check the rows, labels and weights of a fit of logistic models, in memory or elsewhere."""
+        """Check the rows, labels and weights of a fit of logistic models; the rows need not be in memory."""
         if self._corrects:
             warn_if_fitted_to_labels(self)
         forget_fit(self)
@@ -210,7 +222,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         return rows
 
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:
-        """Fit logistic models to checked rows; `X` is the user's table, for column names in parameters."""
+        """Fit logistic models to checked rows; parameters name columns of the user's table `X`."""
         raise NotImplementedError
 
     def _lives_in_engine(self) -> bool:
@@ -262,7 +274,7 @@ def need_labels(s: Any, call: str) -> None:
     """Raise if the labels that a posterior needs are missing."""
     if s is None:
         raise TypeError(
-            f"predict_posterior needs the observed labels of the rows: {call}. For probabilities without labels use "
+            f"s must be the observed labels of the rows; got None. Call {call}. For probabilities without labels use "
             "predict_proba(X)."
         )
 
@@ -276,7 +288,7 @@ def check_solver_options(estimator: Any) -> None:
 
 
 def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
-    """Return a clone of a fitted model, fitted to the same rows with other weights, without copying rows."""
+    """Clone a fitted model, and fit the clone to the same rows with other weights, without copying the rows."""
     again = clone_without_checks(model)
     for name in ("n_features_in_", "feature_names_in_", "classes_", "_coding", "_reader"):
         if hasattr(model, name):
@@ -296,7 +308,7 @@ def class_probability(model: Any, X: Any) -> Vector:
 
 
 def clone_without_checks(model: Any) -> Any:
-    """Return a clone whose fit makes no checks of its own: no warnings, no comparison with other starts."""
+    """Return a clone whose `fit` does not check its result, for example by comparison with other starts."""
     again = clone(model)
     again._runs_checks = False
     return again
@@ -310,7 +322,7 @@ def fit_quietly(model: Any, X: Any, s: Any, **given: Any) -> Any:
         return model.fit(X, s, **given)
 
 
-WITHOUT = "all but the propensity attributes"
+SET_WITHOUT_PROPENSITY_ATTRIBUTES = "all but the propensity attributes"
 
 
 def check_attribute_sets(
@@ -323,12 +335,13 @@ def check_attribute_sets(
     if isinstance(given, str) and given == "auto":
         everything = np.arange(n_columns)
         without = np.setdiff1d(everything, e_columns)
-        return {"all": everything} | ({WITHOUT: without} if 0 < without.size < n_columns else {})
+        others = {SET_WITHOUT_PROPENSITY_ATTRIBUTES: without} if 0 < without.size < n_columns else {}
+        return {"all": everything} | others
     named = _named_sets(given)
     sets = {name: columns_of(chosen) for name, chosen in named}
     if len(sets) < len(named):
         names = ", ".join(repr(name) for name, _ in named)
-        raise ValueError(f"attribute_sets: each set needs a different name; got {names}. Pass a dict with other names.")
+        raise ValueError(f"attribute_sets: each set needs a different name; got {names}. Rename the sets.")
     return sets
 
 
@@ -340,8 +353,8 @@ def _named_sets(given: Any) -> list[tuple[str, Any]]:
         named = [(_name(i, chosen), chosen) for i, chosen in enumerate(each)]
     if not named:
         raise ValueError(
-            "attribute_sets must be 'auto', or a list or dict with at least one set of attributes, each in a form that "
-            f"SAREMClassifier accepts as classification_attributes; got {shown(given)}."
+            "attribute_sets must be 'auto', or a list or dict of column selectors, for example [['age', 'sex'], None]; "
+            f"None selects all columns. Got {shown(given)}."
         )
     return named
 

@@ -32,7 +32,7 @@ def contributions(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence
     r"""Return the contribution of each group of columns to the logit of each row, compared with the average row.
 
     For a linear model it is :math:`\sum_j \beta_j (x_j - \bar x_j)` over the columns of the group. For other models it
-    is the fall of the logit if these columns are set to their means.
+    is the logit of the row minus its logit with these columns set to their means.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def contributions(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence
 
 
 def by_replacement(model: Any, rows: Any, mean: Vector, groups: Sequence[Sequence[int]]) -> Matrix:
-    """Return the fall of each row's logit if a group of columns is set to its means, for each group."""
+    """Return each row's logit minus its logit with one group of columns set to their means, for each group."""
     values = dense(rows)
     changed = np.repeat(values[None], len(groups), axis=0)
     for table, group in zip(changed, groups, strict=True):
@@ -84,7 +84,7 @@ def average_row(table: Any, weight: Any = None) -> Vector | None:
     w = np.ones(table.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
     if sparse.issparse(table):
         return np.asarray(table.T @ w, dtype=np.float64) / w.sum()
-    block = max(_CELLS_PER_BLOCK // max(table.shape[1], 1), 1)  # large tables are not copied as a whole
+    block = max(_CELLS_PER_BLOCK // max(table.shape[1], 1), 1)  # converted block by block, to bound memory
     total, count = np.zeros(table.shape[1]), np.zeros(table.shape[1])
     for start in range(0, table.shape[0], block):
         rows, part = take_rows(table, slice(start, start + block)), w[start : start + block]

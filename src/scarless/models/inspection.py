@@ -1,4 +1,4 @@
-"""Access to fitted models for other parts of the package: the problem of the fit, its remarks, and its looks."""
+"""Functions with which other parts of the package read a fitted model: its problem, its remarks and its looks."""
 
 from typing import Any, NamedTuple
 
@@ -45,11 +45,11 @@ class LooksSummary(NamedTuple):
     names: tuple[str, ...]  # names of the looks
     n_audited: int
     plain: bool  # whether there is one look without false positives, offset, bounds or visit attributes
-    alike: bool  # whether one propensity holds for all looks
+    same_propensity: bool  # whether all looks have the same propensity
     frequencies: tuple[tuple[float, Interval | None], ...]  # label frequency of each look
     rates: tuple[tuple[float, Interval | None], ...]  # one false-positive rate, or one for each look
     rate_is: str  # source of the rates: "none", "given", "estimated" or "estimated in part"
-    claims: tuple[Any, ...]  # known values
+    known_values: tuple[Any, ...]  # known values
     warnings: tuple[str, ...]  # warnings of the fit
 
 
@@ -78,11 +78,11 @@ def looks_summary(model: Any, level: float = 0.95) -> LooksSummary | None:
         names=tuple(map(str, looks.names)),
         n_audited=int(looks.n_audited),
         plain=bool(looks.plain),
-        alike=int(looks.objective.n_kinds) == 1,
+        same_propensity=int(looks.objective.n_kinds) == 1,
         frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
         rates=_rates(inner, looks, known=estimated and known is not None, level=level),
         rate_is="estimated in part" if estimated and not all(is_estimated) else _rate_is(estimated, each),
-        claims=check_known(inner.known).shares,
+        known_values=check_known(inner.known).shares,
         warnings=tuple(getattr(inner, "_looks_warnings", ())),
     )
 
@@ -121,7 +121,7 @@ def any_label_probability(model: Any, X: Any, labels: Any) -> Vector:
     X : table
         Table that the model can read.
     labels : array of shape (n_rows,) or (n_rows, n_looks)
-        Labels, of which only the gaps matter: they mark looks that did not take place.
+        Labels. Only missing values matter: they mark looks that did not take place.
 
     Returns
     -------

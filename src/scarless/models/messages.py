@@ -1,4 +1,4 @@
-"""Warnings at the end of a fit, and remarks that its summary prints below the table.
+"""Warnings of a fit, and remarks that `summary` prints below its table.
 
 Functions `message_about_...` return sentences; functions `warn_...` emit a warning.
 """
@@ -50,8 +50,8 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.stack import gap_to_naive
 
 WIDE_INTERVAL = 0.5  # width of the 95% interval of the class prior above which a fit warns
-MIN_AUC_LOSS_TO_WARN = 0.02  # area under the ROC curve lost against the naive model; smaller losses are harmless
-CLAIM_WARNING_Z = 2.576  # standard errors between the rows and a known value: 1 in 100 by chance
+MIN_AUC_LOSS_TO_WARN = 0.02  # area under the ROC curve of the naive model, minus that of the fit, above which it warns
+CLAIM_WARNING_Z = 2.576  # standard errors between rows and a known value; exceeded by chance in 1 of 100 fits
 _DEPENDS_ON_FORM = (
     "The class prior, its interval and the propensities depend on the functional form of the models, and the class "
     "model and the propensity model may be swapped. Check propensity_attributes, or use SARStackingClassifier, whose "
@@ -60,12 +60,13 @@ _DEPENDS_ON_FORM = (
 
 
 def warn_if_all_labelled(label_frequency: float, name: str) -> None:
-    """Warn if the fit estimates that all positives are labelled: it is then the naive model."""
+    """Warn if the fit estimates that all positives are labelled: its classifier is then the naive model."""
     if all_labelled(label_frequency):
         warn_user(
-            f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}). Its classifier is "
-            "then the naive model. If this is implausible, check whether a column was filled in after the label was "
-            "known, and remove it. Otherwise use fewer classification_attributes, or a stronger penalty (lower C).",
+            f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}), so its classifier "
+            "is the naive model. If this is implausible, check whether a column was filled in after the label was "
+            "known, and remove that column. If there is none, use fewer columns for the class model, or a stronger "
+            "penalty (lower C).",
             UserWarning,
         )
 
@@ -75,8 +76,8 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
     if class_prior > 0.95 and labelled_share < 0.6:
         warn_user(
             f"{name} finds that nearly every row is positive (class prior {class_prior:.3f}; {labelled_share:.0%} of "
-            "rows are labelled). The propensity alone explains the labels. If this is implausible, name fewer "
-            "propensity_attributes, or audit some unlabelled rows.",
+            "the rows are labelled), so that the propensity alone explains the labels. If this is implausible, name "
+            "fewer propensity_attributes, or audit some unlabelled rows.",
             UserWarning,
         )
 
@@ -84,19 +85,19 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
 def warn_if_class_prior_is_uncertain(
     name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool, swappable: bool
 ) -> None:
-    """Warn if labels are few or the interval of the class prior is wide; the warning says what is still reliable."""
+    """Warn if labels are few or the interval of the class prior is wide, and say which results are reliable."""
     few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
     if not (few or wide):
         return
     rows = "is only 1 labelled row" if labelled == 1 else f"are only {labelled:g} labelled rows"
     why = f"there {rows}" if few else "the labels do not determine the class prior"
-    span = "" if interval is None else f", {interval.low:.2f} to {interval.high:.2f}"
+    span = "" if interval is None else f", 95% interval {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
     ranking = "You can rely on the ranking of rows."
     if swappable:
         ranking = (
-            "Class model and propensity model use the same columns and may be swapped: compare the ranking of rows "
-            "with that of NaiveClassifier or SARStackingClassifier."
+            "The class model and the propensity model use the same columns and may be swapped: compare the ranking of "
+            "rows with the ranking by NaiveClassifier or SARStackingClassifier."
         )
     warn_user(
         f"{name}: {why}. {ranking} Do not rely on the number of positives (class prior "
@@ -112,17 +113,20 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
     if solution.status is Status.AT_INFINITY:
         message = (
             f"{name}: the optimum is at infinity, because there is no penalty and the classes are separable. At the "
-            f"returned coefficients one more step would gain {gain:.1e} in log-likelihood per row. Use a finite C."
+            f"returned coefficients, one more step would gain {gain:.1e} in log-likelihood per row. Use a finite C "
+            "and, if the model has it, a finite propensity_C."
         )
     elif solution.status is Status.MAX_ITER:
         message = (
             f"{name} did not converge in max_iter={solution.n_iter} iterations: one more step would gain "
-            f"{gain:.1e} in log-likelihood per row, and tol is {tol:.1e}. Raise max_iter, scale the columns or lower C."
+            f"{gain:.1e} in log-likelihood per row, and tol is {tol:.1e}. Raise max_iter, scale the columns, or use a "
+            "stronger penalty (lower C)."
         )
     elif solution.status is Status.STALLED:
         message = (
             f"{name} stopped after {solution.n_iter} iterations: no step improves the log-likelihood, although a gain "
-            f"of {gain:.1e} per row was predicted (tol is {tol:.1e}). Scale the columns, lower C or raise tol."
+            f"of {gain:.1e} per row was predicted (tol is {tol:.1e}). Scale the columns, use a stronger penalty (lower "
+            "C), or raise tol."
         )
     else:
         return
@@ -132,10 +136,10 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
 def message_about_driver(name: str, gain: float) -> str:
     """Return the message that a column outside the propensity attributes seems to drive the labelling."""
     return (
-        f"The labels contradict the propensity attributes: the log-likelihood rises by {gain:.1f} if {name!r}, which "
-        f"is not among them, drives the labelling. If this is plausible, add {name!r} to propensity_attributes. If "
-        f"not, the class probably depends on {name!r} in a way that the class model cannot describe. In either case "
-        "the class prior and its interval may be far off."
+        f"The labels contradict the propensity attributes: the log-likelihood rises by {gain:.1f} if the labelling "
+        f"also depends on {name!r}. If this is plausible, add {name!r} to propensity_attributes. If not, the class "
+        f"probably depends on {name!r} in a way that the class model cannot describe. In either case the class prior "
+        "and its interval may be far off."
     )
 
 
@@ -149,7 +153,7 @@ def message_about_higher(model: Any) -> str:
 
 
 def message_about_drivers(model: Any) -> str:
-    """Return the message about the driver of the labelling that was not named; empty if there is none."""
+    """Return the message about a column that seems to drive the labelling but is not named; empty if there is none."""
     if model._driver is None:
         return ""
     return message_about_driver(str(attribute_names(model)[model._driver[0]]), model._driver[1])
@@ -164,9 +168,10 @@ def message_about_form(model: Any) -> str:
     if found.driver >= 0:
         return f"{message_about_driver(str(names[found.driver]), found.gain)} {_DEPENDS_ON_FORM}"
     return (
-        f"The labels contradict the form of the two models: they fit clearly better with "
-        f"{found.direction.describe(names)} (score test, adjusted p = {found.p_value:.1g}). The class is not linear in "
-        f"the attributes, or the labelling depends on attributes that are not named. {_DEPENDS_ON_FORM}"
+        f"The labels contradict the form of the two models: the models fit clearly better with "
+        f"{found.direction.describe(names)} (score test, adjusted p = {found.p_value:.1g}). Either the class is not "
+        "linear in the attributes, or the labelling depends on attributes that are not named in propensity_attributes. "
+        f"{_DEPENDS_ON_FORM}"
     )
 
 
@@ -175,11 +180,11 @@ def warn_about_units(units: Units | None, names: Any, name: str) -> None:
     if units is None:
         return
     bad = np.flatnonzero((units.shift != 0) | (units.scale != 1))
-    more = f" and {bad.size - 1} more" if bad.size > 1 else ""
+    more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
     warn_user(
-        f"{name}: column {names[bad[0]]!r}{more} lies farther from 0 than 1e5 times its spread, or all of its values "
-        "are below 1e-100. The models were fitted to centred and scaled columns. Their coefficients are correct, but "
-        "standard errors and intervals are unreliable. Scale the columns first, for example with "
+        f"{name}: column {names[bad[0]]!r}{more} has a mean more than 1e5 standard deviations from 0, or only values "
+        "below 1e-100. The solver therefore centred or scaled it. The coefficients are correct, but standard errors "
+        "and intervals are unreliable. Scale the columns first, for example with "
         "sklearn.preprocessing.StandardScaler.",
         UserWarning,
     )
@@ -195,11 +200,11 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
     gap = gap_to_naive(problem, beta_f, None if problem.swappable else beta_e)
     if gap is None or not gap.is_loss or gap.difference >= -MIN_AUC_LOSS_TO_WARN:
         return
-    what = "the class model ranks" if problem.swappable else "class model and propensity model together rank"
+    what = "the class model ranks" if problem.swappable else "the class model and the propensity model together rank"
     why = (
-        "Class model and propensity model use the same columns and are probably swapped."
+        "The class model and the propensity model use the same columns and are probably swapped."
         if problem.swappable
-        else "The fit is probably in a poor local optimum: try n_starts=5."
+        else "The fit is probably in a poor local optimum: try SAREMClassifier with n_starts=5."
     )
     warn_user(
         f"{name}: {what} labelled rows worse than the naive model (area under the ROC curve lower by "
@@ -217,8 +222,8 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
     remarks = [*filter(None, [message_about_higher(model), message_about_form(model)])] if pair.looks is None else []
     if pair.n_groups:
         remarks.append(
-            f"Rows belong to {pair.n_groups:,} groups. Standard errors and intervals account for them (sandwich "
-            "formula)."
+            f"Rows belong to {pair.n_groups:,} groups. Standard errors and intervals account for the groups "
+            "(sandwich formula)."
         )
     inference = pair.inference
     if pair.looks is None:
@@ -230,8 +235,8 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
         remarks += [SWAPPABLE] if inference.swappable else []
         if all_labelled(inference.label_frequency.value):
             remarks.append(
-                "All positives are labelled in this fit, so standard errors do not show how many more positives the "
-                "data allow. Use profile_class_prior."
+                "According to this fit, all positives are labelled. Standard errors then do not show how many more "
+                "positives the data allow: use profile_class_prior."
             )
         remarks += [] if model.converged_ else [NOT_CONVERGED]
     elif pair.looks is not None:
@@ -251,7 +256,7 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
         remarks.append(
             "With two looks and no audit, the data hardly show whether one look is partly a copy of the other. In a "
             "simulation in which 60% of rows were copies, the estimated class prior was 0.18 to 0.21 instead of 0.42. "
-            "A third look, or 50 to 100 audits of unlabelled rows, would show it."
+            "A third look, or 50 to 100 audits of unlabelled rows, would reveal copies."
         )
     if looks.n_looks == 1 and looks.objective.false_positives is not None and not looks.objective.n_rates:
         remarks.append(
@@ -267,8 +272,8 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
     if looks.n_looks > 1:
         remarks.append(
             "Looks are assumed to be independent given the attributes. If rows differ in ways that no attribute "
-            "explains, the class prior is too low and intervals are far too short. goodness_of_fit tests for this; "
-            "audited_class_prior does not depend on the models."
+            "explains, the class prior is too low and intervals are far too short. goodness_of_fit tests "
+            "independence. audited_class_prior does not depend on the models."
         )
     if looks.n_audited:
         remarks += _remarks_on_audits(model, labelling_of(model).audit_labels)
@@ -278,7 +283,8 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
 def _remarks_on_audits(model: Any, audit_labels: str) -> list[str]:
     remarks = [
         "Rows are assumed to be chosen for audits by their attributes, by their labels or at random. If positives were "
-        "more likely to be audited, or their audits more likely to be reported, the class prior is too high."
+        "more likely to be audited than similar negatives, or if their audits were more likely to be reported, the "
+        "class prior is too high."
     ]
     if audit_labels == "keep":
         remarks.append(
@@ -295,7 +301,7 @@ def _remarks_on_audits(model: Any, audit_labels: str) -> list[str]:
 
 
 def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, max_iter: int) -> list[str]:
-    """Return messages about assumptions that the rows contradict, whether the models or the user make them."""
+    """Return messages about assumptions, of the models or of the user, that the rows contradict."""
     looks, differ = given.looks, list[str]()
     assert looks is not None
     if looks.n_looks > 1 and shared:
@@ -318,34 +324,34 @@ def message_about_claims(problem: PairProblem, fit: PairFit, *, max_iter: int) -
     """Return a message for each known value that the rows contradict."""
     return [
         f"the known {claim} and the rows disagree: they are {apart:.1f} standard errors apart. Either the known value, "
-        "its standard error or the form of the models is wrong."
+        "its standard error or the form of the models is wrong. Check them."
         for claim, apart in disagreements(problem, fit, max_iter=max_iter)
         if apart > CLAIM_WARNING_Z
     ]
 
 
 def message_about_swapped(rates: Vector, frequencies: Vector) -> list[str]:
-    """Return the message that negatives are labelled as often as positives; empty if they are not."""
+    """Return the message that negatives are labelled more often than positives; empty if they are not."""
     if not rates.max() > frequencies.min():
         return []
     return [
-        "according to the fit, negatives are labelled as often as positives (false-positive rate "
-        f"{rates.max():.2f}, label frequency {frequencies.min():.2f}). The looks carry little information, or the "
-        "classes are swapped."
+        "according to the fit, negatives are labelled more often than positives (false-positive rate "
+        f"{rates.max():.2f}, label frequency {frequencies.min():.2f}). Either the labels say little about the class, "
+        "or positives and negatives are swapped. Audit some labelled and some unlabelled rows."
     ]
 
 
 # Warnings need strong evidence, because each fit makes many of these tests.
-AUDIT_WARNING_Z = 3.3  # standard errors between audits and models: 1 in 1,000 by chance
+AUDIT_WARNING_Z = 3.3  # standard errors between audits and models; exceeded by chance in 1 of 1,000 fits
 _LOOK_WARNING_Z = 4.0  # standard errors between the labels of a look and those that a shared propensity predicts
 _MIN_LOOK_DIFFERENCE = 0.1  # the same difference, as a share of the expected labels
 _DEPENDENCE_TEST_SIZE = 0.001  # probability of a warning if all looks are independent
-_CONSTRAINT_WARNING_Z = 3.0  # standard errors between rows and bounds, or an offset: 3 in 1,000 by chance
+_CONSTRAINT_WARNING_Z = 3.0  # standard errors between rows and bounds, or an offset; exceeded by chance in 3 of 1,000
 _MIN_PRIOR_DIFFERENCE = 0.05  # share of the class prior; smaller differences do not matter in practice
 # Log-likelihood gain by the logarithm of an offset at which the fit warns. If the offset itself is correct, fewer than
 # 3% of fits gain so much.
 _MIN_LOG_OFFSET_GAIN = 3.5
-_MIN_FINDINGS = 5  # audited positives with a label, and labels of rows that were not audited
+_MIN_FINDINGS = 5  # fewest audited positives with a label, and fewest labels of rows that were not audited
 _MISSING_POSITIVES_Z = 2.0  # standard errors by which audits found fewer unlabelled positives than expected
 _MAX_UNLABELLED_SHARE = 0.1  # share of audited positives without a label if findings were entered as labels
 # Log-likelihood gain (odds of 20 to 1) of another assumption about audits at which the fit warns. If the assumption of
@@ -377,7 +383,7 @@ def message_about_findings(found: EnteredFindings | None, gap: AuditGap | None) 
         return []
     return [
         f"{found.labelled:,.0f} of the {found.positives:,.0f} audited positives have a label, and audited rows have "
-        f"{found.labels:,.0f} labels, where {found.expected:,.0f} are expected. If findings of the audits were entered "
+        f"{found.labels:,.0f} labels, but {found.expected:,.0f} are expected. If findings of the audits were entered "
         "as labels, the class prior is too low: use audit_labels='drop' (--audit-labels drop), or 'undo' if only rows "
         "without a label were audited."
     ]
@@ -395,10 +401,10 @@ def message_about_choice(other: AuditSelectionGap | None, audit_labels: str) -> 
         return []
     instead = _other_of(audit_labels)
     return [
-        f"audit_labels={audit_labels!r} assumes that {_WHO_WAS_AUDITED[audit_labels]}, and the rows contradict it. The "
-        f"assumption that {_WHO_WAS_AUDITED[instead]} fits better (log-likelihood higher by {other.gained:.1f}, if the "
-        f"probability of being audited is logistic in the attributes). If it holds, use audit_labels={instead!r}; the "
-        f"class prior is then {other.class_prior:.2f}."
+        f"audit_labels={audit_labels!r} assumes that {_WHO_WAS_AUDITED[audit_labels]}, but the rows contradict this. "
+        f"The assumption that {_WHO_WAS_AUDITED[instead]} fits better (log-likelihood higher by {other.gained:.1f}, if "
+        "the probability of being audited is logistic in the attributes). If this second assumption is right, use "
+        f"audit_labels={instead!r}; the class prior is then {other.class_prior:.2f}."
     ]
 
 
@@ -432,14 +438,14 @@ def message_about_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str
     if worst.z_score > 0:
         return [
             f"{one} and {other} agree more often than independent looks would, by {worst.z_score:.1f} standard errors. "
-            "Either one is partly a copy of the other (leave it out), or rows differ in ways that no attribute "
+            "Either one look is partly a copy of the other (leave one out), or rows differ in ways that no attribute "
             "explains, or the models are of the wrong form. In the first two cases the class prior is too low. To "
             "find out, audit unlabelled rows."
         ]
     return [
         f"{one} and {other} agree less often than independent looks would, by {-worst.z_score:.1f} standard errors. If "
-        "rows were not examined again after a label, code the later look as NaN, not as 0. Otherwise the models are of "
-        "the wrong form."
+        "rows were not examined again after a label, code the later look as NaN, not as 0. Otherwise the models are "
+        "probably of the wrong form."
     ]
 
 
@@ -452,8 +458,8 @@ def message_about_prior(gap: PriorGap | None, *, audited: bool) -> list[str]:
     besides = ", or rows were chosen for audits because of their expected result" if audited else ""
     return [
         f"the class prior of the fit is {gap.by_fit:.3f}, but the share of labelled rows that are labelled again "
-        f"implies {gap.by_histories:.3f}, an estimate without a class model ({abs(gap.z_score):.1f} standard errors "
-        "apart). Probably the class model or the propensity model is of the wrong form or lacks an attribute"
+        f"implies {gap.by_histories:.3f} ({abs(gap.z_score):.1f} standard errors apart). The second estimate needs no "
+        "class model. Probably the class model or the propensity model is of the wrong form or lacks an attribute"
         f"{besides}. Try another classifier, for example SAREMClassifier(HistGradientBoostingClassifier()), or audit "
         "some unlabelled rows."
     ]
@@ -467,7 +473,7 @@ def message_about_bounds(gap: BoundGap | None) -> list[str]:
         return [
             f"the rows contradict the bounds: the fit without bounds is better by {gap.z_score:.1f} standard errors, "
             f"and gives {gap.outside:.0%} of positives a propensity outside the bounds. If the bounds are wrong, so is "
-            "the class prior. Remove or widen them."
+            "the class prior. Remove or widen the bounds."
         ]
     if gap.on_bound >= _MIN_SHARE_ON_BOUND:
         return [
@@ -482,8 +488,8 @@ def message_about_offset(gap: OffsetGap | None) -> list[str]:
     if gap is None or (gap.z_score < _CONSTRAINT_WARNING_Z and gap.by_log < _MIN_LOG_OFFSET_GAIN):
         return []
     remedy = (
-        "The offset is added to the logit unchanged: give the logarithm of an effort, not the effort. Or add the "
-        "column to propensity_attributes, so that its coefficient is estimated."
+        "The offset is added to the logit unchanged: give the logarithm of an effort, not the effort. Or name the "
+        "column in propensity_attributes instead, so that its coefficient is estimated."
     )
     if gap.by_log >= _MIN_LOG_OFFSET_GAIN:
         return [
@@ -530,6 +536,6 @@ def message_about_rivals(rivals: list[tuple[float, float]], interval: Interval) 
     prior, behind = min(outside, key=lambda each: each[1])
     return [
         f"another optimum, with a class prior of {prior:.2f}, fits these rows about as well (log-likelihood lower by "
-        f"{behind:.1f}), and intervals do not include it. More audits of unlabelled rows, or more rows with several "
-        "looks, would show which one is right."
+        f"{behind:.1f}), but the intervals do not include this class prior. More audits of unlabelled rows, or more "
+        "rows with several looks, would show which optimum is right."
     ]

@@ -1,4 +1,4 @@
-r"""Base class of classifiers that also learn a model of the labelling, and hold a fitted pair.
+r"""Base class of classifiers that fit a model of the class and a model of the labelling.
 
 Intervals of two logistic models use the delta method. The parameters :math:`\theta` have the covariance
 :math:`(H + R)^{-1}`, where `H` is the observed information of the likelihood at the optimum and `R` the penalty. The
@@ -90,7 +90,7 @@ def means_all(attributes: Any) -> bool:
 
 
 class PairClassifier(PUClassifier):
-    """Classifier of the true class with a model of the labelling."""
+    """Base class of classifiers that fit a model of the class and a model of the labelling."""
 
     propensity_attributes: Any
     max_iter: int
@@ -99,7 +99,7 @@ class PairClassifier(PUClassifier):
     _pair: FittedPair | None = None
     _looks_warnings: tuple[str, ...] = ()  # warnings of a fit to looks, audits or known values
     _choice_remark: str = ""  # remark on the assumption that audit_labels makes
-    _driver: tuple[int, float] | None = None  # unnamed column that seems to drive the labelling, and its gain
+    _driver: tuple[int, float] | None = None  # column that seems to drive the labelling but is not named, and gain
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
@@ -125,7 +125,10 @@ class PairClassifier(PUClassifier):
         """The fitted class model and propensity model, with their uncertainty."""
         check_is_fitted(self)
         if self._pair is None:
-            raise AttributeError(f"This {type(self).__name__} was not fitted as a pair of models.")
+            raise AttributeError(
+                f"fitted_pair_: this {type(self).__name__} has no fitted pair, because its class model and its "
+                "propensity model were not fitted together as logistic models. Use SAREMClassifier."
+            )
         return self._pair
 
     def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
@@ -136,7 +139,7 @@ class PairClassifier(PUClassifier):
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
             Attributes of the rows, one row each.
         look : int, optional
-            Number of the look, from 0. Needed if the looks have different propensities.
+            Number of the look, counted from 0. Needed if the looks have different propensities.
 
         Returns
         -------
@@ -178,13 +181,13 @@ class PairClassifier(PUClassifier):
         return as_given(X, pair.posterior(self._observed(rows, s, audit)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        r"""Return the mean log-likelihood of the observed labels, which needs no true classes.
+        r"""Return the mean log-likelihood of the observed labels; no true classes are needed.
 
         .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
 
-        Higher is better. It is not the accuracy: against observed labels, accuracy rewards a classifier that calls
-        every unlabelled row negative. Audits are ignored. If labels came from audits (see `Labelling`), leave these
-        rows out or give them a weight of 0.
+        Higher is better. The score is not the accuracy, because accuracy against observed labels rewards a classifier
+        that predicts every unlabelled row to be negative. Audits are ignored. If findings of audits were entered as
+        labels (see `Labelling`), leave the audited rows out, or give them a weight of 0.
 
         Parameters
         ----------
@@ -219,7 +222,7 @@ class PairClassifier(PUClassifier):
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
             Attributes of the rows, one row each.
         n_looks : int, optional
-            Number of looks; by default, as in `fit`. It can be larger only if all looks share one propensity.
+            Number of looks; by default, that of the fit. It can be larger only if all looks share one propensity.
 
         Returns
         -------
@@ -231,8 +234,8 @@ class PairClassifier(PUClassifier):
             raise ValueError(f"n_looks must be a whole number of at least 1; got {shown(n_looks)}.")
         if wanted > looks.n_looks and looks.objective.n_kinds > 1:
             raise ValueError(
-                f"n_looks={wanted} is more than the {looks.n_looks} looks of the fit. Their propensities differ, so "
-                "the propensity of a further look is unknown."
+                f"n_looks={wanted} is more than the {looks.n_looks} looks of the fit. The propensities of looks "
+                f"differ, so the propensity of a further look is unknown. Use n_looks={looks.n_looks} or fewer."
             )
         return self.fitted_pair_.detection(self._rows(X), np.resize(looks.kinds, wanted))
 
@@ -282,8 +285,8 @@ class PairClassifier(PUClassifier):
         -------
         StandardErrors
             Fields `coef`, `intercept`, `propensity_coef`, `propensity_intercept`, `class_prior` and `label_frequency`;
-            with several looks also `visit_coef` and `false_positive_rate`. Each has the shape of the attribute of that
-            name. Infinite for parameters that the data do not determine.
+            with several looks also `visit_coef` and `false_positive_rate`. Each has the shape of the attribute of the
+            same name. Values are infinite for parameters that the data do not determine.
         """
         self._known_inference()
         return self.fitted_pair_.standard_errors(self.n_features_in_)
@@ -296,8 +299,8 @@ class PairClassifier(PUClassifier):
         level : float in (0, 1), default=0.95
             Confidence level.
         kind : {"auto", "grid", "model"}, default="auto"
-            "model": delta method. It assumes that both models are of the right form. On real tables, where they need
-            not be, nominal 95% intervals contained the true class prior in 64 to 77% of cases
+            "model": delta method. It assumes that both models are of the right form. Real tables often violate this:
+            nominal 95% intervals contained the true class prior in 64 to 77% of cases
             (``benchmarks.other_tables``). "grid", for recalibrated fits only: from the likelihood on the grid of class
             priors, over all candidate classifiers and attribute sets. Log-likelihood differences are divided by 3,
             because no table follows the model exactly. "auto": "grid" if the fit is recalibrated, else "model".
@@ -356,7 +359,7 @@ class PairClassifier(PUClassifier):
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
             Attributes of the rows, one row each.
         look : int, optional
-            Number of the look, from 0. Needed if the looks have different propensities.
+            Number of the look, counted from 0. Needed if the looks have different propensities.
         level : float in (0, 1), default=0.95
             Confidence level.
 
@@ -453,8 +456,8 @@ class PairClassifier(PUClassifier):
         """Return out-of-fold logits of class and propensity for the rows of the fit.
 
         Use them for checks in which a row's own label must play no role, such as whether the rows that rank highest are
-        labelled as often as predicted. For two logistic models, the effect of leaving out each row is computed to first
-        order. For cross-fitted models, the logits come from the folds.
+        labelled as often as predicted. For two logistic models, the effect of leaving out each row is approximated to
+        first order. For cross-fitted models, the logits come from the folds.
 
         Parameters
         ----------
@@ -509,7 +512,7 @@ class PairClassifier(PUClassifier):
         return known_rows(X)
 
     def _observed(self, X: Any, s: Any, audit: Any, name: str = "s") -> Engine:
-        """Return rows with their labels and audits, as the likelihood reads them."""
+        """Return rows with their labels and audits, in the form that the likelihood needs."""
         pair = self.fitted_pair_
         if audit is not None and pair.looks is None:
             raise ValueError("audit: this model was fitted without audits. Leave audit out.")
@@ -701,7 +704,8 @@ class PairClassifier(PUClassifier):
         messages += claims
         if not fit.constraints_met:
             messages.append(
-                "no models of this form agree with the known values within their standard errors. Use a larger se."
+                "no models of this form agree with all known values within their standard errors. Check the known "
+                "values, or give them a larger se."
             )
         if fit.constraints_met and not claims:
             messages += [*wrong, *self._messages_about_audits(problem, fit)]

@@ -1,7 +1,7 @@
-"""Predictions of rows in files: a picklable form of a fitted model that can be sent to the workers.
+"""Predictions for rows in files.
 
-It predicts class probability, propensity and posterior of each row, from its attributes and its labels and audits.
-`scarless.scale` writes the predictions.
+A `Scorer` is a picklable form of a fitted model, which is sent to the workers. It computes the class probability,
+propensity and posterior of each row from its attributes, labels and audits. `scarless.scale` writes the predictions.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from scarless.checks.looks import (
 )
 from scarless.checks.options import check_choice, check_propensity
 from scarless.checks.tables import MAX_SUMMABLE_VALUE, in_files
-from scarless.engines.base import MayMiss, Rows
+from scarless.engines.base import NullableColumn, Rows
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import at_least_one, posterior, posterior_known, sigmoid
 from scarless.numerics.linear import Design
@@ -33,7 +33,13 @@ from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
 from scarless.scale.columns import PartitionError, labels
 from scarless.scale.partitions import Plan
-from scarless.scale.predictions import PredictionRequest, Written, check_target, refuse_inputs, write_predictions
+from scarless.scale.predictions import (
+    PredictionRequest,
+    WrittenPredictions,
+    check_target,
+    refuse_inputs,
+    write_predictions,
+)
 
 OUTPUTS = ("probability", "propensity", "posterior")
 BLOCK_ROWS = 8192  # rows predicted at once, so that their values stay in the cache of a core
@@ -50,17 +56,18 @@ def predict_to(
     propensity: str | float | None = None,
     dtype: str = "float64",
     force: bool = False,
-) -> Written:
+) -> WrittenPredictions:
     r"""Write predictions for a table in files into a folder, one Parquet file for each partition.
 
-    The columns are those of `keep`, then ``probability``, :math:`\Pr(y=1|x)`; ``propensity``, :math:`\Pr(s=1|y=1,x)`;
-    and ``posterior``, the probability of the class given `label` or, without `label`, given that the row is unlabelled.
-    Models without propensities write only ``probability``. So do models of several looks, visit attributes or false
-    positives if no `label` is given. With `label`, their ``propensity`` is the probability that a positive gets a label
-    at any look that took place.
+    The files contain the columns of `keep`, then ``probability``, :math:`\Pr(y=1|x)`; ``propensity``,
+    :math:`\Pr(s=1|y=1,x)`; and ``posterior``, :math:`\Pr(y=1|x,s)`. Without `label`, all rows count as unlabelled. With
+    several looks, ``propensity`` is the probability that a positive gets a label at any look that took place.
+
+    Some models write only ``probability``: models without propensities and, if `label` is not given, models of several
+    looks, visit attributes or false positives.
 
     Rows keep their order. The name of each file is that of its input, with the numbers of its first and last row group.
-    Files get their names only when they are complete. To continue after an interruption, repeat the call: files whose
+    A file gets this name only when it is complete. To continue after an interruption, repeat the call: files whose
     metadata match the model, the input and the options are not written again.
 
     Parameters
@@ -81,11 +88,11 @@ def predict_to(
     dtype : {"float64", "float32"}, default="float64"
         Type of the predictions. With float32, files are half as large, and probabilities have seven digits.
     force : bool, default=False
-        Whether to replace predictions of another model, or with other columns, in the folder.
+        Whether to replace predictions in the folder that were made by another model or with other options.
 
     Returns
     -------
-    Written
+    WrittenPredictions
         The `folder`, its `files` in the order of rows, `n_rows`, and `n_new`, the number of files written by this call.
     """
     check_is_fitted(self)
@@ -150,7 +157,7 @@ class ObservedColumns:
             seen = self._one_label(source, table) if self.columns.looks else np.zeros(source.n_rows, dtype=np.int8)
             return Observation(seen[:, None])
         where, coding = f"{source.path}, {source.place}", self.coding
-        read = {name: labels(table.column(name), MayMiss(name), lambda row: where) for name in self.columns.all}
+        read = {name: labels(table.column(name), NullableColumn(name), lambda row: where) for name in self.columns.all}
         try:
             found = [check_looks(read[name][:, None], coding=coding, name=name).labels for name in self.columns.looks]
             seen = np.concatenate(found, axis=1)
@@ -167,8 +174,8 @@ class ObservedColumns:
         if unknown.size:
             raise PartitionError(
                 f"{source.path}, {source.place}: the label column {self.columns.looks[0]!r} has the value "
-                f"{y[unknown[0]].item()!r} in row {unknown[0]} of these; the model was fitted with "
-                f"{classes.tolist()}."
+                f"{y[unknown[0]].item()!r} in row {unknown[0]} of this partition; the model was fitted with "
+                f"{classes.tolist()}. Recode the column as in fit, or leave these rows out."
             )
         return np.asarray(y == classes[self.coding.positive], dtype=np.int8)
 
@@ -195,7 +202,7 @@ def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | 
             "audit must be left out."
         )
     if audit is not None and label is None:
-        raise ValueError("audit needs label: name the columns of the labels too.")
+        raise ValueError("audit is given without label. Name the label column as label=, or leave audit out.")
     names = () if label is None else tuple(label) if several else (label,)
     one_label = looks is None or looks.plain
     if label is None and not one_label:
@@ -203,8 +210,8 @@ def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | 
     plain = one_label and audit is None and not several
     if not plain and len(names) != looks.n_looks:
         raise ValueError(
-            f"label has {len(names)} columns, but the model was fitted to {looks.n_looks} looks. Give one column for "
-            "each look, in order."
+            f"label names {_columns(len(names))}, but the model was fitted to {looks.n_looks} looks. Name one column "
+            "for each look, in order."
         )
     sure = looks is None or looks.objective.false_positives is None
     return ObservedColumns(LookColumns(names, audit), model.label_coding_, plain, sure)
@@ -214,7 +221,10 @@ def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | 
 
 
 class RowPredictions(NamedTuple):
-    """Class probability, propensity of any label and posterior of rows; None if the model has none."""
+    """Class probability, propensity and posterior of rows; None if the model cannot predict it.
+
+    With several looks, the propensity is the probability of a label at any look that took place.
+    """
 
     probability: Vector
     propensity: Vector | None = None
@@ -276,7 +286,8 @@ def refuse_large(source: Any, block: Any, start: int, largest: float) -> None:
     name = source.names[column] if column < len(source.names) else column
     raise PartitionError(
         f"{source.path}, {source.place}: the column {name!r} has the value {block[column, row]} in row {start + row} "
-        "of these. Values must be finite and not too large. Replace it, or leave these rows out."
+        f"of this partition. Values must be finite and at most {largest:.1e} in absolute value. Replace the value, or "
+        "leave the row out."
     )
 
 
@@ -340,8 +351,9 @@ class Scorer:
         bad = np.flatnonzero(~((e > 0) & (e <= 1)))
         if bad.size:
             raise PartitionError(
-                f"{source.path}, {source.place}: propensities in the column {given!r} must lie in (0, 1]; {bad.size} "
-                f"of {e.size} do not (first: {e[bad[0]]:g} in row {bad[0]} of these)."
+                f"{source.path}, {source.place}: propensities in the column {given!r} must be in (0, 1]; {bad.size} of "
+                f"{e.size} are not (first: {e[bad[0]]:g} in row {bad[0]} of this partition). Correct them, or leave "
+                "these rows out."
             )
         return e
 
@@ -353,7 +365,7 @@ def refuse_known(model: Any, propensity: Any) -> None:
     has_own = hasattr(model, "predict_propensity")
     if has_own or not hasattr(model, "predict_posterior"):
         what = "estimates it" if has_own else "does not use it"
-        raise ValueError(f"propensity is given, but {type(model).__name__} {what}. Leave it out.")
+        raise ValueError(f"propensity is given, but {type(model).__name__} {what}. Leave propensity out.")
     if not isinstance(propensity, str):
         check_propensity(propensity, n_rows=1)
 
@@ -367,7 +379,7 @@ def scorer_of(model: Any, X: Any, observed: ObservedColumns | None, label: str |
     """Return a table in files with the columns of the fit, and the scorer of its rows."""
     table, plan = with_columns(model, X, label)
     has_own, largest = hasattr(model, "predict_propensity"), MAX_SUMMABLE_VALUE[np.dtype(plan.dtype)]
-    logistic = _logistic_models(model, largest, looked=observed is None or not observed.plain)
+    logistic = _logistic_models(model, largest, needs_looks=observed is None or not observed.plain)
     if logistic is None:
         nameless = not hasattr(model, "feature_names_in_")
         asked = AnyModel(model, tuple(plan.names), has_own, as_array=nameless)
@@ -377,15 +389,15 @@ def scorer_of(model: Any, X: Any, observed: ObservedColumns | None, label: str |
     return table, Scorer(logistic, observed, joblib.hash((logistic.objective, logistic.parameters, identity)), constant)
 
 
-def _logistic_models(model: Any, largest: float, *, looked: bool) -> LogisticModels | None:
+def _logistic_models(model: Any, largest: float, *, needs_looks: bool) -> LogisticModels | None:
     """Return the logistic models of a classifier: a pair, or only the class model; None for other classifiers.
 
-    `looked`: whether the model needs labels of several looks.
+    `needs_looks`: whether the model needs labels of several looks.
     """
     pair = getattr(model, "fitted_pair_", None)
     if pair is not None and pair.source is None:
         return LogisticModels(pair.objective, pair.parameters, largest)
-    if looked or hasattr(model, "preparation_") or model._inner() is not None or not hasattr(model, "coef_"):
+    if needs_looks or hasattr(model, "preparation_") or model._inner() is not None or not hasattr(model, "coef_"):
         return None
     if hasattr(model, "predict_propensity") and not model._one_propensity:
         return None
@@ -401,11 +413,16 @@ def with_columns(model: Any, X: Any, label: str | None) -> tuple[Any, Plan]:
     plan = table.plan(label, raw=True)
     if len(plan.names) != model.n_features_in_ or (known is not None and list(known) != list(plan.names)):
         raise ValueError(
-            f"X has the columns {_few(plan.names)}, but {type(model).__name__} was fitted to {model.n_features_in_} "
-            f"columns{'' if known is None else f', {_few(known)}'}. Select them: ParquetRows(folder, columns=[...])."
+            f"X has the columns {_first_names(plan.names)}, but {type(model).__name__} was fitted to "
+            f"{model.n_features_in_} columns{'' if known is None else f', {_first_names(known)}'}. Select the columns "
+            "of the fit: ParquetRows(folder, columns=[...])."
         )
     return table, plan
 
 
-def _few(names: Any) -> str:
+def _columns(n: int) -> str:
+    return "1 column" if n == 1 else f"{n} columns"
+
+
+def _first_names(names: Any) -> str:
     return f"{', '.join(map(str, names[:5]))}{', ...' if len(names) > 5 else ''}"

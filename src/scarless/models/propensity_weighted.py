@@ -1,4 +1,4 @@
-"""Classifier for known propensities, and the fit that it shares with other classifiers."""
+"""Classifier for known propensities, and the functions that it shares with other classifiers."""
 
 import warnings
 from numbers import Real
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.estimators import final_step, fit_weighted
 from scarless.checks.options import check_choice, check_jobs, check_propensity, shown
 from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_about_row_order
-from scarless.checks.tables import check_foreign_table, refuse_unread
+from scarless.checks.tables import check_foreign_table, refuse_lazy_query
 from scarless.engines import Engine, Rows, attach
 from scarless.engines.base import known_rows
 from scarless.models.base import (
@@ -26,7 +26,14 @@ from scarless.models.base import (
 from scarless.models.messages import warn_unless_converged
 from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most
 from scarless.outside.notices import warn_user
-from scarless.pair.crossed import CrossedKnown, CrossOptions, counted, cross_fit_known, model_of, warn_unless_settled
+from scarless.pair.crossed import (
+    CrossedKnown,
+    CrossOptions,
+    counted,
+    cross_fit_known,
+    model_of,
+    warn_unless_converged_in_folds,
+)
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.learners import (
     CopiesLearner,
@@ -46,9 +53,9 @@ from scarless.pair.logistic import (
     with_probability,
 )
 
-BY_LIKELIHOOD = "Use method='likelihood', which suffers far less from small propensities."
+BY_LIKELIHOOD = "Use method='likelihood', which is far less sensitive to small propensities."
 _MAX_IMPLIED_PRIOR = 0.999  # value to which an implied class prior of 1 or more is scaled down
-# The user's parameters may forbid any split of the few rows and columns of a trial fit, so these replace them.
+# A trial fit has few rows and columns. The user's parameters may forbid any split of them, so these are used instead.
 _TRIAL_PARAMETERS: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
 
 
@@ -75,16 +82,17 @@ def _possible_part(engine: Engine) -> float:
     """Return the factor by which the targets ``s/e`` are multiplied; warn if it is below 1.
 
     The propensity-weighted log loss of a model with a free intercept has a minimum only if the weighted mean of
-    ``s/e``, its estimate of the class prior, is below 1. With a penalty on all other coefficients this is sufficient.
+    ``s/e``, its estimate of the class prior, is below 1. If all other coefficients are penalised, this condition is
+    also sufficient.
     """
     prior = implied_prior(engine).mean
     if prior < 1.0:
         return 1.0
     warn_user(
-        f"The propensities imply a class prior of {prior:.3f}, the mean of s/e: more positives than rows. The risk "
-        "then has no minimum, so the weights are scaled down, and nearly all rows will be called positive. Check the "
-        "propensities, or use SAREMClassifier to estimate them. method='likelihood' helps only if the excess is due to "
-        "chance, not if the propensities are too low.",
+        f"The propensities imply a class prior of {prior:.3f} (the mean of s/e), which is more positives than rows. "
+        "The risk then has no minimum. The weights are therefore scaled down, and nearly all rows will be predicted "
+        "positive. Check the propensities, or use SAREMClassifier to estimate them. method='likelihood' helps only if "
+        "the excess is due to chance, not if the propensities are too low.",
         ConvergenceWarning,
     )
     return _MAX_IMPLIED_PRIOR / prior
@@ -98,9 +106,9 @@ def refuse_unless_negative_weights(learner: Learner) -> None:
     trouble = negative_weight_trouble(estimator)
     if trouble is not None:
         raise ValueError(
-            f"The propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does not support "
-            f"them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), or an "
-            "estimator that supports them: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, "
+            f"estimator: the propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does "
+            f"not support them: {trouble}. Use estimator=None (logistic, exact), method='likelihood' (any estimator), "
+            "or an estimator that supports them: LogisticRegression(solver='lbfgs'), DecisionTreeClassifier, "
             "RandomForestClassifier, HistGradientBoostingClassifier, naive Bayes, LGBMClassifier."
         )
 
@@ -145,8 +153,9 @@ def _probe(estimator: Any, X: Any, y: Array, weight: Vector) -> Vector:
     return np.asarray(model.predict_proba(np.array([[0.0, 1.0], [1.0, 0.0]])))[:, 1]
 
 
-# Effective number of labelled rows below which the propensity-weighted risk is unreliable. With 8 to 26 it ranked rows
-# worse than the naive model in 8 of 8 runs, by up to .13 in AUC; with 64 to 77 by .02 at most; with 270 in none of 8.
+# Effective number of labelled rows below which the propensity-weighted risk is unreliable. With 8 to 26, it ranked rows
+# worse than the naive model in 8 of 8 runs, by up to .13 in AUC. With 64 to 77, the loss was at most .02; with 270,
+# there was none in 8 runs.
 MIN_EFFECTIVE_ROWS = 50
 _MIN_PROPENSITY = 1e-290  # smallest propensity whose inverse does not overflow in sums
 _MAX_SHARE_TO_SQUARE = 1e50  # largest s/e whose square does not overflow in sums
@@ -166,7 +175,7 @@ ADVICE = {
     ),
     "logistic": (
         "Possible causes are wrong propensities, a class that is not logistic in the columns of X, or a column that "
-        "was filled in after the label was known. Check them."
+        "was filled in after the label was known. Check all three."
     ),
 }
 
@@ -177,7 +186,7 @@ class ImpliedPrior(NamedTuple):
     mean: float
     error: float  # standard error, if weights count rows
     labelled: float  # number of labelled rows
-    effective: float  # number of labelled rows of equal weight with the same variance
+    effective: float  # number of labelled rows of equal weight that would give the same variance
 
     @property
     def possible(self) -> float:
@@ -186,7 +195,7 @@ class ImpliedPrior(NamedTuple):
 
 
 def shares(s: Vector, e: Vector) -> Vector:
-    """Return ``s/e``; an estimated `e` can be 0 for rows without a label."""
+    """Return ``s/e``; it is 0 for unlabelled rows, even if their estimated `e` is 0."""
     return s / at_least(e, _MIN_PROPENSITY)
 
 
@@ -217,8 +226,8 @@ def warn_if_priors_differ(found: float, implied: ImpliedPrior, labelled_share: f
     implausible = found > _IMPLAUSIBLE_PRIOR and labelled_share < _MAX_LABELLED_SHARE
     if excess > _PRIOR_WARNING_Z * implied.error or (excess > 0 and implausible):
         warn_user(
-            f"{name}: the propensities imply a class prior of {implied.mean:.3f}, the mean of s/e (standard error "
-            f"{implied.error:.3f}): more positives than rows. They are too low for these labels, and the estimated "
+            f"{name}: the propensities imply a class prior of {implied.mean:.3f} (the mean of s/e; standard error "
+            f"{implied.error:.3f}), which is more positives than rows. The propensities are too low, and the estimated "
             f"class prior, {found:.3f}, is too high. Check the propensities, or use SAREMClassifier to estimate them.",
             UserWarning,
         )
@@ -237,7 +246,7 @@ def warn_if_few_effective(implied: ImpliedPrior, name: str, *, remedy: str) -> N
         warn_user(
             f"{name}: small propensities give a few labelled rows most of the weight. The {implied.labelled:g} "
             f"labelled rows are worth only {implied.effective:.0f} rows of equal weight. With fewer than "
-            f"{MIN_EFFECTIVE_ROWS}, class prior and ranking are unreliable. {remedy}",
+            f"{MIN_EFFECTIVE_ROWS}, the class prior and the ranking are unreliable. {remedy}",
             UserWarning,
         )
 
@@ -250,7 +259,7 @@ class CrossedLearner:
         self.model: Any = None
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
-        """Do nothing: the classifier is fitted already."""
+        """Do nothing, because the classifier is fitted already."""
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""
@@ -303,7 +312,7 @@ def known_probability(model: Any, X: Any) -> Vector:
 def _compare_priors(model: Any, implied: ImpliedPrior, labelled_share: float, method: str) -> None:
     learner = None if model.estimator is None else model._learner
     if method == "risk" and implied.mean >= 1 and not isinstance(learner, TreeLearner):
-        return  # possible_shares has warned
+        return  # _possible_part has warned already
     kind = "memorised"
     if learner is None or isinstance(learner, CrossedLearner):
         kind = "logistic" if learner is None else "crossed"
@@ -363,7 +372,7 @@ def _fit_crossed(model: Any, everything: Training, e: Vector) -> Vector:
     model._learner = CrossedLearner(crossed)
     model.estimators_ = [model_of(each) for each in crossed.fit.models]
     model.n_iter_ = len(crossed.fit.log_likelihood)
-    warn_unless_settled(crossed.fit, type(model).__name__, max_iter=model.max_iter)
+    warn_unless_converged_in_folds(crossed.fit, type(model).__name__, max_iter=model.max_iter)
     # The class prior needs a value for every row: rows that no fold holds out get the mean out-of-fold probability.
     f, held = np.asarray(expit(crossed(crossed.fit.u))), crossed.fit.weight
     found = np.zeros(everything.s.size)
@@ -390,8 +399,8 @@ class PropensityWeightedClassifier(PUClassifier):
 
     For the logistic model this is convex: :math:`\sum_i \mathrm{softplus}(z_i) - (s_i/e_i)\,z_i`.
     ``method="likelihood"`` maximises the likelihood of the labels,
-    :math:`\sum_i s_i \log f_i + (1-s_i)\log(1-f_i e_i)`. It assumes that the model is of the right form, but small
-    propensities raise its variance far less.
+    :math:`\sum_i s_i \log f_i + (1-s_i)\log(1-f_i e_i)`. It assumes that the model is of the right form, but is far
+    less sensitive to small propensities.
 
     Parameters
     ----------
@@ -402,15 +411,16 @@ class PropensityWeightedClassifier(PUClassifier):
         :math:`1-1/e \le 0`; a trial fit checks this. With ``method="likelihood"``, any classifier with
         ``sample_weight`` and ``predict_proba`` works.
     method : {"risk", "likelihood"}, default="risk"
-        What to optimise.
+        Whether to minimise the propensity-weighted risk, or to maximise the likelihood of the labels.
     max_weight : float, optional
         Largest weight :math:`1/e` of a labelled row, at least 1, for ``method="risk"``. Larger weights are reduced to
-        it, which lowers the variance but makes the class prior too low. The effective number of labelled rows is
-        :math:`(\sum 1/e)^2 / \sum 1/e^2`. The fit warns if it is below 50 and below half of their actual number.
+        this value, which lowers the variance but makes the class prior too low. The effective number of labelled rows
+        is :math:`(\sum 1/e)^2 / \sum 1/e^2`. The fit warns if this number is below 50 and below half of the actual
+        number of labelled rows.
     cv : int, splitter, list of pairs or None, default=5
         Number of folds, splitter, or list of pairs of row indices. Used only for an `estimator` with
         ``method="likelihood"``, which is then cross-fitted and recalibrated. None: plain EM, in which a flexible
-        classifier memorises labels.
+        classifier may memorise the labels.
     C : float, default=1.0
         Inverse regularisation strength, as in `LogisticRegression`; the intercept is not penalised.
     tol : float, optional
@@ -423,8 +433,8 @@ class PropensityWeightedClassifier(PUClassifier):
     random_state : int, numpy generator or RandomState, optional
         Seed of the random numbers, for folds. Pass an int for reproducible results.
     n_jobs : int, optional
-        Number of folds computed in parallel, in threads. None: one, except for boosting on 10,000 to 200,000 rows,
-        which uses one for each OpenMP thread.
+        Number of folds computed in parallel, in threads. None: one fold at a time; for boosting on 10,000 to 200,000
+        rows, one fold for each OpenMP thread.
 
     Attributes
     ----------
@@ -542,7 +552,8 @@ class PropensityWeightedClassifier(PUClassifier):
             read,
             e if largest is None else np.maximum(e, 1.0 / largest),
             method,
-            "Use method='likelihood', which suffers far less from small propensities, or limit weights: max_weight=20.",
+            "Use method='likelihood', which is far less sensitive to small propensities, or limit weights: "
+            "max_weight=20.",
         )
         return self
 
@@ -555,7 +566,7 @@ class PropensityWeightedClassifier(PUClassifier):
                 f"got {shown(self.max_weight)}."
             )
         if method != "risk":
-            raise ValueError("max_weight needs method='risk'; the likelihood has no such weights. Leave it out.")
+            raise ValueError("max_weight needs method='risk'; the likelihood has no weights 1/e. Leave max_weight out.")
         return float(self.max_weight)
 
     def predict_posterior(self, X: Any, s: ArrayLike, propensity: ArrayLike | None = None) -> Vector:
@@ -577,11 +588,11 @@ class PropensityWeightedClassifier(PUClassifier):
         need_labels(s, "predict_posterior(X, s, propensity)")
         if propensity is None:
             raise TypeError(
-                "predict_posterior needs the propensity of each row, which this model does not estimate: "
+                "propensity must be given, because this model does not estimate it. Call "
                 "predict_posterior(X, s, propensity)."
             )
         rows = known_rows(X)
-        refuse_unread(rows, "X")
+        refuse_lazy_query(rows, "X")
         e = check_propensity(named_values(rows, propensity), n_rows=count_rows(rows))
         warn_about_row_order(X, propensity=propensity)
         return as_given(X, self._posterior(rows, s, e, known=True))
@@ -589,7 +600,7 @@ class PropensityWeightedClassifier(PUClassifier):
     def score(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, propensity: ArrayLike | None = None
     ) -> float:
-        r"""Return the mean log-likelihood of the observed labels, which needs no true classes.
+        r"""Return the mean log-likelihood of the observed labels; no true classes are needed.
 
         .. math:: \frac{1}{\sum w}\sum_i w_i [s_i \log(f_i e_i) + (1-s_i)\log(1 - f_i e_i)]
 
@@ -615,7 +626,7 @@ class PropensityWeightedClassifier(PUClassifier):
         e = self._assumed_propensity(X)
         if propensity is None:
             warn_user(
-                "propensity is not given to score, so score assumes that all positives are labelled, and prefers "
+                "propensity is not given to score. The score then assumes that all positives are labelled, and prefers "
                 "models that assume the same. Pass propensity=. In a search or cross-validation, use "
                 "sklearn.set_config(enable_metadata_routing=True), and call "
                 "set_fit_request(propensity=True).set_score_request(propensity=True) on the model.",

@@ -38,8 +38,8 @@ class PublishedEMClassifier(PairClassifier):
     and the propensity model to the labels, with the posteriors as weights. The fit stops by the authors' rule.
 
     Use this class for comparisons with the paper. For two logistic models, `SAREMClassifier` maximises the same
-    likelihood faster and exactly, and has standard errors. It cross-fits other classifiers, because a flexible
-    classifier reproduces the labels that it was trained on: EM then finds that every positive is labelled.
+    likelihood faster and exactly, and has standard errors. It also cross-fits other classifiers. Without folds,
+    a flexible classifier reproduces the labels that it was trained on, and EM finds that every positive is labelled.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class PublishedEMClassifier(PairClassifier):
     n_iter_, converged_
         Number of iterations, and whether the stopping rule was met.
     history_ : dict of arrays
-        "log_likelihood" and "slope" of the propensities, for the start and for each iteration.
+        "log_likelihood", and "slope" (of the propensities), at the start and after each iteration.
     classes_, n_features_in_, feature_names_in_
         As in `SAREMClassifier`.
 
@@ -191,7 +191,7 @@ class PublishedEMClassifier(PairClassifier):
         if self.refit:
             f.fit(X_f, possible_shares(s, p_e, w, f), w)
         p_f = f.probability(X_f)
-        # A table for the user's estimators may have text, which only the learners can read.
+        # Only the user's estimators can read text columns, so there is no pair if the user gives an estimator.
         self._learned, self._pair = None if self._inner() is None else (f, e), None
         self._store_learner(f, self._f_columns, "", "estimator_")
         self._store_learner(e, self._e_columns, "propensity_", "propensity_estimator_")
@@ -232,7 +232,7 @@ class PublishedEMClassifier(PairClassifier):
         check_flag(self.refit, "refit")
         if not isinstance(self.window, int | np.integer) or self.window < 2:
             raise ValueError(
-                f"window must be a whole number of at least 2, so that it has a slope; got {self.window!r}."
+                f"window must be a whole number of at least 2: a slope needs two iterations. Got {self.window!r}."
             )
         check_two_estimators(self)
 
@@ -251,7 +251,7 @@ class PublishedEMClassifier(PairClassifier):
         return learner.probability(_seen_by(learner, X, columns))
 
     def _inner(self) -> Any:
-        """Return the estimator of the user that reads the table, or None."""
+        """Return the estimator of the user that the table is passed to, or None."""
         return self.propensity_estimator if self.estimator is None else self.estimator
 
     def __sklearn_tags__(self) -> Any:
@@ -277,8 +277,8 @@ def check_two_estimators(model: Any) -> None:
     """Check a model's `estimator` and `propensity_estimator`."""
     if model.propensity_estimator is not None and model.propensity_attributes is None:
         raise ValueError(
-            "propensity_estimator is given without propensity_attributes, which makes the propensity constant. Name "
-            "the attributes that drive the labelling, or use slice(None) for all columns."
+            "propensity_estimator is given, but propensity_attributes is None, so the propensity would be constant. "
+            "Name the attributes that drive the labelling, or use slice(None) for all columns."
         )
     for name in ("estimator", "propensity_estimator"):
         if getattr(model, name) is not None:

@@ -1,6 +1,7 @@
-"""Reading of labels, audits, looks and known values, and their conversion to the problem of a fit.
+"""Read labels, audits, looks and known values, and convert them to the problem of a fit.
 
-Values are in memory, or columns of rows in files. A fit to one label for each row has no `LookModels`.
+Labels and audits are arrays in memory, or columns of rows in files. A fit to one label for each row has no
+`LookModels`.
 """
 
 from collections.abc import Callable
@@ -19,17 +20,17 @@ from scarless.checks.looks import (
     audit_columns,
     check_audit,
     check_looks,
-    doubts_of_audits,
-    doubts_of_looks,
     has_several_looks,
     is_names,
-    labels_that_count,
+    labels_for_likelihood,
     look_columns,
     read_columns,
     refuse_contradictions,
+    warnings_about_audits,
+    warnings_about_looks,
     with_any_label,
     with_counts,
-    with_labels_that_count,
+    with_labels_for_likelihood,
 )
 from scarless.checks.options import check_choice, check_counts, check_flag, check_vector, real_number, shown
 from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_about_row_order
@@ -54,8 +55,8 @@ from scarless.pair.fitted import LookModels
 from scarless.pair.logistic import Training, labelled_rows
 from scarless.pair.problem import PairProblem, summarise_observations
 
-MAX_FALSE_POSITIVE_RATE = 0.5  # at this rate, half of the negatives would be labelled
-# False-positive rate of a look without false positives, if other looks have some: one label for 10^9 negatives.
+MAX_FALSE_POSITIVE_RATE = 0.5  # rates must be lower: at this rate, half of the negatives are labelled
+# Replaces a false-positive rate of 0 if other looks have false positives, because the logit of 0 is infinite.
 _TINY_FALSE_POSITIVE_RATE = 1e-9
 
 WithGroup = Callable[[Engine, str, tuple[int, ...], tuple[Any, ...]], Engine]
@@ -96,7 +97,7 @@ class Given(NamedTuple):
 
 
 class ReadLooks(NamedTuple):
-    """Labels (without those that audits set) and audits, as codes, with messages about both."""
+    """Labels and audits as codes, with messages about both. Labels that came from audits are removed."""
 
     checked: CheckedLooks
     audit: Codes
@@ -106,12 +107,13 @@ class ReadLooks(NamedTuple):
 def has_more_than_labels(model: Any, X: Any, y: Any, audit: Any, *, on_grid: bool = False) -> bool:
     """Return whether a fit has looks, audits, known values or options of the labelling beyond one label for each row.
 
-    `on_grid`: whether to ignore known values of all rows, which the grid of class priors of a recalibrated fit handles.
+    `on_grid`: whether to ignore known values that refer to all rows, because the grid of class priors of a recalibrated
+    fit uses them.
     """
     labelling, shares = labelling_of(model), check_known(model.known).shares
     if on_grid:
         shares = tuple(each for each in shares if getattr(each, "where", None) or getattr(each, "look", None))
-    # Values of audit_labels other than "keep" also count, so that they are refused later if there are no audits.
+    # Values of audit_labels other than "keep" also count, so that a later check can refuse them if there are no audits.
     kept = isinstance(labelling.audit_labels, str) and labelling.audit_labels == "keep"
     more = audit is not None or not kept or names_several(X, y) or bool(shares) or bool(labelling.visit_attributes)
     more = more or any(each is not None for each in (labelling.offset, labelling.bounds))
@@ -123,7 +125,7 @@ def read_rows(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> Giv
     """Check the input of a fit of logistic models to looks, audits or known values; rows can be in files."""
     X, y, audit = by_name(X, y, audit)
     X = attributes_only(X, y, sample_weight, audit)
-    read, opened = _read_anywhere(model, X, y, sample_weight, audit)
+    read, opened = _read_labels_and_audits(model, X, y, sample_weight, audit)
     checked, codes, doubts = read
     rows = model._check_rows(X, opened, sample_weight)
     model._coding, model.classes_ = checked.coding, checked.coding.classes
@@ -168,22 +170,22 @@ def read_table(model: Any, X: Any, y: Any, sample_weight: Any, audit: Any) -> tu
 
 
 def without_columns(training: Training, coding: LabelCoding) -> LabelledRows:
-    """Return rows of an engine with labels and weights only; the estimator of the user reads the table itself."""
+    """Return rows of an engine with labels and weights only, because the user's estimator reads the table itself."""
     return labelled_rows(training._replace(X=np.empty((training.s.size, 0))), coding)
 
 
-def _read_anywhere(
+def _read_labels_and_audits(
     model: Any, X: Any, y: Any, sample_weight: Any, audit: Any
 ) -> tuple[ReadLooks, ReadLabels | OpenedRows]:
-    """Return labels and audits as codes, and one label for each row, which says whether it has any label."""
+    """Return labels and audits as codes, and for each row whether it has any label."""
     columns, pos_label, labelling = look_columns(X, y, audit), model.pos_label, labelling_of(model)
     if columns is None:
         read = read_looks(model, X, y, audit)
-        return read, ReadLabels(any_label(read.checked, pos_label))  # read already, so that warnings appear only once
+        return read, ReadLabels(any_label(read.checked, pos_label))  # not read again, so warnings appear only once
     engine, checked, codes = read_columns(open_rows(X, columns.all, sample_weight), columns, pos_label=pos_label)
     read = _without_audit_labels(labelling, checked, codes)
     any_label(read.checked, pos_label)
-    engine = with_labels_that_count(engine, labelling.audit_labels)
+    engine = with_labels_for_likelihood(engine, labelling.audit_labels)
     return read, OpenedRows(with_any_label(engine, _two_values(checked.coding, pos_label)))
 
 
@@ -204,7 +206,7 @@ def read_looks(model: Any, X: Any, y: Any, audit: Any) -> ReadLooks:
 
 
 def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Codes) -> ReadLooks:
-    """Return labels without those that audits set, with messages about implausible labels and audits.
+    """Return labels without those that came from audits, with messages about implausible labels and audits.
 
     Raise if labels and audits contradict each other, or if false-positive rates cannot be estimated.
     """
@@ -218,11 +220,11 @@ def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Co
     rates = each_rate(labelling.false_positive_rate)
     if not any(isinstance(each, str) or each != 0 for each in rates):
         refuse_contradictions(labels, audit)
-    labels = labels_that_count(labels, audit, how)
+    labels = labels_for_likelihood(labels, audit, how)
     if not (labels == 1).any() and (checked.labels == 1).any():
         raise ValueError(
-            f"audit_labels={how!r} leaves no label, because all labelled rows were audited. The fit needs labels of "
-            "rows that were not audited."
+            f"audit_labels={how!r} leaves no label, because all labelled rows were audited. Add labelled rows that "
+            "were not audited."
         )
     estimated = any(isinstance(each, str) for each in rates)
     if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
@@ -230,7 +232,7 @@ def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Co
             "false_positive_rate='estimate' needs audits of labelled rows, or a second look, and there are none. Audit "
             "some labelled rows, add a second look, or give the rate as a number."
         )
-    doubts = (*doubts_of_looks(labels, checked.names), *doubts_of_audits(labels, audit))
+    doubts = (*warnings_about_looks(labels, checked.names), *warnings_about_audits(labels, audit))
     return ReadLooks(checked._replace(labels=labels), audit, doubts)
 
 
@@ -253,8 +255,8 @@ def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[LookModels, Colum
         named = chosen is not None and not isinstance(chosen, str)
         if named and np.isin(columns, taken).any():
             raise ValueError(
-                f"{parameter} has columns that are also visit_attributes or offset of the labelling. These belong to "
-                f"single looks, and only the propensity of their look can use them. Remove them from {parameter}."
+                f"{parameter} has columns that are also visit_attributes or offset of the labelling. Only the "
+                f"propensity of the look can use these columns. Remove them from {parameter}."
             )
     f = Design.of(np.setdiff1d(f_columns, taken) if taken.size else f_columns)
     e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
@@ -289,17 +291,19 @@ def _visit_columns(model: Any, labelling: Labelling, X: Any, n_looks: int) -> di
             raise ValueError(
                 f"visit_attributes[{name!r}] must be a list of columns, one for each look; got {shown(columns)}."
             )
-        places = [model._columns(X, [column], "visit_attributes") for column in columns]
-        if len(places) != n_looks or any(place.size != 1 for place in places):
+        names = list(columns)
+        places = [model._columns(X, [column], "visit_attributes") for column in names]
+        _refuse_several_columns(names, places, f"visit_attributes[{name!r}]")
+        if len(places) != n_looks:
             raise ValueError(
-                f"visit_attributes[{name!r}] has {_columns(len(places))}, but labels have {n_looks} looks. Give one "
-                "column for each look, in order."
+                f"visit_attributes[{name!r}] has {_counted(len(places), 'column')}, but labels have "
+                f"{_counted(n_looks, 'look')}. Give one column for each look, in order."
             )
         found[str(name)] = np.concatenate(places).astype(np.intp)
         if n_looks > 1 and np.unique(found[str(name)]).size == 1:
             raise ValueError(
-                f"visit_attributes[{name!r}] has the same column for all {n_looks} looks, so it is an attribute of the "
-                "row. Name it in propensity_attributes; the classifier can then use it too."
+                f"visit_attributes[{name!r}] has the same column for all {n_looks} looks, so it does not differ "
+                "between looks. Name this column in propensity_attributes instead; the class model can then use it too."
             )
     return found
 
@@ -310,13 +314,25 @@ def _offset_columns(model: Any, labelling: Labelling, X: Any, n_looks: int) -> N
     if given is None:
         return np.arange(0)
     several = np.iterable(given) and not isinstance(given, str)
-    columns = [model._columns(X, [column], "offset") for column in (given if several else [given])]
-    if len(columns) not in (1, n_looks) or any(column.size != 1 for column in columns):
+    names = list(given) if several else [given]
+    columns = [model._columns(X, [column], "offset") for column in names]
+    _refuse_several_columns(names, columns, "offset")
+    if len(columns) not in (1, n_looks):
         raise ValueError(
-            f"offset has {_columns(len(columns))}, but labels have {n_looks} looks. Give one column, or one for each "
-            "look."
+            f"offset has {_counted(len(columns), 'column')}, but labels have {_counted(n_looks, 'look')}. Give one "
+            "column, or one for each look."
         )
     return np.resize(np.concatenate(columns), n_looks).astype(np.intp)
+
+
+def _refuse_several_columns(names: Any, places: list[NDArray[np.intp]], parameter: str) -> None:
+    """Raise if a name selects several columns, as the name of an encoded attribute does."""
+    for name, place in zip(names, places, strict=True):
+        if place.size != 1:
+            raise ValueError(
+                f"{parameter}: {name!r} selects {_counted(place.size, 'column')}. Each entry must select one numeric "
+                "column."
+            )
 
 
 def _refuse_units(units: Units | None, looks: LookModels) -> None:
@@ -327,21 +343,25 @@ def _refuse_units(units: Units | None, looks: LookModels) -> None:
     offsets = list(looks.objective.offsets or ())
     if units is not None and (units.shift[offsets].any() or (units.scale[offsets] != 1).any()):
         raise ValueError(
-            "offset: the column lies farther from 0 than 1e5 times its spread, or all of its values are below 1e-100. "
-            "An offset is added to a logit unchanged. Check its unit."
+            "offset: the column has a mean more than 1e5 standard deviations from 0, or only values below 1e-100. An "
+            "offset is added to the logit unchanged. Check the unit of the column."
         )
     if units is None or len(looks.objective.models) > 1:
         return
     for name, columns in looks.visits.items():
         if np.ptp(units.shift[columns]) > 0 or np.ptp(units.scale[columns]) > 0:
             raise ValueError(
-                f"visit_attributes[{name!r}] has a column that lies farther from 0 than 1e5 times its spread, or whose "
-                "values are all below 1e-100. Centre and scale all columns of this attribute by the same numbers first."
+                f"visit_attributes[{name!r}] has a column with a mean more than 1e5 standard deviations from 0, or "
+                "with only values below 1e-100. First centre and scale all columns of this attribute by the same "
+                "numbers."
             )
 
 
 def _false_positives(labelling: Labelling, n_kinds: int, n_looks: int) -> Any:
-    """Return the logits of known false-positive rates (NaN: to be estimated), "shared", "own", or None without any."""
+    """Return the logits of the false-positive rates, with NaN for rates to estimate.
+
+    Return "shared" or "own" if a single "estimate" is given, and None if all rates are 0.
+    """
     rate = labelling.false_positive_rate
     if isinstance(rate, str):
         if rate != "estimate":
@@ -355,20 +375,20 @@ def _false_positives(labelling: Labelling, n_kinds: int, n_looks: int) -> Any:
     )
     if not ((rates >= 0) & (rates < MAX_FALSE_POSITIVE_RATE)).all():
         raise ValueError(
-            f"false_positive_rate must lie in [0, {MAX_FALSE_POSITIVE_RATE}) (it is the share of negatives that get a "
-            f"label); got {shown(rate)}."
+            f"false_positive_rate, the share of negatives that get a label, must be in [0, {MAX_FALSE_POSITIVE_RATE}) "
+            f"or 'estimate'; got {shown(rate)}."
         )
     if rates.size not in (1, n_looks):
         raise ValueError(
-            f"false_positive_rate has {rates.size} numbers, but labels have {n_looks} looks. Give one number, or one "
-            "for each look."
+            f"false_positive_rate has {_counted(rates.size, 'number')}, but labels have {_counted(n_looks, 'look')}. "
+            "Give one number, or one for each look."
         )
     if not rates.any() and not any(is_estimated):
         return None
     if rates.size > n_kinds and (np.ptp(rates) > 0 or 0 < sum(is_estimated) < len(is_estimated)):
         raise ValueError(
-            "false_positive_rate differs between looks that share one propensity, without visit_attributes. Use "
-            "Labelling(shared=False)."
+            "false_positive_rate differs between looks, but the looks share one propensity. Use "
+            "Labelling(shared=False), or give one rate for all looks."
         )
     known = np.where(is_estimated, np.nan, logit(np.maximum(rates, _TINY_FALSE_POSITIVE_RATE)))
     return np.asarray(np.resize(known, n_kinds))
@@ -387,7 +407,8 @@ def check_bounds(bounds: Any) -> tuple[float, float] | None:
     ends = [real_number(each) for each in bounds] if np.iterable(bounds) and not isinstance(bounds, str) else []
     if len(ends) != 2 or not 0.0 <= ends[0] < ends[1] <= 1.0:
         raise ValueError(
-            f"bounds must be the lowest and the highest possible propensity, for example (0.2, 1); got {shown(bounds)}."
+            f"bounds must be the lowest and the highest possible propensity, in [0, 1], for example (0.2, 1); got "
+            f"{shown(bounds)}."
         )
     return None if ends == [0.0, 1.0] else (ends[0], ends[1])
 
@@ -414,7 +435,8 @@ def constraints_of(
         if isinstance(claim, LabelFrequency):
             if claim.look >= looks.n_looks:
                 raise ValueError(
-                    f"known has {claim.description}, but labels have {looks.n_looks} looks; the first is 0."
+                    f"known has the {claim.description}, but labels have {_counted(looks.n_looks, 'look')}. Looks are "
+                    "numbered from 0."
                 )
             kind = int(looks.kinds[claim.look])
         elif isinstance(claim, ClassPrior) and claim.where is not None:
@@ -422,7 +444,7 @@ def constraints_of(
             columns = tuple(int(model._columns(X, [name], "known")[0]) for name in claim.where)
             engine = with_group(engine, group, columns, tuple(claim.where.values()))
             if not float(engine.total(_block_group, group)[0]) > 0:
-                raise ValueError(f"known has the {claim.description}, but no row has these values.")
+                raise ValueError(f"known has the {claim.description}, but no row has these values. Correct where=.")
         found.append((claim, kind, group))
     return engine, tuple(
         Constraint(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.description)
@@ -461,12 +483,12 @@ def attributes_only(X: Any, *others: Any) -> Any:
 
 
 def names_several(X: Any, y: Any) -> bool:
-    """Return whether labels are named columns of a table in files."""
+    """Return whether labels are given as a list of column names of a table in files."""
     return has_own_engine(X) and is_names(y)
 
 
 def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
-    """Return rows, labels and audits; labels and audits in Dask frames become columns of the rows, given by name.
+    """Add labels and audits that are Dask collections to the rows, and return the rows and the names of both.
 
     Labels and audits of other types are returned unchanged.
     """
@@ -490,8 +512,8 @@ def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
     return X.and_columns(added), y, audit
 
 
-def _columns(n: int) -> str:
-    return "1 column" if n == 1 else f"{n} columns"
+def _counted(n: int, what: str) -> str:
+    return f"1 {what}" if n == 1 else f"{n} {what}s"
 
 
 def _two_values(coding: LabelCoding, pos_label: Any) -> tuple[Any, Any]:
@@ -535,8 +557,8 @@ def one_label(X: Any, s: Any, coding: LabelCoding, n_rows: int, name: str = "s")
 def _named_looks(engine: Engine, columns: LookColumns, name: str, *, coding: LabelCoding, looks: LookModels) -> Engine:
     if len(columns.looks) != looks.n_looks:
         raise ValueError(
-            f"{name} has {len(columns.looks)} columns, but the model was fitted to {looks.n_looks} looks. Name one "
-            "column for each look."
+            f"{name} has {_counted(len(columns.looks), 'column')}, but the model was fitted to "
+            f"{_counted(looks.n_looks, 'look')}. Name one column for each look."
         )
     refuse_other_order(tuple(columns.looks), looks.names, name)
     engine, checked, codes = read_columns(engine, columns, coding=coding, name=name)
@@ -555,7 +577,7 @@ def codes_again(
     if checked.labels.shape != (n_rows, looks.n_looks):
         raise ValueError(
             f"{name} has the shape {checked.labels.shape}, but X has {n_rows} rows and the model was fitted to "
-            f"{looks.n_looks} looks. Give one row for each row of X and one column for each look."
+            f"{_counted(looks.n_looks, 'look')}. Give one row for each row of X and one column for each look."
         )
     refuse_other_order(checked.names, looks.names, name)
     warn_about_row_order(X, **{name: s})
@@ -578,7 +600,7 @@ def fitted_rows(
             f"audit has {np.count_nonzero(codes >= 0)} audited rows, but the model was fitted with {looks.n_audited}. "
             "Pass the audits of the fit as audit=."
         )
-    labels = labels_that_count(checked, codes, labelling.audit_labels)
+    labels = labels_for_likelihood(checked, codes, labelling.audit_labels)
     counts, seen = looks.counts(labels)
     any_found, w = (labels == 1).any(axis=1).astype(np.float64), check_counts(sample_weight, n_rows=len(labels))
     rows = {"s": any_found, "labels": counts, "looks": seen, "audit": codes, "codes": labels, "w": w}

@@ -29,18 +29,18 @@ from scarless.pair.crossed import (
     model_of,
     problem_on_table,
     warn_about_collapse,
-    warn_unless_settled,
+    warn_unless_converged_in_folds,
 )
 from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
-from scarless.pair.groups import BY_MEAN, GROUPS_NEED, check_groups, warn_about_heavy_rows, weights_for_groups
+from scarless.pair.groups import BY_MEAN, GROUPS_NOT_SUPPORTED, check_groups, warn_about_heavy_rows, weights_for_groups
 from scarless.pair.logistic import Training
 from scarless.pair.optima import IterationReport, warn_if_swappable
 from scarless.pair.problem import PairProblem
 from scarless.pair.solving import one_thread_if_narrow
 from scarless.pair.starts import check_starts
 
-CROSS_FIT_PSEUDO_OBSERVATIONS = 4.0  # default of a cross-fit
+CROSS_FIT_PSEUDO_OBSERVATIONS = 4.0  # default weight in a cross-fit
 
 
 class SAREMClassifier(PairClassifier):
@@ -89,11 +89,12 @@ class SAREMClassifier(PairClassifier):
         labels that it was trained on, so the class of each row is predicted out-of-fold. The fit is then recalibrated.
         For groups, pass ``list(GroupKFold().split(X, s, groups))``.
     n_starts : int or list, default=1
-        Number of starts, or a list of them; for two logistic models. The likelihood can have several optima, and the
-        best one is selected (see `selection_`). A list can contain "paper" (the start of Bekker and others),
-        "exclusion" (a fit whose class model does not use the propensity attributes), a class prior between 0 and 1, and
-        "random". With a single start, `fit` tries another start on about 1,000 rows, and warns if it leads to a clearly
-        higher optimum. In 200 small random problems, one start missed the best optimum in 19, and five starts in none.
+        Number of starts, or a list of starts. Used only for two logistic models. The likelihood can have several
+        optima, and the best one is selected (see `selection_`). A list can contain "paper" (the start of Bekker and
+        others), "exclusion" (a fit whose class model does not use the propensity attributes), a class prior between 0
+        and 1, and "random". With a single start, `fit` tries another start on about 1,000 rows, and warns if it leads
+        to a clearly higher optimum. In 200 small random problems, one start missed the best optimum in 19, and five
+        starts in none.
     tol : float, optional
         Stop if the log-likelihood per row gains less than this: in one more Newton step (default 1e-10), or in the last
         10 steps of EM together (default 1e-4).
@@ -104,8 +105,8 @@ class SAREMClassifier(PairClassifier):
     random_state : int, numpy generator or RandomState, optional
         Seed of the random numbers, for random starts and folds. Pass an int for reproducible results.
     n_jobs : int, optional
-        Number of folds computed in parallel, in threads. None: one, except for boosting on 10,000 to 200,000 rows,
-        which uses one for each OpenMP thread.
+        Number of folds computed in parallel, in threads. None: one fold at a time; for boosting on 10,000 to 200,000
+        rows, one fold for each OpenMP thread.
     verbose : bool, default=False
         Whether to print a line for each iteration. Newton: start, penalised objective per row (lower is better),
         predicted gain and length of the step. EM: log-likelihood per row and slope.
@@ -124,7 +125,7 @@ class SAREMClassifier(PairClassifier):
     n_looks_, n_audited_ : int
         Number of looks, and number of audited rows.
     label_frequencies_ : array of shape (n_looks,)
-        Estimated :math:`\Pr(s_k=1|y=1)` of each look, if it had taken place in all rows.
+        Estimated :math:`\Pr(s_k=1|y=1)` of each look, as if the look had taken place in all rows.
     false_positive_rate_ : float or array
         Estimated or given false-positive rate.
     estimators_ : list
@@ -153,18 +154,18 @@ class SAREMClassifier(PairClassifier):
         swapped models have `swapped` True and are never selected.
     selection_ : Selection
         Two logistic models only: position of the selected optimum (`index`), and the `reason`. The best optimum is
-        selected. With one label for each row, others may be within one standard error of it; of these, the one with the
-        lowest label frequency is selected.
+        selected. With one label for each row, optima within one standard error of the best are tied with it, and of
+        tied optima the one with the lowest label frequency is selected.
     higher_optimum_ : Optimum or None
-        Two logistic models only: a clearly higher optimum that another start found. It is searched for only with one
-        label for each row and the paper's start alone.
+        Two logistic models only: a clearly higher optimum that another start found. `fit` searches for it only if there
+        is one label for each row and "paper" is the only start.
     form_test_ : FormTest or None
         Two logistic models and one label for each row only: score test of the form of both models, on up to 5,000 rows.
-        None if the rows are not in memory, the models are very wide, or fewer than 20 of the rows are labelled (or
-        unlabelled). `direction` is the most significant missing term, with `statistic` and `p_value`, adjusted for the
-        `n_directions` tried. `driver` is a column outside the propensity attributes that seems to drive the labelling,
-        or -1, and `gain` its gain in log-likelihood. `rejected`: whether the labels contradict the form; the fit then
-        warns.
+        `rejected`: whether the labels contradict the form; the fit then warns. `direction` is the most significant
+        missing term, with `statistic` and `p_value`, adjusted for the `n_directions` tried. `driver` is a column
+        outside the propensity attributes that seems to drive the labelling, or -1, and `gain` its gain in
+        log-likelihood. `form_test_` is None if the rows are not in memory, the models have very many columns, or fewer
+        than 20 of these rows are labelled (or unlabelled).
     n_features_in_ : int
         Number of columns in `fit`.
     feature_names_in_ : array of str
@@ -256,8 +257,8 @@ class SAREMClassifier(PairClassifier):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-            Attributes of the rows, one row each. Tensors of torch and other arrays on a device also work, with two
-            logistic models, one label for each row and scikit-learn's ``array_api_dispatch``.
+            Attributes of the rows, one row each. PyTorch tensors and other arrays on a device also work, if both models
+            are logistic, there is one label for each row, and scikit-learn's ``array_api_dispatch`` is enabled.
         y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels: 1 for labelled rows, 0 for unlabelled rows. With several looks, one column for each; NaN,
             None or -1 marks a look that did not take place. For rows in files, the name of the label column, or a list
@@ -281,7 +282,7 @@ class SAREMClassifier(PairClassifier):
         sample_weight = weights_for_groups(sample_weight, groups)
         more = has_more_than_labels(self, X, y, audit)
         if group is not None and not logistic:
-            raise ValueError(GROUPS_NEED)
+            raise ValueError(GROUPS_NOT_SUPPORTED)
         if more:
             refuse_device(X, "Several looks, audits, false positives and known values")
             self._refuse_with_looks()
@@ -333,13 +334,13 @@ class SAREMClassifier(PairClassifier):
             )
         if not isinstance(self.n_starts, int):
             raise ValueError(
-                "n_starts must be a number with several looks, audits, false positives or known values; a list of "
-                "starts needs one label for each row."
+                "n_starts must be a whole number if there are several looks, audits, false positives or known values; "
+                f"got {self.n_starts!r}. A list of starts needs one label for each row."
             )
         if check_known(self.known, pseudo_weight=-1.0).pseudo_weight >= 0:
             raise ValueError(
                 "known: PseudoObservations need one label for each row. With several looks, audits, false positives or "
-                "known values leave them out."
+                "known values, leave PseudoObservations out."
             )
 
     # --- cross-fitted estimators
@@ -372,7 +373,7 @@ class SAREMClassifier(PairClassifier):
         fit, recalibration, name = crossed.fit, crossed.recalibration, type(self).__name__
         self._store_folds(fit)
         warn_about_collapse(fit, name)
-        warn_unless_settled(fit, name, max_iter=self.max_iter)
+        warn_unless_converged_in_folds(fit, name, max_iter=self.max_iter)
         pair = FittedPair(
             objective=crossed.objective,
             parameters=crossed.parameters,
@@ -383,7 +384,7 @@ class SAREMClassifier(PairClassifier):
             source=crossed,
             recalibration=recalibration,
             grids=crossed.grids,
-            judged=float(fit.weight.sum()),
+            held_out_weight=float(fit.weight.sum()),
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)
@@ -465,7 +466,7 @@ class SAREMClassifier(PairClassifier):
         return crossed_summary(self, check_share(level, "level"), self._remarks())
 
     def _inner(self) -> Any:
-        """Return the estimator of the user that reads the table, or None."""
+        """Return the estimator of the user that the table is passed to, or None."""
         return self.propensity_estimator if self.estimator is None else self.estimator
 
     def __sklearn_tags__(self) -> Any:
@@ -484,9 +485,9 @@ class SAREMClassifier(PairClassifier):
         logistic = self.estimator is None and self.propensity_estimator is None
         if self.cv is None and not logistic:
             raise ValueError(
-                "cv must not be None with an estimator: a classifier reproduces the labels that it was trained on, so "
-                "estimators are cross-fitted. Give a number of folds. PublishedEMClassifier fits without folds, as the "
-                "paper does."
+                "cv must not be None if an estimator is given. Estimators are cross-fitted, because a classifier "
+                "reproduces the labels that it was trained on. Use cv=5. To fit without folds, as in the paper, use "
+                "PublishedEMClassifier."
             )
         check_known(self.known)
         check_starts(self.n_starts, logistic=logistic)

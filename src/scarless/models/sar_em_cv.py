@@ -1,4 +1,4 @@
-"""SAR-EM with penalties and class attributes chosen by cross-validation."""
+"""SAR-EM with cross-validation of the penalties and of the attributes of the class model."""
 
 from typing import Any, Self
 
@@ -29,7 +29,7 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.constraints import check_known
 from scarless.pair.fit import PairFit
 from scarless.pair.fitted import FittedPair
-from scarless.pair.folds import FoldedRows, fold_rows, refuse_folds_in_memory
+from scarless.pair.folds import FoldedRows, fold_rows, require_number_of_folds
 from scarless.pair.groups import check_groups, is_rows_keyword, weights_for_groups
 from scarless.pair.inference import pair_inference
 from scarless.pair.optima import warn_if_swappable
@@ -51,11 +51,11 @@ from scarless.pair.search import (
 
 # Fits in folds need not be exact: their held-out log-likelihood has a standard error of about 1e-3 per row.
 _FOLD_TOL = 1e-8
-SEARCH_PSEUDO_OBSERVATIONS = 8.0  # default of a search
+SEARCH_PSEUDO_OBSERVATIONS = 8.0  # default weight in a search
 
 
 class SAREMClassifierCV(PairClassifier):
-    r"""SAR-EM with two logistic models whose penalties and class attributes are chosen by cross-validation.
+    r"""SAR-EM with two logistic models; cross-validation chooses the penalties and the attributes of the class model.
 
     A candidate is a pair of penalties and a set of attributes for the class model. The search handles three
     difficulties:
@@ -102,8 +102,8 @@ class SAREMClassifierCV(PairClassifier):
         labelled rows, and identical rows are in the same fold. For groups, pass `groups` to `fit`.
     n_standard_errors : float, default=2.0
         A set of attributes is tied with the best set if its score is lower by at most this many standard errors of the
-        difference, paired over rows. Penalties of a set are tied with its best penalty up to half as many. 0: only the
-        best candidate is selected.
+        difference, paired over rows. Within a set, a penalty is tied with the best penalty up to half as many standard
+        errors. 0: only the best candidate is selected.
     recalibrate : bool, default=True
         Whether to recalibrate the candidates. If False, the candidates are the penalised fits, and of tied sets the one
         with the lowest label frequency is selected, as in the paper.
@@ -241,8 +241,8 @@ class SAREMClassifierCV(PairClassifier):
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-            Attributes of the rows, one row each. Tensors of torch and other arrays on a device also work, with one
-            label for each row and scikit-learn's ``array_api_dispatch``.
+            Attributes of the rows, one row each. PyTorch tensors and other arrays on a device also work, if there is
+            one label for each row and scikit-learn's ``array_api_dispatch`` is enabled.
         y : array of shape (n_rows,) or (n_rows, n_looks)
             Observed labels: 1 for labelled rows, 0 for unlabelled rows. Several looks as in `SAREMClassifier`.
         sample_weight : array of shape (n_rows,), optional
@@ -259,7 +259,7 @@ class SAREMClassifierCV(PairClassifier):
         """
         grid = self._check_parameters()
         if has_own_engine(X) and not on_device(X):
-            refuse_folds_in_memory(self.cv, "cv")
+            require_number_of_folds(self.cv, "cv")
         group = None if groups is None else check_groups(groups, X)
         sample_weight = weights_for_groups(sample_weight, groups)
         split = None if is_rows_keyword(groups) else group
@@ -307,8 +307,8 @@ class SAREMClassifierCV(PairClassifier):
             columns = self._columns(X, chosen, "attribute_sets")
             if chosen is not None and not isinstance(chosen, str) and np.isin(columns, taken).any():
                 raise ValueError(
-                    "attribute_sets has columns that are also visit_attributes. These belong to single looks, and only "
-                    "the propensity of their look can use them. Remove them from attribute_sets."
+                    "attribute_sets has columns that are also visit_attributes or offset of the labelling. Only the "
+                    "propensity of the look can use these columns. Remove them from attribute_sets."
                 )
             return columns
 
@@ -430,9 +430,9 @@ class SAREMClassifierCV(PairClassifier):
         if self.selection_.wide:
             low, high = self.selection_.class_priors
             warn_user(
-                f"{type(self).__name__}: the labels do not separate candidates whose class priors range from {low:.2f} "
-                f"to {high:.2f}. What would help: fewer attributes in either model, more labelled rows, or an audit of "
-                "some unlabelled rows. See class_prior_interval().",
+                f"{type(self).__name__}: candidates whose class priors range from {low:.2f} to {high:.2f} fit the "
+                "labels about equally well. Use fewer attributes in either model, add labelled rows, or audit some "
+                "unlabelled rows. See class_prior_interval().",
                 UserWarning,
             )
 
@@ -450,5 +450,5 @@ def _penalties(values: Any, name: str) -> Vector:
         raise ValueError(f"{name} must be a whole number or a sequence of numbers above 0; got {values!r}.")
     numbers = np.unique([check_positive(value, f"each of {name}") for value in given])
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} must be finite. For a fit without penalty use SAREMClassifier(C=np.inf).")
+        raise ValueError(f"{name} must be finite; got inf. For a fit without penalty use SAREMClassifier(C=np.inf).")
     return numbers

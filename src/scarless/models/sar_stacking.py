@@ -79,7 +79,7 @@ MIN_LABELLED_FOR_BOOSTING = 20
 # class prior near the share of labelled rows if labels are few (benchmarks, "Few labels, no attributes named").
 NAMED_PSEUDO_OBSERVATIONS = 4.0
 NAMELESS_PSEUDO_OBSERVATIONS = 1.0
-MIN_GAIN_PER_COLUMN = 7.0  # held-out log-likelihood that each column found to drive the labelling must gain
+MIN_GAIN_PER_COLUMN = 7.0  # gain in held-out log-likelihood that each column found to drive the labelling needs
 
 
 class SARStackingClassifier(PairClassifier):
@@ -93,22 +93,23 @@ class SARStackingClassifier(PairClassifier):
         \bar p(x) = \tfrac1J\textstyle\sum_j f_j(x).
 
     With named propensity attributes, the propensity is logistic in them, :math:`e(x) = \sigma(\gamma_0 + \gamma' x_e)`.
-    Without names, the labels alone cannot show whether the class or the labelling differs between rows. The propensity
+    Without them, the labels alone cannot show whether the class or the labelling differs between rows. The propensity
     is then assumed to rise with the class probability, :math:`e(x) = \sigma(\gamma_0 + \tfrac12\,\mathrm{logit} f(x))`.
     The class prior and the propensities depend on this assumption; the members' rankings of rows do not. Columns that
     seem to drive the labelling are searched for (see `find_attributes`).
 
     All members count equally, because the likelihood of held-out labels measures the product of `f` and `e`, and not
-    `f`. There is one exception: without named attributes, a member that ranks held-out labels significantly worse than
-    the naive model has no weight.
+    `f` alone. There is one exception: without named attributes, a member that ranks held-out labels significantly worse
+    than the naive model has no weight.
 
     Parameters
     ----------
     estimators : list of (name, classifier), optional
         Members; None as a classifier is the logistic model. By default, the logistic model and scikit-learn's histogram
-        gradient boosting, which needs a dense `X`. Without named attributes also the naive model, and boosting only
-        with at least 20 labelled rows. Gradient boosting by scikit-learn, LightGBM or XGBoost maximises the likelihood
-        of the labels directly. Other classifiers need ``sample_weight`` and ``predict_proba``, and are fitted by EM.
+        gradient boosting, which needs a dense `X`. Without named propensity attributes, the naive model is also a
+        member, and boosting needs at least 20 labelled rows. Gradient boosting by scikit-learn, LightGBM or XGBoost
+        maximises the likelihood of the labels directly. Other classifiers need ``sample_weight`` and
+        ``predict_proba``, and are fitted by EM.
     propensity_attributes : column selector or "all", optional
         Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
         an encoded attribute selects all of its columns. Use None or "all" if you do not know what drives the labelling.
@@ -126,7 +127,7 @@ class SARStackingClassifier(PairClassifier):
     find_attributes : bool, default=True
         Whether to search for propensity attributes if none are named and there are at most 100 columns. Up to three
         columns are used, with a warning. Each must raise the log-likelihood of held-out labels by 7, and the class
-        logits must still vary more than those of the propensity.
+        logits must still vary more than the propensity logits.
     labelling : Labelling, optional
         Further properties of the labelling, as in `SAREMClassifier`: attributes of single looks, an offset, bounds,
         looks with different propensities, false positives, and the meaning of labels of audited rows.
@@ -144,8 +145,8 @@ class SARStackingClassifier(PairClassifier):
     random_state : int, numpy generator or RandomState, optional
         Seed of the random numbers, for folds. Pass an int for reproducible results.
     n_jobs : int, optional
-        Number of folds computed in parallel, in threads. None: one, except for boosting on 10,000 to 200,000 rows,
-        which uses one for each OpenMP thread.
+        Number of folds computed in parallel, in threads. None: one fold at a time; for boosting on 10,000 to 200,000
+        rows, one fold for each OpenMP thread.
     verbose : bool, default=False
         Whether to print the current step.
 
@@ -333,7 +334,7 @@ class SARStackingClassifier(PairClassifier):
         )
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:
-        """Return the members that suit the table and the number of labels; raise if one of the user's cannot read X."""
+        """Return the members that suit the table and the number of labels; raise if one cannot read a sparse `X`."""
         self._left_out: str | None = None
         if self.estimators is None:
             labelled = float(training.weight @ training.s)
@@ -476,7 +477,7 @@ class SARStackingClassifier(PairClassifier):
     def _judged_by_naive(
         self, members: list[Member], problem: PairProblem, rows: "_StackRows", options: CrossOptions
     ) -> list[Member]:
-        """Return the members with their weights; by default, the naive model is one of them."""
+        """Return the members, with weight 0 if they rank worse than the naive model, which is a member by default."""
         if self._reader is not None:
             return members  # only the user's classifiers can read the table, which may not be numeric
         naive = naive_member(rows.training, problem, rows.folds, options)
@@ -499,7 +500,7 @@ class SARStackingClassifier(PairClassifier):
             source=source,
             recalibration=found,
             grids=(found.grid, *own, *self._grids_if_attribute_is_missing(stack, rows)),
-            judged=float(rows.held.sum()),
+            held_out_weight=float(rows.held.sum()),
             digest=digest_of(training.X, training.s),
         )
         self._hold(pair)
@@ -557,7 +558,7 @@ class SARStackingClassifier(PairClassifier):
         )
 
     def _row(self, name: str, attributes: str, found: Recalibration, interval: Interval) -> MemberSummary:
-        value = found.log_likelihood / self.fitted_pair_.judged
+        value = found.log_likelihood / self.fitted_pair_.held_out_weight
         return MemberSummary(name, attributes, value, found.slope, found.class_prior, interval, found.label_frequency)
 
     def _warn_if_known_values_disagree(self) -> None:
@@ -566,7 +567,8 @@ class SARStackingClassifier(PairClassifier):
             names = " and the ".join(claim.description for claim in check_known(self.known).shares)
             warn_user(
                 f"{type(self).__name__}: the known {names} and the labels disagree: they are {apart:.1f} standard "
-                "errors apart. Either the known value, its standard error or the form of the models is wrong.",
+                "errors apart. Either the known value, its standard error or the form of the models is wrong. Check "
+                "them.",
                 UserWarning,
             )
 
@@ -575,8 +577,8 @@ class SARStackingClassifier(PairClassifier):
         remarks = [*self.recalibration_.grid.remarks(), *few_labels_remarks(pair.labelled)]
         if pair.n_groups:
             remarks.append(
-                f"Rows belong to {pair.n_groups:,} groups. Intervals are widened by the factor by which groups raise "
-                "the variance of the estimates."
+                f"Rows belong to {pair.n_groups:,} groups. Intervals are widened, because the dependence within groups "
+                "raises the variance of the estimates."
             )
         if pair.looks is not None:
             remarks = [message_about_shares(self, pair.looks), *remarks_on_looks(self, pair, pair.looks)]
@@ -592,8 +594,8 @@ class SARStackingClassifier(PairClassifier):
         priors = [member.recalibration.class_prior for member in self.members_ if member.weight]
         if max(priors) - min(priors) > 0.25:
             remarks.append(
-                f"The members' class priors range from {min(priors):.2f} to {max(priors):.2f}. What would help: fewer "
-                "attributes, more labelled rows, or an audit of some unlabelled rows."
+                f"The members' class priors range from {min(priors):.2f} to {max(priors):.2f}. Use fewer "
+                "attributes, add labelled rows, or audit some unlabelled rows."
             )
         return remarks
 
@@ -608,9 +610,10 @@ class SARStackingClassifier(PairClassifier):
                 "that you know to drive the labelling."
             ]
         if self._nameless:
-            untried = "" if not self.find_attributes else " The search found no propensity attribute."
-            if self.n_features_in_ > MAX_COLUMNS_SEARCHED:
-                untried = (
+            searched = self.find_attributes and self._reader is None
+            search = " The search found no propensity attribute." if searched else ""
+            if searched and self.n_features_in_ > MAX_COLUMNS_SEARCHED:
+                search = (
                     " Columns were not searched for propensity attributes, because there are more than "
                     f"{MAX_COLUMNS_SEARCHED}."
                 )
@@ -618,7 +621,7 @@ class SARStackingClassifier(PairClassifier):
                 "No propensity attributes are named. Labels alone cannot show whether the class or the labelling "
                 f"differs between rows, so the logit of the propensity is assumed to rise by {ASSUMED_FOLLOW_SLOPE:g} "
                 "for each unit of the class logit. The class prior and the propensities depend on this assumption; the "
-                f"ranking of rows hardly does.{untried}"
+                f"ranking of rows hardly does.{search}"
             ]
         if message := message_about_drivers(self):
             return [message]
@@ -705,7 +708,7 @@ def _check_estimators(given: Any) -> list[tuple[str, Any]]:
         )
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise ValueError(f"estimators: each needs a different name; got {', '.join(map(repr, names))}.")
+        raise ValueError(f"estimators: each classifier needs a different name; got {', '.join(map(repr, names))}.")
     for name, classifier in pairs:
         if classifier is not None:
             check_weighted_classifier(classifier, name)

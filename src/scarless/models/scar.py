@@ -35,7 +35,7 @@ class SCARClassifier(PairClassifier):
     label_frequency : float, str or estimator, optional
         The label frequency :math:`c = \Pr(s=1|y=1)`, in (0, 1], or its estimator: "tice", "km1", "km2", "elkan-noto",
         "dedpul", "best-bin", or an object whose ``fit(X, s)`` stores ``label_frequency_``, such as those of
-        `scarless.label_frequency`. The estimator reads `X` itself, and at most 200,000 random rows of a table in files.
+        `scarless.label_frequency`. The estimator is fitted to `X` (to at most 200,000 random rows of a table in files).
         None: `c` and a logistic classifier are estimated together by maximum likelihood, which assumes that the class
         is logistic in the attributes. Only this fit has standard errors and a `summary`.
     estimator : scikit-learn classifier, optional
@@ -162,8 +162,8 @@ class SCARClassifier(PairClassifier):
         check_solver_options(self)
         if self.label_frequency is None and self.estimator is not None:
             raise ValueError(
-                "label_frequency must be given if estimator is given: maximum likelihood estimates it only for the "
-                "logistic classifier. SAREMClassifier(estimator) estimates both by EM."
+                "label_frequency must be given if estimator is given, because only the logistic classifier is fitted "
+                "together with its label frequency. SAREMClassifier(estimator) estimates both."
             )
         frequency = self._check_label_frequency()
         read = read_for_known(self, X, y, sample_weight)

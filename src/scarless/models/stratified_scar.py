@@ -1,4 +1,4 @@
-"""Classifier for labels that are selected completely at random within strata: the paper's reduction of SAR to SCAR."""
+"""Classifier for labels that are selected completely at random within strata, as in the paper."""
 
 import warnings
 from numbers import Real
@@ -159,12 +159,12 @@ class StratifiedSCARClassifier(PUClassifier):
 
     The method assumes that the propensity depends only on the stratum, that each stratum has enough rows, and that some
     rows are almost certainly positive. If the most certain rows are positive only with probability m, the class prior
-    is too high by a factor of up to 1/m. `SAREMClassifier` needs no such rows if the class is logistic. A fit of the
-    logistic model is therefore compared with a maximum-likelihood fit, and warns if the two contradict each other.
+    is too high by a factor of up to 1/m. `SAREMClassifier` needs no such rows if the class is logistic. If the
+    class model is logistic, `fit` therefore compares it with a maximum-likelihood fit, and warns if they disagree.
 
     Strata with fewer than `min_rows` rows or `min_labelled` labelled rows, or whose estimate fails, use the pooled
-    label frequency of all rows. If a stratum has at least `min_rows` rows and a larger share of labelled rows, it uses
-    this share instead.
+    label frequency of all rows. If such a stratum has at least `min_rows` rows, and its share of labelled rows is
+    higher than the pooled label frequency, it uses this share instead.
 
     Parameters
     ----------
@@ -372,16 +372,16 @@ class StratifiedSCARClassifier(PUClassifier):
                 f"{type(self).__name__}: the labels contradict the label frequencies of the strata. A logistic class "
                 f"model fits clearly better (log-likelihood higher by {gain:.1f}) with a class prior of {prior:.2f}; "
                 f"the strata give {self.class_prior_:.2f}. Estimates of label frequencies assume that some rows of "
-                "each stratum are almost certainly positive, and that labels depend on nothing else. "
-                "SAREMClassifier(propensity_attributes=...) needs neither assumption.",
+                "each stratum are almost certainly positive, and that the propensity depends only on the stratum. "
+                "SAREMClassifier(propensity_attributes=...) does not need almost certain positives.",
                 ClassPriorWarning,
             )
         elif form is not None and form.rejected:
             names = [*map(self._name, range(self.n_features_in_)), *[f"stratum {k}" for k in range(1, n_strata)]]
             missing = f"{names[form.driver]} in the propensity" if form.driver >= 0 else form.direction.describe(names)
             warn_user(
-                f"{type(self).__name__}: the labels contradict the assumption that labels are completely at random "
-                f"within strata, or that the class is linear: models fit clearly better with {missing}. Name more "
+                f"{type(self).__name__}: either labels are not completely at random within strata, or the class is not "
+                f"linear in the columns. The models fit the labels clearly better with {missing}. Name more "
                 "propensity_attributes, or use SAREMClassifier or SARStackingClassifier.",
                 ClassPriorWarning,
             )
@@ -450,8 +450,8 @@ class StratifiedSCARClassifier(PUClassifier):
         if columns.size == n:
             raise ValueError(
                 f"propensity_attributes selects every column of X (n_features = {n}), but the label frequency of a "
-                "stratum is estimated from the other columns. Name fewer, or use SAREMClassifier, which models the "
-                "propensity."
+                "stratum is estimated from the other columns. Name fewer columns, or use SAREMClassifier, which models "
+                "the propensity."
             )
         return columns
 
@@ -479,20 +479,20 @@ class StratifiedSCARClassifier(PUClassifier):
         return "the rows where " + ", ".join(f"{self._name(j)} = {value!r}" for j, value in pairs)
 
     def _warn_about_estimates(self, estimates: Estimates, n_strata: int) -> None:
-        """Summarise the errors and warnings of the estimator in all strata."""
+        """Emit one warning for the errors of the estimator in all strata, and one for each category of its warnings."""
         kind = type(final_step(estimates.estimator)).__name__
         if estimates.failures:
             stratum, message = next(iter(estimates.failures.items()))
             warn_user(
-                f"{kind} failed in {len(estimates.failures):,} of {n_strata:,} strata, which use the pooled label "
-                f"frequency {estimates.pooled:.3g}. First error, for {self._place_of(stratum)}: {message}",
+                f"{kind} failed in {len(estimates.failures):,} of {n_strata:,} strata. These use the pooled label "
+                f"frequency, {estimates.pooled:.3g}. First error, for {self._place_of(stratum)}: {message}",
                 UserWarning,
             )
         for category, messages in estimates.notices.items():
             fit, message = next(iter(messages.items()))
             warn_user(
-                f"{kind} warned in {len(messages):,} of {n_strata + 1:,} fits to all rows and to strata. First "
-                f"warning, for {self._place_of(fit)}: {message}",
+                f"{kind} warned in {len(messages):,} of {n_strata + 1:,} fits (one to all rows, one to each stratum). "
+                f"First warning, for {self._place_of(fit)}: {message}",
                 category,
             )
 
@@ -500,9 +500,9 @@ class StratifiedSCARClassifier(PUClassifier):
         share = n_rows[pooled].sum() / n_rows.sum()
         if share > 0.5:
             warn_user(
-                f"propensity_attributes divide {n_rows.sum():,.0f} rows into {pooled.size:,} strata. "
-                f"{pooled.sum():,} strata ({share:.0%} of the rows) have too few rows or labels "
-                f"(min_rows={self.min_rows}, min_labelled={self.min_labelled}) and use the pooled label frequency "
+                f"propensity_attributes divide {n_rows.sum():,.0f} rows into {pooled.size:,} strata. {pooled.sum():,} "
+                f"strata ({share:.0%} of the rows) have too few rows or labels (min_rows={self.min_rows}, "
+                f"min_labelled={self.min_labelled}), or a failed estimate. They use the pooled label frequency, "
                 f"{self.pooled_label_frequency_:.2g}. Use fewer or binned attributes, or SAREMClassifier, which models "
                 "the propensity.",
                 UserWarning,
@@ -514,7 +514,7 @@ class StratifiedSCARClassifier(PUClassifier):
             warn_user(
                 f"{bare.size:,} of {n_rows.size:,} strata have at least min_rows={self.min_rows} rows and no labelled "
                 f"row ({n_rows[bare].sum():,.0f} rows in total; the first stratum is {self._place_of(int(bare[0]))}). "
-                "If positives in these strata are never labelled, the method fails, and all their rows count as "
-                "negatives. Drop these rows, or use other propensity attributes.",
+                "If positives in these strata are never labelled, the method fails, and all rows of these strata "
+                "count as negatives. Drop these rows, or use other propensity attributes.",
                 UserWarning,
             )

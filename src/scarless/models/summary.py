@@ -34,8 +34,8 @@ REACHES_ONE = (
 INTERCEPT = "intercept"
 NOT_CONVERGED = "The solver did not converge: estimates and standard errors are not those of the optimum."
 SWAPPABLE = (
-    "Both models use the same attributes, so the labels alone do not show which one is the class model. They cannot "
-    "always show whether an attribute affects the class or the labelling. Name the attributes that drive the "
+    "Both models use the same attributes, so the labels alone do not show which one is the class model, nor "
+    "always whether an attribute affects the class or the labelling. Name the attributes that drive the "
     "labelling, or audit some rows."
 )
 ONE_PROPENSITY = (
@@ -101,7 +101,7 @@ class Summary:
     class_prior, label_frequency : float
         Estimates of Pr(y=1) and of Pr(s=1|y=1).
     class_prior_interval, label_frequency_interval : Interval
-        Intervals of both.
+        Intervals of `class_prior` and `label_frequency`.
     blocks : tuple of Block
         Parameters of the classifier and of the propensity model; one block for each look that has its own propensity
         model.
@@ -177,15 +177,17 @@ class Summary:
     def notes(self) -> list[str]:
         """Return the notes below the table."""
         by_model = (
-            f"{self.level:.6g} intervals by the delta method, which assumes that both models are of the right form"
+            f"{_percent(self.level)} intervals by the delta method, which assumes that both models are of the right "
+            "form"
         )
         population = "The intervals of class prior and label frequency are for the population of the rows."
         notes = [f"Brackets: {by_model}. {population}"]
         if self.recalibrated:
             notes = [
                 "Recalibrated: slope and shift of the classifier, and the propensity, are estimated from out-of-fold "
-                f"logits. Brackets of class prior and label frequency: {self.level:.6g} intervals from the likelihood "
-                f"on the grid of class priors, for the population of the rows. Brackets of coefficients: {by_model}."
+                f"logits. Brackets of class prior and label frequency: {_percent(self.level)} intervals from the "
+                "likelihood on the grid of class priors, for the population of the rows. Brackets of coefficients: "
+                f"{by_model}."
             ]
         if np.isfinite([self.C, self.propensity_C]).any():
             notes.append(
@@ -253,8 +255,8 @@ def few_labels_remarks(labelled: float) -> list[str]:
     if labelled >= FEW_LABELS:
         return []
     return [
-        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, not on class prior and label frequency, "
-        "whose intervals may be too short."
+        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, but not on the class prior and the label "
+        "frequency. Their intervals may be too short."
     ]
 
 
@@ -276,13 +278,13 @@ def collinear_remarks(of_models: dict[tuple[str, ...], list[str]], *, penalised:
         remarks.append(
             "These columns are collinear, like all categories of a one-hot encoding: "
             f"{'; '.join(named[:_MAX_SETS_SHOWN] + rest)}. {'Only the penalty' if penalised else 'Nothing'} determines "
-            "their single coefficients, so p-values and intervals mean little. To interpret the coefficients, drop one "
-            "column of each set, for example by OneHotEncoder(drop='first'); predictions hardly change."
+            "their individual coefficients, so p-values and intervals mean little. To interpret the coefficients, drop "
+            "one column of each set, for example by OneHotEncoder(drop='first'); predictions hardly change."
         )
     if constant:
         remarks.append(
-            f"Constant or almost constant: {_listed(constant, _MAX_NAMES_SHOWN)}. The data do not determine their "
-            "coefficients."
+            f"Constant or almost constant columns: {_listed(constant, _MAX_NAMES_SHOWN)}. The data do not determine "
+            "their coefficients."
         )
     return remarks
 
@@ -295,6 +297,10 @@ def _listed(names: Sequence[str], most: int) -> str:
 def _number(value: float) -> str:
     """Return a number with four decimals, or with three significant digits if it is very small or large."""
     return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.3g}"
+
+
+def _percent(level: float) -> str:
+    return f"{100.0 * level:.6g}%"
 
 
 def _count(value: float) -> str:
@@ -404,14 +410,14 @@ class StackSummary:
         return [
             "held-out: log-likelihood per row of labels that the member was not trained on. slope: factor by which "
             "recalibration multiplied its logits; above 1 they were too flat, below 1 too steep.",
-            f"Brackets: {self.level:.6g} intervals {self.intervals}.",
+            f"Brackets: {_percent(self.level)} intervals {self.intervals}.",
             *self.remarks,
         ]
 
     def __str__(self) -> str:
         names = [_label(member) for member in self.members]
         width = max(len(name) for name in names) + 2
-        heads = ("held-out", "slope", "class prior", f"{self.level:.6g} interval", "label freq.")
+        heads = ("held-out", "slope", "class prior", f"{_percent(self.level)} interval", "label freq.")
         sizes = (11, 8, 13, 18, 13)
         top = "".ljust(width) + "".join(head.rjust(size) for head, size in zip(heads, sizes, strict=True))
         lines = [self.title.center(len(top)).rstrip(), "=" * len(top), self.header(), "-" * len(top), top]
@@ -499,7 +505,7 @@ def _bare(names: list[str], looks: Any, k: int) -> list[str]:
 
 
 def _remarks_on_columns(inference: Any, names: list[list[str]]) -> list[str]:
-    """Return remarks on collinear and constant columns, whose single coefficients are not identified."""
+    """Return remarks on collinear and constant columns, whose individual coefficients are not identified."""
     of_models = dict[tuple[str, ...], list[str]]()
     for model, own, sets in zip(("classifier", "propensity model"), names, inference.collinear(), strict=False):
         for members in sets:
@@ -547,7 +553,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
     row = MemberSummary(
         type(model.estimator).__name__,
         "",
-        model.log_likelihood_ / pair.judged,
+        model.log_likelihood_ / pair.held_out_weight,
         pair.recalibration.slope,
         model.class_prior_,
         model.class_prior_interval(level=level),
@@ -564,6 +570,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
         labelled=pair.labelled,
         members=(row,),
         propensity=tuple(propensity_parameters(model)),
+        intervals="from the likelihood on the grid of class priors",
         remarks=(first, *(() if pair.looks is None else [message_about_shares(model, pair.looks)]), *remarks),
     )
 

@@ -2,8 +2,8 @@
 
 Block functions call the functions of the array API standard (2024.12) through the namespace of their block. An engine
 can therefore keep its rows on another device. Model parameters are NumPy vectors and are copied to the device of the
-block; results stay on that device. This module has the functions that NumPy names differently, or that NumPy 1.25
-lacks.
+block; results stay on that device. This module contains the functions that have another name in NumPy, or
+that NumPy 1.25 lacks.
 """
 
 from functools import lru_cache
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
 
     class ShortName:
-        """Stand-in for a type that `help()` shows by a short name: NumPy's `ArrayLike` alone has 300 characters.
+        """A type that `help()` shows by its short name; written out, NumPy's `ArrayLike` takes 300 characters.
 
         Examples
         --------
@@ -65,7 +65,7 @@ __all__ = ["Array", "ArrayLike", "Columns", "Integers", "Mask", "Matrix", "Rows"
 
 
 def namespace_of(X: Any) -> Any:
-    """Return the array API namespace of an array; NumPy for its own arrays, sparse matrices and numbers.
+    """Return the array API namespace of an array; NumPy for NumPy arrays, sparse matrices and numbers.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def in_numpy(values: Any) -> Any:
 
 
 def at_least(values: Any, number: float) -> Any:
-    """Return the maximum of each value and a number; PyTorch's `maximum` takes no plain number."""
+    """Return the maximum of each value and a number; PyTorch's `maximum` does not accept a plain number."""
     xp = namespace_of(values)
     return np.maximum(values, number) if xp is np else xp.clip(values, min=number)
 

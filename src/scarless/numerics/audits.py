@@ -1,8 +1,9 @@
 r"""The difference estimator of the class prior from audited rows, with its variance and its interval.
 
 A model gives row `i` the probability :math:`q_i` of being positive. Each row is audited with the known probability
-:math:`p_i`, and its class is then :math:`a_i`. The mean error of the model, :math:`D`, is estimated by Hajek's weighted
-mean of :math:`d_i = a_i - q_i` over the audited rows. The estimate is the mean of `q` over all rows plus :math:`D`.
+:math:`p_i`, and the audit finds its class :math:`a_i`. The mean error of the model, :math:`D`, is estimated by Hajek's
+weighted mean of :math:`d_i = a_i - q_i` over the audited rows. The estimate is the mean of `q` over all rows plus
+:math:`D`.
 """
 
 from typing import Any, NamedTuple
@@ -52,7 +53,7 @@ class Differences(NamedTuple):
 
     @property
     def effective(self) -> float:
-        """The effective sample size: the number of equally likely rows with the same precision."""
+        """The effective sample size: the number of rows of equal probability that would give the same precision."""
         return float(self.omega.sum() ** 2 / (self.omega @ self.omega))
 
     def shifted(self, delta: float) -> tuple[float, float]:
@@ -105,7 +106,7 @@ def difference_interval(value: float, stratum: Differences, rest: float, *, z: f
     return Interval(min(end(-1.0), value), max(end(1.0), value))
 
 
-def lost_information(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Matrix]:
+def information_from_audits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> tuple[Matrix]:
     r"""Return the information that audits would add, summed over a block of rows.
 
     The logits of a row of unknown class have the information :math:`D - q(1-q)\,cc'` (`scarless.numerics.looks`). If

@@ -39,7 +39,7 @@ class FixedPriorSums(NamedTuple):
 
 @dataclass(frozen=True)
 class PairWithPositives:
-    r"""Minus the log-likelihood of a pair, and :math:`\sum w f`, with derivatives. `rows` is that of the pair."""
+    r"""Minus the log-likelihood of a pair, and :math:`\sum w f`, with derivatives. `rows` is as for the pair."""
 
     pair: PairObjective
 
@@ -131,14 +131,14 @@ def _step(problem: FixedPriorProblem, beta: Vector, now: FixedPriorSums, mu: flo
 
 
 def _solve(matrix: Matrix, now: FixedPriorSums, excess: float, *, ridges: tuple[float, ...]) -> _Step | None:
-    """Solve the bordered system with the smallest of the ridges that works; return None if none does."""
+    """Solve the bordered system with the first ridge that makes it solvable; return None if no ridge does."""
     diagonal = np.diagonal(matrix)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     slope = scale * now.positives_gradient
     if not float(slope @ slope) > 0:
         return None
-    # With this rho the constraint's direction has unit curvature, like a well-informed direction of the scaled matrix.
-    # This makes up for negative curvature along the gradient of the constraint.
+    # This rho adds a curvature of 1, the diagonal of the scaled matrix, along the gradient of the constraint. It can
+    # outweigh a negative curvature in this direction.
     rho = 1.0 / float(slope @ slope)
     augmented = matrix * scale[:, None] * scale + rho * np.outer(slope, slope)
     for ridge in ridges:

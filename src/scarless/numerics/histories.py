@@ -1,9 +1,9 @@
 r"""Histories of labels at several looks, and a test for differences between positives that no attribute explains.
 
-Suppose that the logit of a row's propensities is shifted by :math:`b \sim N(0, \tau^2)`, the same at all its looks. The
-likelihood of the row is then :math:`f\,E_b A(v+b) + (1-f) B`. At :math:`\tau = 0` its derivative by :math:`\tau^2` is
-:math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`. It is large
-if the labels of positive rows are positively correlated between looks.
+Suppose that the logits of a row's propensities at all its looks are shifted by the same :math:`b \sim N(0, \tau^2)`.
+The likelihood of the row is then :math:`f\,E_b A(v+b) + (1-f) B`. At :math:`\tau = 0` its derivative by :math:`\tau^2`
+is :math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`. It is
+large if the labels of positive rows are positively correlated between looks.
 
 Without false positives, a labelled row is positive. The histories of labelled rows alone therefore determine the
 propensities, whatever the class depends on (`LabelledHistories`).
@@ -23,8 +23,9 @@ from scarless.numerics.looks import LookTerms, look_scores
 from scarless.numerics.looks_objective import LooksLikelihood, sum_of_squares
 from scarless.numerics.objectives import Curvature, PairObjective, Sums
 
-MIN_UNEXPLAINED_SHARE = 1e-12  # If less of an added score's variance remains, the other scores explain all of it.
-MAX_LOOKS_FOR_HISTORIES = 6  # with more looks, rows are counted by their number of labels instead of their history
+# If a smaller share of an added score's variance remains, the scores of the fitted parameters explain all of it.
+MIN_UNEXPLAINED_SHARE = 1e-12
+MAX_LOOKS_FOR_HISTORIES = 6  # With more looks, rows are counted by their number of labels, not by their history.
 
 
 class HeterogeneitySums(NamedTuple):
@@ -55,11 +56,11 @@ def heterogeneity_sums(X: Any, rows: Rows, objective: PairObjective, beta: Vecto
 class ScoreSums(NamedTuple):
     """Sums over rows of added scores `g`, of the scores `t` of the fitted parameters, and of their products.
 
-    In the last three sums, the weight is replaced by the factor `v` of the variance: `w` if weights are counts of rows,
-    otherwise the square of `w`.
+    The last three sums are for variances. Their weight `v` is `w` if weights are counts of rows, otherwise the square
+    of `w`.
     """
 
-    further: Vector  # sum of w g
+    added: Vector  # sum of w g
     mixed: Matrix  # sum of w t g'
     own: Vector  # sum of w t
     matrix: Matrix  # sum of w t t'
@@ -98,7 +99,7 @@ def score_tests(sums: ScoreSums) -> list[float]:
     """
     explained = np.linalg.lstsq(sums.matrix, sums.mixed, rcond=1e-10)[0]
     variance = sums.squares_spread - np.sum(explained * (2.0 * sums.mixed_spread - sums.matrix_spread @ explained), 0)
-    left = sums.further - sums.own @ explained
+    left = sums.added - sums.own @ explained
     known = variance > MIN_UNEXPLAINED_SHARE * np.maximum(sums.squares_spread, MIN_UNEXPLAINED_SHARE)
     return [float(each) for each in np.where(known, left / np.sqrt(np.where(known, variance, 1.0)), 0.0)]
 
@@ -162,7 +163,7 @@ def count_histories(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Hist
         h_own = np.zeros_like(e_own) if h is None else h[rows][:, places]
         for cell in product((0, 1), repeat=places.size):
             s = np.array(cell)
-            names.append(_name(pattern, s))
+            names.append(_history_name(pattern, s))
             observed.append(float(np.count_nonzero((own == s).all(axis=1))))
             A, B = (np.prod(np.where(s == 1, rate, 1.0 - rate), axis=1) for rate in (e_own, h_own))
             expected.append(float(f[rows] @ A + (1.0 - f[rows]) @ B))
@@ -186,7 +187,7 @@ def count_labels(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Histori
 
 
 def pooled(histories: Histories, least: float) -> Histories:
-    """Return the histories, where all those with an expected number below `least` are merged into one."""
+    """Return the histories; those with an expected number below `least` are merged into one."""
     rare = histories.expected < least
     if rare.sum() < 2:
         return histories
@@ -213,7 +214,8 @@ def _number_of_labels(rate: Matrix, seen: Any) -> Matrix:
     return found
 
 
-def _name(pattern: Any, s: Any) -> str:
+def _history_name(pattern: Any, s: Any) -> str:
+    """Return the name of a history, such as ``0 1 -``; a dash marks a look that did not take place."""
     left = iter(s.tolist())
     return " ".join(str(next(left)) if there else "-" for there in pattern)
 
@@ -232,7 +234,7 @@ class LabelledHistories:
     Huggins, "On the statistical analysis of capture experiments", Biometrika 76 (1989).
     """
 
-    convex: ClassVar[bool] = False  # It is convex if the propensities have no bounds.
+    convex: ClassVar[bool] = False  # The objective is convex only if the propensities have no bounds.
     looks: LooksLikelihood
 
     @property
@@ -252,7 +254,7 @@ class LabelledHistories:
         return terms, rows["w"] * labelled, _odds_of_no_label(terms, labelled)
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
-        """Return value, gradient and observed curvature, whichever curvature is requested."""
+        """Return value, gradient and curvature; the observed curvature also replaces the expected one."""
         terms, w, odds = self.terms(X, rows, beta)
         # With a class logit of 0, the likelihood of a labelled row is A / 2, and log p = -log(1 + odds).
         value = -(w @ (np.where(w > 0, terms.value, 0.0) + np.log(2.0) + np.log1p(odds)))
@@ -277,11 +279,11 @@ class LabelledHistories:
         return Sums(np.asarray(value), gradient[own], np.diag(found) if curvature is Curvature.DIAGONAL else found)
 
     def row_curvature(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> NDArray[np.float64]:
-        """Not implemented: this objective is not used with too many parameters for a matrix of second derivatives."""
+        """Not implemented: only the solver for very many parameters calls this method."""
         raise NotImplementedError
 
     def product(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
-        """Not implemented: this objective is not used with too many parameters for a matrix of second derivatives."""
+        """Not implemented: only the solver for very many parameters calls this method."""
         raise NotImplementedError
 
     def reach(self, X: Any, rows: Rows, direction: Vector) -> tuple[Vector]:
@@ -297,11 +299,11 @@ class LabelledHistories:
 class NumberSums(NamedTuple):
     """The number of positives among rows with at least one look, and the sums that its variance needs."""
 
-    number: Any  # sum of w / p over labelled rows, or of w f
+    number: Any  # sum of w / p over labelled rows, or sum of w f over all of these rows
     variance: Any  # from random classes and labels: sum of w f (1 - f), plus w (1 - p) / p^2 over labelled rows
     gradient: Vector  # derivative of `number` by the parameters of the propensities
     looked_at: Any  # weight of the rows with at least one look
-    again: Any  # weighted number of labels, without the first label of each row
+    again: Any  # weighted number of labels after the first label of each row
 
 
 def number_by_histories(

@@ -71,7 +71,7 @@ def efficient_part(rows: ConstantPropensity, A: Matrix) -> Matrix:
     r"""Return the residuals of the columns of `A` after a regression on the derivatives by the model's parameters.
 
     The regression is least squares on the tangent with weights :math:`w P/(1-P)`. With residuals in place of `A`, the
-    sums :math:`\sum_i w_i r_i a_i` do not change to first order when `f` and `c` are estimated from the same labels.
+    errors of the estimated `f` and `c` do not change the sums :math:`\sum_i w_i r_i a_i` to first order.
 
     Examples
     --------
@@ -197,9 +197,9 @@ def largest_distances(sums: Matrix, sizes: list[int]) -> Vector:
 
 
 def label_tests(Z: Matrix, s: Vector, groups: list[list[int]]) -> Vector:
-    """Test, for each group of standardised columns, that it has no effect on the labels given the other groups.
+    """Return, for each group of standardised columns, the p-value of no effect on the labels given the other groups.
 
-    Return the p-values of Wald tests in one logistic model of the labels. If there are too few labels for all columns,
+    The tests are Wald tests in one logistic model of the labels. If there are too few labels for all columns,
     only the groups with the strongest association enter the model. The other groups get the p-value of a score test of
     the group alone.
 
@@ -262,8 +262,8 @@ def second_factor_test(
     smallest p-value of a group is multiplied by the number of groups (Bonferroni). The result is twice the smaller of
     this product and the joint p-value.
 
-    The test fits no model with two factors. It does not depend on a penalty, and it keeps its power where the
-    likelihood of a pair is flat and Wald's test loses power. Either of the two factors can be the class model.
+    The test fits no model with two factors. It does not depend on a penalty. It keeps its power if the
+    likelihood of a pair is flat, whereas Wald's test loses power. Either of the two factors can be the class model.
     """
     p = np.minimum(f * c, 1.0 - _MIN_LABEL_PROBABILITY)
     residual, variance = (s - p) / (1.0 - p), np.maximum(p, _MIN_LABEL_PROBABILITY) / (1.0 - p)

@@ -1,4 +1,4 @@
-r"""The likelihood of labels: a positive row is labelled with the probability `e`, and a negative row never.
+r"""The likelihood of labels if positive rows are labelled with probability `e`, and negative rows never.
 
 With logits ``u`` of :math:`f = \Pr(y=1|x)` and ``v`` of :math:`e = \Pr(s=1|y=1,x)`,
 
@@ -131,7 +131,7 @@ def fisher_roots(terms: PairTerms) -> tuple[Vector, Vector]:
 
     :math:`a^2 = fe(1-f)(1-q)` and :math:`b^2 = e(1-e)q`. A row has one binary observation, so its information has rank
     one and is never indefinite. The square roots are taken before the factors are multiplied, because ``a^2`` can
-    underflow where ``a b`` does not.
+    underflow even if ``a b`` does not.
 
     Examples
     --------

@@ -16,8 +16,8 @@ from scarless.numerics.arrays import Matrix, Vector, block, concat, in_float64, 
 _MIN_CURVATURE = 1e-280  # Division by smaller numbers can overflow.
 # Rows transposed at a time. Time for 100,000 rows, 20 columns and 3 weights: 24 ms at 512 to 2,048, 40 ms at 4,096.
 _TRANSPOSED_ROWS = 1024
-# From this number of columns on, two symmetric products, one for each sign of the weights, are faster than a general
-# one.
+# From this number of columns on, two symmetric products (one for each sign of the weights) are faster than one general
+# product.
 _MIN_WIDE_COLUMNS = 64
 
 
@@ -26,7 +26,7 @@ class Design:
     """The columns that a linear model uses; its intercept is the last parameter.
 
     `columns` is a slice if possible, because a slice of a dense block is a view. Selecting columns of a sparse block
-    costs as much as a product with all of them. A block with a dictionary ``taken`` caches the selected columns there.
+    takes as long as a product with the whole block. If a block has a dictionary ``taken``, selections are cached there.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def logits_of_several(X: Any, betas: list[Vector]) -> list[Vector]:
 def transposed_product(X: Any, r: Vector) -> Vector:
     """Return ``[X, 1]' r`` in float64."""
     product, xp = in_float64(_transposed(X) @ like(X, r)), namespace_of(X)
-    total = r.sum(keepdims=True) if xp is np else xp.sum(r, keepdims=True)  # The method is faster for small blocks.
+    total = r.sum(keepdims=True) if xp is np else xp.sum(r, keepdims=True)  # For small blocks, the method is faster.
     return concat([product, total])
 
 
@@ -164,7 +164,7 @@ def _signed_gram(X: Matrix, weight: Vector) -> Matrix:
 def gram(parts: list[tuple[Any, Vector]]) -> Matrix:
     """Return ``A'A``, where ``A`` consists of the parts ``diag(root) [X, 1]`` side by side.
 
-    A dense ``A'A`` is a symmetric rank-k product, which is half the work of a general one.
+    A dense ``A'A`` is a symmetric rank-k product, which is half the work of a general product.
     """
     if any(sparse.issparse(X) for X, _ in parts):
         return np.block([[cross_product(L, a * b, R) for R, b in parts] for L, a in parts])

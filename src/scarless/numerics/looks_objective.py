@@ -211,7 +211,7 @@ class LooksLikelihood:
         slopes[terms.known] = 0.0
         return slopes
 
-    def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
+    def row_probabilities(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
         """Return log-likelihood, class probability, and probability of at least one label if the row is positive."""
         terms = self.terms(X, rows, beta)
         return terms.value, terms.f, looks.detected(terms)[0]
@@ -221,8 +221,8 @@ class LooksLikelihood:
         terms, w, logits, kinds = self.terms(X, rows, beta), rows["w"], self.logits, self.n_kinds
         found, none = looks.detected(terms)
         fd, fe, of_f = terms.f * found, terms.f[:, None] * terms.e, w * terms.f * terms.not_f
-        # The columns are gradients of three kinds of numbers: of positives, of positives with any label, and of
-        # positives with a label at each kind of look. The last column has the sums of the columns of the table.
+        # The first columns are gradients of three kinds of expected numbers: of positives, of positives with any label,
+        # and of positives with a label at each kind of look. The last column has the sums of the table's columns.
         gradients = np.zeros((self.n_parameters, 3 + kinds))
         weights = np.stack([of_f, of_f * found, *(of_f[:, None] * terms.e).T, w])
         gradients[logits[0].place] = linear.transposed_products(logits[0].design.take(X), weights)
@@ -266,7 +266,7 @@ class LooksLikelihood:
         ]
 
     def _columns(self) -> list[int]:
-        """Positions of the logits that have parameters; known false positive rates have none."""
+        """Return the positions of the logits that have parameters; known false positive rates have none."""
         return [logit.column for logit in self.logits]
 
     def _logits_of_models(self) -> list[list[int]]:
@@ -355,9 +355,10 @@ def _scaled_with_ones(X: Any, scale: Vector) -> Any:
 
 
 def detection_curve(X: Any, rows: Rows, objective: PairObjective, beta: Vector, order: Any) -> tuple[Vector, Vector]:
-    r"""Return the expected numbers, in a block, of positives with a label after each look in `order`, and of positives.
+    r"""Return the expected numbers of positives with a label after each look in `order`, and of all positives.
 
-    The first numbers are :math:`\sum_i f_i (1 - \prod_{k \le K} (1 - e_{ik}))` for each number of looks `K`.
+    Both are sums over a block. The first numbers are :math:`\sum_i f_i (1 - \prod_{k \le K} (1 - e_{ik}))` for each
+    number of looks `K`.
     """
     columns = objective.logit_values(X, beta)
     f = sigmoid(columns[0])

@@ -34,9 +34,10 @@ def truncated_step(
     r"""Return a step that nearly minimises :math:`g'\delta + \tfrac12\delta'H\delta` in a ball, and whether it was cut.
 
     The positive `diagonal` defines the norm, and is also the preconditioner. In this norm each iterate is longer than
-    the one before and lowers the quadratic further. The iterations can therefore stop at the boundary of the ball. A
-    direction of negative curvature is followed to the boundary. If the radius is infinite, the iterations stop before
-    they follow such a direction. Every returned step is a direction of descent.
+    the one before and lowers the quadratic further. The iterations can therefore stop at the boundary of the ball. In a
+    direction of negative curvature, the step goes to the boundary. With an infinite radius, the iterations stop before
+    this direction; in the first iteration, the preconditioned negative gradient is returned. In all these cases the
+    step counts as cut. Every returned step is a direction of descent.
 
     References
     ----------
@@ -153,7 +154,7 @@ class NewtonOptions:
     observed_below: float = 1e-3  # predicted gain per row below which the exact Hessian is used
     # Largest root-mean-square change of the logits in one step. Longer steps can jump to another local optimum.
     longest: float = 1.0
-    damp_indefinite: bool = False  # damp an indefinite exact Hessian; otherwise the expected information replaces it
+    damp_indefinite: bool = False  # damp an indefinite exact Hessian instead of using the expected information
     matrix_free: bool = False  # use conjugate gradients instead of a factorised matrix
     may_diverge: bool = False  # without a penalty, the optimum can be at infinity
     curvature: Matrix | None = None  # approximate Hessian at the start, for quasi-Newton steps with gradients only
@@ -170,8 +171,9 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     A step :math:`\delta` solves :math:`(H + \lambda D)\delta = -g`. The damping :math:`\lambda` is positive only if the
     step would otherwise be too long. The predicted gain is :math:`-g'\delta/2` (a lower bound with damping). The solver
     stops if the gain per row is below `tol`, or if the gain is below the rounding error of the objective. Close to the
-    optimum, the exact Hessian replaces the expected information if it is positive definite. If `matrix_free` is set,
-    conjugate gradients find the step. They stop at the maximum length, and work with an indefinite Hessian.
+    optimum, the exact Hessian replaces the expected information. An indefinite Hessian is damped if `damp_indefinite`
+    is set, and otherwise not used. If `matrix_free` is set, conjugate gradients find the step. They stop at the maximum
+    length, and work with an indefinite Hessian.
 
     If `options` has an approximate Hessian, for example from a part of the rows, quasi-Newton steps (BFGS) come first.
     They need only gradients, which cost several times less than a Hessian. As soon as one of them gains much less than
@@ -282,8 +284,8 @@ class _NewtonState:
     def __init__(self, problem: Problem, options: NewtonOptions, n_parameters: int) -> None:
         self.problem, self.options = problem, options
         self.n_passes = 0
-        self.first = Curvature.NONE if options.matrix_free else Curvature.EXPECTED
-        self.last = self.first
+        self.first = Curvature.NONE if options.matrix_free else Curvature.EXPECTED  # of the evaluation at the start
+        self.last = self.first  # of the latest evaluation
         self.close = False  # whether the gain of the last step was small enough for the exact Hessian
         self.cut = False  # whether the last step was shortened
         self.near = False  # whether quasi-Newton steps have just come close to the optimum
@@ -327,9 +329,9 @@ class _NewtonState:
     def quasi_newton_steps(self, beta: Vector, now: Sums, model: QuasiNewton) -> Iterator[tuple[float, Vector, Sums]]:
         """Yield quasi-Newton steps, each with its predicted gain and the sums after the step.
 
-        The steps end if the predicted gain is small, if it is more than half of the last one, or if a step gains less
-        than half of its prediction. For a step that is probably the last, the exact Hessian is computed with the
-        gradient.
+        The steps end if the predicted gain is small, if it is more than half of the previous prediction, or if a step
+        gains less than half of its prediction. For a step that is probably the last, the exact Hessian is computed with
+        the gradient.
         """
         previous = 0.02 * self.options.scale
         for _ in range(10):
@@ -449,7 +451,7 @@ class _NewtonState:
                 self.trust = min(1.0, self.trust * (4.0 if share == 1.0 else max(2.0 * share, 1e-3)))
                 return share, trial
             share *= _shrink(now, trial, share, gain)
-            if share * gain <= noise:  # The gain of such a short step could not be distinguished from rounding errors.
+            if share * gain <= noise:  # The gain of such a short step would be less than the rounding error.
                 break
         return 0.0, None
 

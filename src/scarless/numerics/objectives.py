@@ -190,7 +190,7 @@ class PairObjective(Objective, Protocol):
         """Return the derivatives of `row_posterior_logit` by the logits; 0 for rows of known class."""
         ...
 
-    def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
+    def row_probabilities(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
         """Return log-likelihood, class probability, and probability of at least one label if the row is positive."""
         ...
 
@@ -460,7 +460,7 @@ class LogisticPair:
         xp, unlabelled = namespace_of(v), rows["s"] == 0
         return xp.stack([xp.where(unlabelled, 1.0, xp.zeros_like(v)), xp.where(unlabelled, -sigmoid(v), 0.0)], axis=1)
 
-    def row_answers(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
+    def row_probabilities(self, X: Any, rows: Rows, beta: Vector) -> tuple[Vector, Vector, Vector]:
         """Return log-likelihood, class probability and propensity."""
         u, v = self.logit_values(X, beta)
         terms = likelihood.pair_terms(u, v)

@@ -1,4 +1,4 @@
-"""A canonical order of the rows of a table, which does not depend on the order of rows and columns or on the precision.
+"""A canonical order of the rows of a table, independent of the given order of rows and columns and of the precision.
 
 Rows are sorted by a hash of their values, rounded to single precision. Each column has a salt that is computed from its
 values and not from its position, so the order of columns does not matter. Two columns can have the same values in a
@@ -55,7 +55,7 @@ def equal_rows(X: Any, w: Vector | None = None, s: Vector | None = None) -> NDAr
 
 
 def numbered(key: NDArray[np.uint64], exact: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return a number for each row, in the order of the keys and the same for rows that are exactly equal."""
+    """Number the rows in the order of their keys; rows that are exactly equal get the same number."""
     order = np.lexsort((exact, key))
     new = (np.diff(key[order]) != 0) | (np.diff(exact[order]) != 0)
     number = np.empty(key.size, dtype=np.intp)

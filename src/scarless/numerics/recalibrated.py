@@ -7,7 +7,7 @@ propensity model too much. The logits :math:`u_i` come from models that were not
 .. math:: f_i = \sigma(t_i), \quad t_i = m + a + e^g (u_i - m), \qquad
     \mathrm{logit}\, e_i = v_i + z_i'\gamma + \gamma_0 + \kappa t_i,
 
-where `z` are the standardised propensity attributes, and `v` are logits of a propensity learner, if there is one. With
+where `z` are the standardised propensity attributes, and `v` are logits of a propensity estimator (optional). With
 :math:`\kappa > 0`, rows with a higher class probability are labelled more often. The likelihood is that of any
 `PairObjective` on the table :math:`[e^g(u - m), v, z]`. Its derivatives follow by the chain rule.
 """
@@ -37,7 +37,7 @@ from scarless.numerics.objectives import Curvature, PairObjective, Sums
 _MAX_COLUMNS_MADE_DENSE = 32  # up to this number, sparse columns of a block are faster as a dense array
 _MAX_LOG_SCALE = 50.0  # upper bound of g, which avoids overflow; the penalty keeps the optimum far below this bound
 _MAX_GIVEN_LOGIT = 1e6  # finite stand-in for the infinite logit of a propensity of 1
-SLOPE, LEVEL = 0, 1  # positions of ``g`` (logarithm of the slope) and ``a`` (shift) among the parameters
+SLOPE, SHIFT = 0, 1  # positions of ``g`` (logarithm of the slope) and ``a`` (shift) among the parameters
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class RecalibratedPair:
     shift: Vector  # means of the columns; 0 if they are sparse
     unit: Vector  # standard deviations of the columns
     follow: float = 0.0  # slope of the propensity's logit in the class logit, kappa in the formula
-    given: bool = False  # whether a propensity learner gives the logits v
-    hold: Vector | None = None  # values that are added to all but the first two parameters
+    given: bool = False  # whether a propensity estimator gives the logits v
+    hold: Vector | None = None  # values added to the parameters from the third on, which are then differences from them
     held: tuple[int, ...] = ()  # positions of parameters that are not fitted
     pivot: float = 0.0  # logit, minus the centre, at which a change of the slope does not change the class logit
 
@@ -149,7 +149,7 @@ class RecalibratedPair:
     def inside(self, beta: Vector) -> Vector:
         """Return the parameters of the inner likelihood."""
         others = beta[2:] if self.hold is None else beta[2:] + self.hold
-        at = self._to_inner(np.concatenate([[1.0, self.centre + beta[LEVEL]], others]))
+        at = self._to_inner(np.concatenate([[1.0, self.centre + beta[SHIFT]], others]))
         if self.given:
             at[[place.start + self._n_before - 1 for place in self._places]] = 1.0
         return at
@@ -157,7 +157,7 @@ class RecalibratedPair:
     def turned(self, beta: Vector, pivot: float) -> Vector:
         """Return the parameters of the same models for another pivot."""
         new = beta.copy()
-        new[LEVEL] += float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * (pivot - self.pivot)
+        new[SHIFT] += float(np.exp(min(float(beta[SLOPE]), _MAX_LOG_SCALE))) * (pivot - self.pivot)
         return new
 
     def standardised(self, others: Vector) -> Vector:
@@ -170,7 +170,7 @@ class RecalibratedPair:
 
     @property
     def parameter_units(self) -> Vector:
-        """Ratio of each parameter for standardised attributes to the one in the units of the table."""
+        """Ratio of each parameter for standardised attributes to the same parameter in the units of the table."""
         units = np.ones(self.n_parameters - 2)
         for part, columns in self._coefficients():
             units[part] = self.unit[columns]
@@ -227,23 +227,23 @@ class RecalibratedPair:
         if follow:
             for place in self._places:
                 out[place.start] += follow * direction[SLOPE]
-                out[place.stop - 1] += follow * direction[LEVEL]
+                out[place.stop - 1] += follow * direction[SHIFT]
         return out
 
     def _from_inner(self, derivatives: Any) -> Any:
         """Return derivatives by the parameters from derivatives by the inner parameters, along the first axis."""
-        of_slope, of_level = derivatives[0:1, ...], derivatives[1:2, ...]
+        of_slope, of_shift = derivatives[0:1, ...], derivatives[1:2, ...]
         if self.follow:
             for place in self._places:
                 of_slope = of_slope + self.follow * derivatives[place.start : place.start + 1, ...]
-                of_level = of_level + self.follow * derivatives[place.stop - 1 : place.stop, ...]
-        return concat([of_slope, of_level, *(derivatives[part, ...] for part in self._free)])
+                of_shift = of_shift + self.follow * derivatives[place.stop - 1 : place.stop, ...]
+        return concat([of_slope, of_shift, *(derivatives[part, ...] for part in self._free)])
 
     def _diagonal(self, table: Any, rows: Rows, at: Vector, diagonal: Any) -> Any:
         """Return the diagonal of the expected information if class parameters change the propensities too."""
         curvature = self.inner.row_curvature(table, rows, at, Curvature.EXPECTED)
         of_class = []
-        for i in (SLOPE, LEVEL):
+        for i in (SLOPE, SHIFT):
             along = self._to_inner(np.eye(self.n_parameters)[i])
             (product,) = self.inner.product(table, {**rows, "curvature": curvature}, along)
             of_class.append((like(product, along) @ product)[None])
@@ -324,12 +324,15 @@ class CentreSums(NamedTuple):
     products: Any  # sum of w f (1-f) u
     weight: Any  # sum of w f (1-f)
     total: Any  # sum of w u
-    everything: Any  # sum of w
+    total_weight: Any  # sum of w
 
     @property
     def centre(self) -> float:
-        """The mean of the logits weighted by :math:`f(1-f)`, around which a change of slope changes them least."""
-        return float(self.products / self.weight if self.weight > 0 else self.total / self.everything)
+        """The mean of the logits weighted by :math:`f(1-f)`; if all these weights are 0, the plain mean.
+
+        To first order, a change of the slope around this centre does not change the class prior.
+        """
+        return float(self.products / self.weight if self.weight > 0 else self.total / self.total_weight)
 
 
 def centre_sums(X: Any, rows: Rows) -> CentreSums:

@@ -1,7 +1,7 @@
 """Costs of predictions, and per-row costs whose means are risks.
 
 A cost is a pair of curves: ``d1(p)`` if the row is positive and ``d0(p)`` if it is negative, where `p` is the predicted
-probability of the positive class. Both are also available as functions of the logit ``z``, which are precise where
+probability of the positive class. Both are also available as functions of the logit ``z``, which are precise even if
 ``p`` rounds to 0 or 1.
 
 Every risk is the mean of ``t d1 + (1 - t) d0`` for some target ``t``: the class itself (true risk), ``s/e``

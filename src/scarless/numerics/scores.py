@@ -1,8 +1,8 @@
 r"""Estimates of the label frequency from scores of labelled and unlabelled rows.
 
-A score ranks rows by the probability of a label; the score :math:`g(x)` estimates :math:`\Pr(s=1|x)`. Labels are
-assumed to be SCAR: :math:`g(x) = c\,\Pr(y=1|x)`. The scores must be out-of-fold, because a classifier can reproduce the
-labels that it was trained on.
+A score is higher for rows that are more likely to be labelled. The score :math:`g(x)` estimates the probability
+:math:`\Pr(s=1|x)` itself. Labels are assumed to be SCAR: :math:`g(x) = c\,\Pr(y=1|x)`. The scores must be out-of-fold,
+because a classifier can reproduce the labels that it was trained on.
 
 DEDPUL estimates the share of positives from the ratio of two densities of scores. Unlabelled rows are a mixture of
 positives, whose scores are distributed like those of labelled rows, and negatives:
@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
 
-KERNEL_CUTOFF = 8.0  # distance in bandwidths at which a Gaussian kernel is cut off; it has 1e-14 of its height there
+KERNEL_CUTOFF = 8.0  # distance in bandwidths at which a Gaussian kernel, then at 1e-14 of its height, is cut off
 #: Grid cells per bandwidth, for DEDPUL's densities of scores. Evidence: the result agrees with the sum over all pairs
 #: of rows to 1e-3 (tests of `gaussian_density`).
 CELLS_PER_BANDWIDTH = 64
@@ -214,8 +214,8 @@ def smoothed_ratio(labelled: Vector, unlabelled: Vector) -> Vector:
     """Return the density ratio `f_l / f_u` at each unlabelled row, in decreasing order of the scores.
 
     The scores are log-odds of a label. The raw ratio of two kernel density estimates is noisy. It is capped and
-    smoothed by a running median of 11 values. Where the score is above the midpoint of the two mean scores, the ratio
-    is made to increase with the score. Last, it is smoothed by a running median over a tenth of the rows.
+    smoothed by a running median of 11 values. Above the midpoint of the two mean scores, ratios are raised where
+    necessary so that they never decrease with the score. Last, a running median over a tenth of the rows is taken.
     """
     z = np.sort(unlabelled)[::-1]
     h_l, h_u = bandwidths(labelled, unlabelled)
@@ -245,7 +245,7 @@ def _spread(z: Vector) -> float:
 
 
 def rolling_median(values: Vector, half: int) -> Vector:
-    """Return the median of each value and its `half` neighbours on each side; near an end, of fewer on both sides.
+    """Return the median of each value and its `half` neighbours on each side, or of fewer on both sides near an end.
 
     A monotone sequence does not change.
 
@@ -306,8 +306,8 @@ def negative_share(ratio: Vector, *, tol: float = 1e-5) -> NegativeShare:
 
     At the right share :math:`a`, the mean posterior probability of a negative is :math:`a` itself. Expectation
     maximisation starts at :math:`a = 0` and finds the first such point. If the densities are inaccurate, there may be
-    none below 1. The error, mean posterior minus :math:`a`, still has a kink near the right share. The estimate is then
-    the point of the largest second difference among errors below 0.05.
+    no such point below 1. The error, mean posterior minus :math:`a`, still has a kink near the right share. The
+    estimate is then the point with the largest second difference of the error, among points with errors below 0.05.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Sharp bounds if the propensity is known only to lie between two functions.
+r"""Sharp bounds if the propensity is only known to be between two functions.
 
 The data identify :math:`P(x) = \Pr(s=1|x) = f(x)\,e(x)` and nothing else about the class. If
 :math:`l(x) \le e(x) \le u(x)`, the class probability lies in
@@ -7,8 +7,8 @@ The data identify :math:`P(x) = \Pr(s=1|x) = f(x)\,e(x)` and nothing else about 
 
 and every value in this interval is possible. The rows vary independently, so the possible `f` of a sample form a box:
 one interval for each row. The functions below return the smallest and the largest value of a quantity over such a box,
-with row weights `w`. A quantity that is undefined in a part of the box, such as the recall without any positive, is
-bounded over the rest of the box. It is NaN if it is undefined in all of the box.
+with row weights `w`. If a quantity is undefined in a part of the box, such as the recall without any positive, the
+bounds are those over the rest of the box. They are NaN if the quantity is undefined in the whole box.
 """
 
 from typing import NamedTuple
@@ -119,10 +119,10 @@ def posterior_within_odds(q: Vector, moves: NDArray[np.bool_], gamma: float) -> 
 def gamma_across(f: Vector, e: Vector, threshold: Vector) -> Vector:
     r"""Return the smallest factor `gamma` at which a class probability can be on the other side of a threshold `t`.
 
-    .. math:: \frac{f(1-e)}{t - fe} \text{ if } f > t > fe, \qquad \frac{t/f - e}{1-e} \text{ if } f \le t < 1,
+    .. math:: \frac{f(1-e)}{t - fe} \text{ if } f > t > fe, \qquad \frac{t/f - e}{1-e} \text{ if } f \le t < 1.
 
-    which solve :math:`f(e + (1-e)/\Gamma) = t` and :math:`f(e + \Gamma(1-e)) = t`. It is infinite if there is no such
-    factor.
+    These solve :math:`f(e + (1-e)/\Gamma) = t` and :math:`f(e + \Gamma(1-e)) = t`. The result is infinite if there is
+    no such factor.
 
     Examples
     --------
@@ -236,8 +236,8 @@ def _positives_by_decision(box: Box, d: Vector, w: Vector) -> tuple[Interval, In
 def rank_bounds(box: Box) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     r"""Return the best and the worst possible rank of each row, 1 for the largest value.
 
-    The rank is one plus the number of rows with a larger value. The best rank has the row at its upper limit and all
-    other rows at their lower limits. For the worst rank it is the opposite.
+    The rank is one plus the number of rows with a larger value. It is best if the row is at its upper limit and all
+    other rows are at their lower limits, and worst in the opposite case.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def roc_auc_bounds(order: NDArray[np.intp], box: Box, w: Vector) -> Interval:
               = \frac{\sum_i w_i r_i f_i - F^2/2}{F (W - F)}, \qquad r_i = \sum_j w_j k_{ij},
 
     because :math:`k_{ij} + k_{ji} = 1`. This is the probability that a random positive has a higher score than a random
-    negative; ties count half. (Both can come from the same row, which is a tie.)
+    negative; ties count half. (Both can be parts of the same row, which counts as a tie.)
 
     For a given `F` the numerator is linear in `f`. At the maximum, rows above some threshold of the score are therefore
     at their upper limits and rows below it at their lower limits. As the threshold decreases, one group of equal scores

@@ -187,8 +187,8 @@ def precision(matrix: Matrix, *, noise: float) -> Precision:
 
     Examples
     --------
-    >>> apart = precision(np.array([[4.0, 0.0], [0.0, 0.25]]), noise=1e-13)
-    >>> apart.errors(np.eye(2))
+    >>> found = precision(np.array([[4.0, 0.0], [0.0, 0.25]]), noise=1e-13)
+    >>> found.errors(np.eye(2))
     array([0.5, 2. ])
     """
     scaled, scale = unit_diagonal(matrix)
@@ -253,7 +253,7 @@ def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vect
 
 
 def centring(parts: list[Vector]) -> Matrix:
-    r"""Return `T` such that :math:`T\gamma` are the parameters, if :math:`\gamma` are those for centred columns.
+    r"""Return the matrix `T` by which parameters for centred columns are multiplied to get those for the columns.
 
     A part is the sum of ``w [x, 1]`` over rows for one model. Coefficients do not change; the intercept becomes the
     logit of the average row. Without centring, columns with values far from 0, such as years, would look nearly
@@ -310,12 +310,12 @@ def collinear_columns(information: Matrix, columns: Vector, *, noise: float) -> 
     is the sum of ``w [x, 1]`` over rows.
     """
     moved, _ = centred(information, centring([columns]), noise=noise)
-    apart = precision(moved[:-1, :-1], noise=noise)
+    decomposed = precision(moved[:-1, :-1], noise=noise)
     before, after = np.abs(np.diagonal(information))[:-1], np.abs(np.diagonal(moved))[:-1]
     # Loss of precision by centring each column.
     lost = np.divide(before, after, out=np.ones_like(before), where=after > 0)
-    bound = noise * before.size * (np.maximum(lost, 1.0) @ apart.vectors**2)
-    null = with_few_entries(apart.vectors[:, np.abs(apart.values) <= bound])
+    bound = noise * before.size * (np.maximum(lost, 1.0) @ decomposed.vectors**2)
+    null = with_few_entries(decomposed.vectors[:, np.abs(decomposed.values) <= bound])
     smallest = max(_MIN_RELATIVE_ENTRY, np.sqrt(noise))
     found = [np.flatnonzero(np.abs(vector) > smallest * np.abs(vector).max()) for vector in null.T]
     return sorted(found, key=lambda members: (members.size, members.tolist()))
@@ -372,7 +372,7 @@ def quantile(level: float, freedom: float = math.inf) -> float:
     """Return the number of standard errors from the centre of an interval to its limits, for a confidence level.
 
     It is a quantile of the normal distribution, or of Student's distribution if the degrees of freedom are finite. It
-    is finite even if the level is the largest floating-point number below 1.
+    is finite for every level below 1.
 
     Examples
     --------

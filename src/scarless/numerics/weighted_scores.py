@@ -4,8 +4,8 @@ Every score is ``top / bottom``. Both are sums over rows or over pairs of *diffe
 :math:`t_i` replaces the class :math:`y_i`. With :math:`t_i = s_i/e_i`, independent labels and the right propensity,
 :math:`\mathrm E[t_i \mid y_i] = y_i`. Given the rows, ``top`` and ``bottom`` are then unbiased for their values with
 the true classes. Products :math:`t_i t_i` of a row with itself would be biased, because
-:math:`\mathrm E[t_i^2] = y_i/e_i`. Where the supervised score has :math:`y_i y_i`, which equals :math:`y_i`, these
-scores have :math:`t_i`.
+:math:`\mathrm E[t_i^2] = y_i/e_i`. If the supervised score contains :math:`y_i y_i`, which equals :math:`y_i`,
+these scores contain :math:`t_i`.
 
 Each score also has the derivatives :math:`w_i\,\partial/\partial w_i` of ``top`` and ``bottom`` for each row. They give
 the influence of the row and a standard error (the infinitesimal jackknife). For targets that are rescaled, a score also
@@ -55,7 +55,7 @@ class Ratio(NamedTuple):
         return self.top / self.bottom
 
     def influence(self) -> Vector:
-        r"""Return :math:`w_i\,\partial\theta/\partial w_i`, whose sum is 0: the scale of weights does not matter."""
+        r"""Return :math:`w_i\,\partial\theta/\partial w_i`; the sum is 0, as a common factor has no effect."""
         return (self.top_rows - self.value * self.bottom_rows) / self.bottom
 
     @property
@@ -88,7 +88,7 @@ def normalised_targets(share: Vector, weight: Vector, max_weight: float, class_p
     .. math:: t_i = a_i\,\hat\pi\,\frac{\sum_j w_j}{\sum_j w_j a_j}, \qquad
               \hat\pi = \min\Bigl(1, \frac{\sum_j w_j s_j/e_j}{\sum_j w_j}\Bigr) \text{ if no class prior is given}
 
-    At least one row must be labelled. The derivatives are those of the term that is the minimum.
+    At least one row must be labelled. The derivatives are those of the smaller term of the minimum.
 
     Examples
     --------

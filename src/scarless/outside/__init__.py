@@ -1,1 +1,1 @@
-"""Interaction with the user and the machine: warnings, progress bars, files, locks, memory, optional packages."""
+"""Warnings, progress bars, files, locks, memory and optional packages."""

@@ -7,7 +7,7 @@ REPRODUCE = "reproduce"
 
 
 def install(extra: str) -> str:
-    """Return the command that installs an extra."""
+    """Return the command that installs an extra, which is a set of optional packages."""
     return f'pip install "scarless[{extra}]"'
 
 

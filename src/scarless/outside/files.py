@@ -17,10 +17,10 @@ from scarless.outside.notices import warn_user
 
 
 def check_place(path: str | Path) -> Path:
-    """Return a path that can be written to; raise an error with the reason if it cannot.
+    """Return the path if it can be written to; otherwise raise an error with the reason.
 
-    Call it before a long computation; it leaves no files behind. If the path is an existing folder, the folder and its
-    parent are checked, because results are written to the parent before they are moved.
+    Call this function before a long computation. It leaves no files behind. If the path is an existing folder, the
+    folder and its parent are checked, because results are written to the parent before they are moved.
     """
     path = Path(path)
     above = path.absolute().parent
@@ -44,9 +44,9 @@ def _refuse_closed(path: Path, folder: Path) -> None:
 
 
 def _try_to_write(path: Path, above: Path) -> None:
-    """Create an empty folder where results will be written, and remove it; raise if this fails.
+    """Create an empty folder where results will be written, and remove it; raise an error if this fails.
 
-    Permissions do not show that a file system is read-only or special, such as /proc, or that a name is too long.
+    Permissions alone do not show whether a file system is read-only or special, such as /proc, or a name too long.
     """
     first = (path.absolute().relative_to(above).parts or ("scarless",))[0]
     try:
@@ -59,7 +59,7 @@ def _try_to_write(path: Path, above: Path) -> None:
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Add the name of the file to errors of the operating system, which lack it when a disk is full.
+    """Add the name of the file to errors of the operating system. Some errors lack it, such as those of a full disk.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def naming(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces `path` at the end, or is deleted if an error occurs."""
+    """Yield a temporary path. At the end, its file replaces `path`; if an error occurs, its file is deleted."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with naming(path):

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's code, and lists of names for sentences."""
+"""Warnings that refer to the line of the user's code, and lists of names for sentences."""
 
 import sys
 import warnings

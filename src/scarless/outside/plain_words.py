@@ -1,4 +1,4 @@
-"""Translation of messages with Python names for users of the command line and the report."""
+"""Replaces Python names in messages, for users of the command line and readers of the report."""
 
 import re
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
 _PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|tol|random_state|recalibrate|propensity_attributes"
 # Python names in messages of models and diagnostics are replaced by flags of the command line. The first pattern that
-# matches applies. Names in quotes may be column names and are kept.
+# matches applies. Names in quotes may be column names, and do not change.
 _REMOVED = re.compile(
     rf"^(?:{_MODEL}|scar_test)(?: \(EM\))?: (?=\S)"
     rf"| \((?:exclude=\[.*?\]|(?:{_PARAMETERS})=[^()]*|lower C)\)| If they may be wrong, use within\(lower, upper\)\."

@@ -52,6 +52,6 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Ad
 
 
 def _in_notebook() -> bool:
-    """Whether this is a notebook in which ``rich`` can draw; without ``ipywidgets`` it would only warn."""
+    """Return whether this is a notebook in which ``rich`` can draw. Without ``ipywidgets``, it only warns."""
     is_notebook: bool = need("rich.console", "The progress bar", REPRODUCE).Console().is_jupyter
     return is_notebook and find_spec("ipywidgets") is not None

@@ -29,7 +29,8 @@ MISSING_WORDS = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "n/a", "nan", "null",
 )  # fmt: skip
-NONE_WORD = "None"  # A missing value among numbers and dates, but a category among texts, such as no insurance.
+# Among numbers and dates, this word is a missing value. Among texts, it is a category, such as no insurance.
+NONE_WORD = "None"
 _MAX_EXACT_INTEGER = 2**53  # Whole numbers up to here are exact as floats.
 _NUMBER = re.compile(
     r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", re.IGNORECASE | re.ASCII
@@ -40,7 +41,7 @@ _CODE = r"^([+-]?0[0-9][^.]*|\+[0-9]{7,})$"
 
 
 class TableFileError(ValueError):
-    """A table file cannot be read or written; the message names the file, the reason and the remedy."""
+    """A table file cannot be read or written. The message names the file and the reason, and says what to do."""
 
 
 class TableFile(NamedTuple):
@@ -74,8 +75,8 @@ def file_of(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> TableFi
     if form is None or (compression is not None and form != "text"):
         ending = "".join(Path(name).suffixes[-2:]) or "no suffix"
         raise TableFileError(
-            f"{name}: the suffix of a table file must be one of {', '.join(SUFFIXES)}; text files may also end in "
-            f"{', '.join(COMPRESSIONS)}; got {ending}. Rename or convert the file."
+            f"{name}: the suffix of a table file must be one of {', '.join(SUFFIXES)}, and text files may be "
+            f"compressed ({', '.join(COMPRESSIONS)}); got {ending}. Rename or convert the file."
         )
     return TableFile(name, form, compression, suffix, encoding)
 
@@ -92,17 +93,17 @@ def repeated(names: list[str]) -> list[str]:
 
 
 def first_bytes(file: TableFile) -> bytes:
-    """Return the first bytes of a file; raise if it cannot be read or does not match its suffix."""
+    """Return the first bytes of a file; raise an error if it cannot be read or does not match its suffix."""
     path = Path(file.name)
     if path.is_dir():
-        raise file.fault("this is a folder; name a file.")
+        raise file.fault("this is a folder; pass the path of a file.")
     try:
         with path.open("rb") as stream:
             begin = stream.read(4096)
     except FileNotFoundError:
         raise file.fault(f"there is no such file{_nearest(path)}.") from None
     except PermissionError:
-        raise file.fault("you have no permission to read this file; ask its owner, or copy it.") from None
+        raise file.fault("you may not read this file; change its permissions, or ask its owner.") from None
     except OSError as error:
         raise file.fault(f"this file cannot be read ({error.strerror or error}).") from error
     if not begin:
@@ -112,13 +113,13 @@ def first_bytes(file: TableFile) -> bytes:
 
 
 def check_form(file: TableFile, begin: bytes, expected: str) -> None:
-    """Raise if the first bytes of a file are those of another format."""
+    """Raise an error if the first bytes of a file are those of another format."""
     found = form_by_bytes(begin)
     if expected == "Arrow" and found is None and not looks_like_text(begin):
         return  # A stream of an old version of Arrow begins with the length of its schema.
     if found != expected and not (expected == "text" and found is None):
         actual = "text" if found is None and looks_like_text(begin) else found
-        content = f"it seems to be {_with_article(actual)} file" if actual else "its first bytes do not match"
+        content = f"the file seems to be {_with_article(actual)} file" if actual else "its first bytes do not match"
         suffix = _USUAL_SUFFIX.get(actual or "")
         raise file.fault(
             f"the suffix is that of {_with_article(expected)} file, but {content}; "
@@ -140,7 +141,7 @@ def form_by_bytes(begin: bytes) -> str | None:
 
 
 def looks_like_text(begin: bytes) -> bool:
-    """Whether bytes are UTF-8 text, whose last character may be incomplete."""
+    """Return whether bytes are UTF-8 text; the last character may be incomplete."""
     try:
         begin[:-4].decode()
     except UnicodeDecodeError:
@@ -167,7 +168,7 @@ def arrow(part: str = "") -> Any:
 
 
 def typed_columns(columns: list[Any], *, decimal_comma: bool = False) -> list[Any]:
-    """Return columns of texts with the types that all of their values have.
+    """Return each column of texts with the type that all of its values have.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def typed_columns(columns: list[Any], *, decimal_comma: bool = False) -> list[An
 
 
 def typed_column(column: Any, *, decimal_comma: bool = False) -> Any:
-    """Return a column of texts as numbers, booleans or datetimes if all of its values are, otherwise unchanged."""
+    """Return a column of texts as numbers, booleans or datetimes if all values have this type; otherwise unchanged."""
     pc = arrow("compute")
     found = _typed(column, decimal_comma)
     if found is None and _any(pc.equal(column, NONE_WORD)):
@@ -235,7 +236,7 @@ def _numbers(column: Any, decimal_comma: bool, *, may_be_whole: bool) -> Any:
 
 
 def _maybe_code(column: Any) -> Any:
-    """Return which texts may be codes, by their beginnings, which is many times faster than a regular expression."""
+    """Return which texts may be codes. Comparing only how they begin is many times faster than a regular expression."""
     pc = arrow("compute")
     length = pc.binary_length(column)
     zero = pc.and_not(pc.and_(pc.starts_with(column, "0"), pc.greater(length, 1)), pc.starts_with(column, "0."))
@@ -249,7 +250,7 @@ def _is_code(column: Any) -> bool:
 
 
 def _loses_digits(column: Any, values: Any) -> bool:
-    """Whether floats differ from their texts: whole numbers from 2**53 on, and numbers that became infinite."""
+    """Return whether floats may differ from their texts: whole numbers above 2**53, or numbers that became infinite."""
     pc = arrow("compute")
     large = pc.greater_equal(pc.abs(values), float(_MAX_EXACT_INTEGER))
     if not _any(large):
@@ -291,7 +292,7 @@ def _any(mask: Any) -> bool:
 
 
 def to_frame(file: TableFile, names: list[str], columns: list[Any]) -> Any:
-    """Return Arrow columns as a DataFrame; `columns` is emptied to save memory."""
+    """Return Arrow columns as a DataFrame. The list `columns` is emptied, to save memory."""
     pandas = need("pandas", EXTRA_USER, "tool")
     rows = pandas.RangeIndex(len(columns[0]) if columns else 0)
     columns.reverse()
@@ -300,7 +301,7 @@ def to_frame(file: TableFile, names: list[str], columns: list[Any]) -> Any:
 
 
 def plain(file: TableFile, name: str, column: Any) -> Any:
-    """Return a column in a type that pandas supports; raise if there is none."""
+    """Return a column in a type that pandas supports; raise an error if there is none."""
     pa, types = arrow(), arrow("types")
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -310,7 +311,7 @@ def plain(file: TableFile, name: str, column: Any) -> Any:
         plain(file, name, pa.chunked_array([], kind.value_type))
         return column
     if types.is_nested(kind):
-        raise file.fault(f"column {name!r} has nested values ({kind}); write each of its parts as its own column.")
+        raise file.fault(f"column {name!r} has nested values ({kind}); write each part as a separate column.")
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return _text_of_bytes(file, name, column)
     return _cast_to_known(column)
@@ -333,7 +334,7 @@ def _text_of_bytes(file: TableFile, name: str, column: Any) -> Any:
 
 
 def _values(pandas: Any, column: Any) -> Any:
-    """Return a column for pandas; whole numbers with missing values become floats only if these are exact."""
+    """Return a column for pandas; whole numbers with missing values become floats only if the floats are exact."""
     types, kind = arrow("types"), column.type
     if column.null_count and types.is_boolean(kind):
         return pandas.BooleanDtype().__from_arrow__(column)
@@ -344,7 +345,7 @@ def _values(pandas: Any, column: Any) -> Any:
         column = column.cast(arrow().float64())
     if types.is_floating(column.type) or types.is_integer(column.type):
         values = column.to_numpy()
-        return values if values.flags.writeable else values.copy()  # Memory of Arrow must not be written to.
+        return values if values.flags.writeable else values.copy()  # The memory of Arrow must not be written to.
     return column.to_pandas().array
 
 

@@ -82,7 +82,7 @@ def read_table(
           all group thousands (1.234) stays text, with a warning;
         - empty lines are ignored;
         - a first column without a name (or "Unnamed: 0") that counts the rows, as written by pandas and R, is left out
-          with a warning, and so is an empty column without a name.
+          with a warning. So is an empty column without a name.
 
         Whole numbers with missing values become floats, or nullable integers if floats would lose digits; booleans with
         missing values are nullable. In Parquet and Arrow files, decimals become floats, a named index becomes a column,
@@ -129,7 +129,7 @@ def file_of_reading(path: str | os.PathLike[str], encoding: str) -> TableFile:
 
 
 def _named(file: TableFile, names: list[str], columns: list[Any]) -> tuple[list[str], list[Any]]:
-    """Return the columns with names; raise if names are missing or repeated."""
+    """Return the columns that have names; raise an error if names are missing or repeated."""
     dropped = {place for place, name in enumerate(names) if _can_be_dropped(place, name, columns[place])}
     if dropped:
         warn_user(
@@ -149,7 +149,7 @@ def _named(file: TableFile, names: list[str], columns: list[Any]) -> tuple[list[
 
 
 def _can_be_dropped(place: int, name: str, column: Any) -> bool:
-    """Whether a column without a name only has row numbers, as written by pandas and R, or no values."""
+    """Return whether a column without a name has only row numbers, as written by pandas and R, or no values."""
     if not name and column.null_count == len(column):
         return True
     if place or name not in {"", "Unnamed: 0"} or column.null_count or not arrow("types").is_int64(column.type):
@@ -258,7 +258,7 @@ def _rows(file: TableFile, sheet: str | None, *, values: bool) -> list[tuple[Any
 
 
 def _sheet_called(file: TableFile, sheets: list[Any], name: str) -> Any:
-    """Return the sheet with a name, in upper or lower case; raise if there is none."""
+    """Return the sheet with a name, in upper or lower case; raise an error if there is none."""
     exact = [sheet for sheet in sheets if sheet.title == name]
     alike = exact or [sheet for sheet in sheets if sheet.title.strip().casefold() == name.strip().casefold()]
     if len(alike) != 1:
@@ -276,7 +276,7 @@ def _wide(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:
 
 
 def _refuse_uncomputed(file: TableFile, sheet: str | None, rows: list[tuple[Any, ...]]) -> None:
-    """Raise if a formula has no computed value, because it would be read as a missing value."""
+    """Raise an error if a formula has no computed value, because it would be read as a missing value."""
     if not _has_formulas(file) or all(cell is not None for row in rows for cell in row):
         return
     for line, (row, written) in enumerate(zip(rows, _rows(file, sheet, values=False), strict=False), start=1):
@@ -295,7 +295,7 @@ def _has_formulas(file: TableFile) -> bool:
 
 
 def _column(values: list[Any]) -> Any:
-    """Return the cells of a column with their type in Excel if they have one type, otherwise by their texts."""
+    """Return a column with the type of its cells in Excel; if there are several types, with the type of the texts."""
     pa = arrow()
     values = [None if isinstance(value, str) and value.strip() in _MISSING_CELLS else value for value in values]
     kinds = {type(value) for value in values if value is not None}

@@ -21,7 +21,7 @@ _BOM = "\ufeff"
 
 @contextmanager
 def open_bytes(file: TableFile) -> Iterator[Any]:
-    """Open a file, and decompress it if its suffix is that of a compressed file; raise if it is damaged."""
+    """Open a file, and decompress it if its suffix says so; raise an error if it is damaged."""
     pa = arrow()
     try:
         with pa.OSFile(file.name) as raw:
@@ -47,12 +47,13 @@ def open_utf8(file: TableFile) -> Iterator[Any]:
 
 
 def check_encoding(file: TableFile) -> None:
-    """Raise if Python does not know the encoding of a file."""
+    """Raise an error if Python does not know the encoding of a file."""
     try:
         "".encode(file.encoding)
     except LookupError:
         raise file.fault(
-            f"encoding={file.encoding!r} is unknown; use 'utf-8', 'latin-1', 'cp1252' or another encoding of Python."
+            f"encoding={file.encoding!r} is unknown; use 'utf-8', 'latin-1', 'cp1252' or another encoding that Python "
+            "knows."
         ) from None
 
 
@@ -69,7 +70,7 @@ def encoding_fault(file: TableFile) -> TableFileError:
             except UnicodeDecodeError as error:
                 return _wrong_byte(file, error, lines, begin)
             if not step:
-                return file.fault(f"this file cannot be read as {file.encoding}; give another encoding.")
+                return file.fault(f"this file cannot be read as {file.encoding}; name its encoding (--encoding).")
 
 
 def _wrong_byte(file: TableFile, error: UnicodeDecodeError, lines: int, begin: bytes) -> TableFileError:
@@ -80,12 +81,12 @@ def _wrong_byte(file: TableFile, error: UnicodeDecodeError, lines: int, begin: b
         others = ["utf-16"]
     wanted = " or ".join(f'encoding="{name}"' for name in others)
     return file.fault(
-        f"line {line} has the byte 0x{error.object[error.start]:02x}, which is not {file.encoding.upper()}; if the "
-        f"file has another encoding, name it: {wanted} (--encoding {others[0]})."
+        f"line {line} has the byte 0x{error.object[error.start]:02x}, which is not valid in {file.encoding.upper()}; "
+        f"if the file has another encoding, name it: {wanted} (--encoding {others[0]})."
     )
 
 
-# --- errors in rows: each row is read by Python, which is slow and done only if something may be wrong
+# --- errors in rows. Python reads each row, which is slow, so this is done only if something may be wrong.
 
 
 @contextmanager
@@ -99,7 +100,7 @@ def large_cells() -> Iterator[None]:
 
 
 def find_row_fault(file: TableFile, separator: str, expected: int, *, skip: int) -> TableFileError | None:
-    """Return an error with the line of the first bad row after `skip` lines, or None if all rows are good."""
+    """Return an error with the line of the first invalid row after `skip` lines; None if all rows are valid."""
     with large_cells(), open_bytes(file) as stream:
         lines = io.TextIOWrapper(stream, encoding=file.encoding, newline="")
         rows = csv.reader(lines, delimiter=separator, strict=True)
@@ -173,7 +174,7 @@ def _checked_separator(file: TableFile, separator: str | None) -> str | None:
 
 
 def find_head(file: TableFile, separator: str | None) -> Head:
-    """Return the header of a file of any length."""
+    """Return the header of a file. More of the file is read until the header is complete."""
     size = _HEAD_BYTES
     while True:
         text, cut = _beginning(file, size)
@@ -192,7 +193,7 @@ def _beginning(file: TableFile, size: int) -> tuple[str, bool]:
         while len(data) < size and (step := stream.read(size - len(data))):
             data += step
     cut = len(data) == size
-    if cut:  # The end may lie within a character, so the last, incomplete line is dropped.
+    if cut:  # The last character may be incomplete, so the last line is dropped.
         data = data[: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1]
     if file.compression is not None:
         check_form(file, data, "text")
@@ -224,7 +225,7 @@ def _head_of(text: str, separator: str | None) -> Head | None:
 
 
 def find_separator(lines: list[str]) -> str:
-    r"""Return the separator with which most rows have as many cells as the header; quoted cells count as one.
+    r"""Return the separator with which most rows have as many cells as the header.
 
     Examples
     --------
@@ -286,7 +287,7 @@ def _skip(stream: Any, n_bytes: int) -> None:
 
 
 def _body_fault(file: TableFile, head: Head, error: Exception) -> TableFileError:
-    """Return an error, with the line, for a file that Arrow cannot read."""
+    """Return the error for a file that Arrow cannot read, with the line if it is known."""
     if "Empty CSV" in str(error):
         return _no_rows(file)
     if "UTF8" in str(error):
@@ -303,7 +304,7 @@ def _no_rows(file: TableFile) -> TableFileError:
 
 
 def _without_doubtful_points(file: TableFile, names: list[str], texts: list[Any], columns: list[Any]) -> list[Any]:
-    """Return columns; a column in which all points may group thousands stays text if others have decimal commas."""
+    """Return the columns. If some have decimal commas, a column in which all points may group thousands stays text."""
     pc, double = arrow("compute"), arrow().float64()
     floats = [place for place, column in enumerate(columns) if column.type == double]
     commas = [place for place in floats if pc.any(pc.match_substring(texts[place], ",")).as_py()]
@@ -311,8 +312,9 @@ def _without_doubtful_points(file: TableFile, names: list[str], texts: list[Any]
         if columns[place].null_count < len(columns[place]) and pc.all(_grouped(texts[place])).as_py():
             columns[place] = texts[place]
             warn_user(
-                f"{file.name}: column {names[place]!r} is read as text: column {names[commas[0]]!r} has decimal "
-                "commas, so points may be decimal points or group thousands. Write it without points.",
+                f"{file.name}: column {names[place]!r} is read as text. Column {names[commas[0]]!r} has decimal "
+                f"commas, so the points in {names[place]!r} may be decimal points or may group thousands. Write them "
+                "as decimal commas, or leave them out.",
                 UserWarning,
             )
     return columns
@@ -323,7 +325,7 @@ def _grouped(column: Any) -> Any:
 
 
 def _swallowed_rows(columns: list[Any], separator: str) -> bool:
-    """Whether a cell may contain whole rows, because Arrow reads on to the next quotation mark."""
+    """Return whether a cell may contain whole rows: Arrow reads an unclosed cell up to the next quotation mark."""
     pa, pc = arrow(), arrow("compute")
     for place, column in enumerate(columns):
         if pa.types.is_string(column.type):

@@ -32,9 +32,9 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     Text files are in UTF-8, with missing values as empty cells and floats with full precision. In text files and
-    workbooks, a text or column name that a spreadsheet would run as a formula gets an apostrophe in front. These are
-    texts that are not numbers and begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. Reading the table
-    does not remove the apostrophe. In workbooks, times with a time zone and whole numbers of more than 15 digits are
+    workbooks, a text or column name that a spreadsheet would run as a formula gets an apostrophe in front. Such a text
+    is not a number, and begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. Reading the table does not
+    remove the apostrophe. In workbooks, times with a time zone and whole numbers of more than 15 digits are
     written as text, because Excel would truncate them; a carriage return becomes a line feed.
 
     Examples
@@ -66,7 +66,7 @@ def _columns(file: TableFile, table: Any) -> tuple[list[str], list[Any]]:
     names = [str(name) for name in table.columns]
     twice = repeated(names)
     if twice:
-        raise file.fault(f"the table has the column {twice[0]!r} twice; give every column its own name.")
+        raise file.fault(f"the table has several columns {twice[0]!r}; give every column its own name.")
     return names, [_arrow_column(table.iloc[:, place]) for place in range(len(names))]
 
 
@@ -131,7 +131,7 @@ def _short_times(column: Any) -> Any:
 
 
 def harmless(column: Any) -> Any:
-    """Return texts with an apostrophe in front of those that a spreadsheet would run as a formula.
+    """Return texts, with an apostrophe in front of each text that a spreadsheet would run as a formula.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _write_excel(file: TableFile, names: list[str], columns: list[Any], temporar
         )
     header = _excel_texts(file, "header", arrow().chunked_array([names], arrow().string()))
     cells = [_excel_cells(file, name, column) for name, column in zip(names, columns, strict=True)]
-    with temporary.open("wb") as stream:  # Opened first: a workbook prints errors if it cannot be saved.
+    with temporary.open("wb") as stream:  # Opened first, because a workbook prints errors if it cannot be saved.
         book = openpyxl.Workbook(write_only=True)
         sheet = book.create_sheet("table")
         for row in (header, *zip(*cells, strict=True)):
@@ -186,7 +186,7 @@ def _excel_cells(file: TableFile, name: str, column: Any) -> list[Any]:
 
 
 def _excel_texts(file: TableFile, where: str, column: Any) -> list[Any]:
-    """Return texts for Excel; raise if they have control characters or are too long."""
+    """Return texts for Excel; raise an error if they have control characters or are too long."""
     pc = arrow("compute")
     column = harmless(column)
     if pc.any(pc.match_substring_regex(column, _CONTROL)).as_py():
@@ -194,7 +194,7 @@ def _excel_texts(file: TableFile, where: str, column: Any) -> list[Any]:
     longest = pc.max(pc.utf8_length(column)).as_py() or 0
     if longest > MAX_CELL_LETTERS:
         raise file.fault(
-            f"the {where} has a text of {longest:,} letters, but the limit of Excel is {MAX_CELL_LETTERS:,}; write "
+            f"the {where} has a text of {longest:,} characters, but the limit of Excel is {MAX_CELL_LETTERS:,}; write "
             ".parquet or .csv."
         )
     return list(column.to_pylist())

@@ -1,8 +1,8 @@
 r"""Gradient boosting of the class logit on the observed likelihood of the labels.
 
-Each round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` of the log-likelihood in the class
-logit, and to its curvature. The propensity is fixed during a round. The classes below adapt scikit-learn, LightGBM and
-XGBoost, which take gradients in different ways.
+Each round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` of the log-likelihood with respect to
+the class logit, and to its curvature. The propensity is fixed during a round. The classes below adapt scikit-learn,
+LightGBM and XGBoost, which accept gradients in different ways.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient of th
 #: Number of boosting rounds between two fits of the propensity, for early and for later rounds. The third value is the
 #: number of early rounds. By judgement.
 ROUNDS_PER_EARLY_STAGE, ROUNDS_PER_LATER_STAGE, N_EARLY_ROUNDS = 5, 10, 50
-MIN_CURVATURE = 1e-6  # least curvature of a row, to avoid a division by 0
+MIN_CURVATURE = 1e-6  # smallest curvature of a row, to avoid a division by 0
 
 
 class Booster(Protocol):
@@ -48,11 +48,11 @@ class Booster(Protocol):
         ...
 
     def ready(self, X: Any) -> Any:
-        """Return rows in the form that `last` takes."""
+        """Convert rows to the form that `last` expects."""
         ...
 
     def last(self, rows: Any) -> Vector:
-        """Return the logits that the last stage adds, for rows from `ready`."""
+        """Return what the last stage adds to the logits of rows; `rows` is a result of `ready`."""
         ...
 
     def logits(self, X: Any) -> Vector:
@@ -75,13 +75,15 @@ def booster_kind(estimator: Any) -> Any:
 
 
 def max_rounds(estimator: Any) -> int:
-    """Return the largest number of boosting rounds of an estimator."""
+    """Return the maximum number of boosting rounds, from the parameters of an estimator."""
     params = final_step(estimator).get_params()
     return int(params.get("max_iter") or params.get("n_estimators") or 100)
 
 
 def rounds_of_stages(most: int) -> list[int]:
-    """Return the number of rounds of each stage. Their sum is `most`, rounded down to a multiple of 5 if it is above 5.
+    """Return the number of rounds of each stage.
+
+    The numbers add up to `most`. If `most` is above 5, it is first rounded down to a multiple of 5.
 
     Examples
     --------
@@ -102,9 +104,10 @@ def rounds_of_stages(most: int) -> list[int]:
 
 
 def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[list["Booster"], list[Any]]:
-    """Return a booster for the training rows of each fold, and its held-out rows in the form that `last` takes.
+    """Return a booster for each fold, and the held-out rows of each fold in the form that `last` expects.
 
-    A table of numbers is binned once for all folds, unless the estimator is a pipeline, whose steps may use labels.
+    A table of numbers is binned once for all folds, unless the estimator is a pipeline, because its steps may use
+    labels.
     """
     kind = booster_kind(estimator)
     if kind is HistogramBooster and not isinstance(estimator, Pipeline):
@@ -153,7 +156,8 @@ class _Stepped:
 def _edges(column: Vector, n_bins: int) -> Vector:
     """Return the upper edges of all bins except the last.
 
-    With few different values, each has its own bin, as in scikit-learn; new values go to the nearest bin.
+    If a column has few different values, each value has its own bin, as in scikit-learn. New values go to the nearest
+    bin.
     """
     different = np.unique(column)
     if different.size <= n_bins:
@@ -165,8 +169,8 @@ class _BinnedOnce(HistGradientBoostingRegressor):
     """Scikit-learn's boosting, changed to reuse the bins of an earlier fit to the same rows and to store predictions.
 
     Binning takes longer than growing the few trees of a stage, and the predictions for the training rows are known when
-    the trees are grown. If a version of scikit-learn has other internals, it does not call the methods below. Every
-    stage then bins and predicts again: the trees are the same, but the fit is slower.
+    the trees are grown. A version of scikit-learn with other internals may not call the methods below. Every stage then
+    bins and predicts again: the trees are the same, but the fit is slower.
     """
 
     bins: Any = None  # the bin mapper and the binned rows
@@ -193,7 +197,7 @@ class _BinnedOnce(HistGradientBoostingRegressor):
         return loss
 
     def plain(self) -> tuple[HistGradientBoostingRegressor, Any, Vector | None]:
-        """Return the fit as an object of scikit-learn's own class, which can be saved; then bins and predictions."""
+        """Return the fit as an instance of scikit-learn's class, which can be saved, and the bins and predictions."""
         bins, fitted = self.__dict__.pop("bins", None), self.__dict__.pop("fitted", None)
         vars(getattr(self, "_loss", self)).pop("gradient_hessian", None)
         self.__class__ = HistGradientBoostingRegressor
@@ -232,7 +236,7 @@ class HistogramBooster:
 
     @staticmethod
     def binning_of(estimator: Any, X: Any, s: Vector) -> _Stepped:
-        """Return the binning of rows."""
+        """Return the binning of columns. It leaves them as they are if the estimator names categorical features."""
         params, prepare = final_step(estimator).get_params(deep=False), _Prepared(estimator, X, s)
         by_name = params["categorical_features"] is None or isinstance(params["categorical_features"], str)
         return _Stepped(prepare, prepare(X) if by_name else None, int(params["max_bins"]))
@@ -262,11 +266,11 @@ class HistogramBooster:
         self.z += model.predict(self.X) if fitted is None else fitted
 
     def ready(self, X: Any) -> Any:
-        """Return rows in the form that `last` takes."""
+        """Convert rows to the form that `last` expects."""
         return self.prepare(X)
 
     def last(self, rows: Any) -> Vector:
-        """Return the logits that the last stage adds, for rows from `ready`."""
+        """Return what the last stage adds to the logits of rows; `rows` is a result of `ready`."""
         return np.asarray(self.models[-1].predict(rows), dtype=np.float64)
 
     def logits(self, X: Any) -> Vector:
@@ -279,7 +283,7 @@ _TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # fields o
 
 
 def _packed(predictors: list[list[Any]]) -> tuple[list[Any], Any]:
-    """Return the concatenated fields of all trees, and the length of each; regression has one tree per round."""
+    """Return the fields of all trees, concatenated, and their lengths. A regression has one tree per round."""
     trees = [tree for (tree,) in predictors]
     parts = [[getattr(tree, name) for tree in trees] for name in _TREE]
     return [np.concatenate(each) for each in parts], np.array([[len(part) for part in each] for each in parts])
@@ -292,14 +296,14 @@ def _unpacked(parts: list[Any], lengths: Any) -> list[list[Any]]:
 
 
 def _seed_of(random_state: Any) -> int:
-    """Return a seed. It is drawn before the folds run in threads, which would draw in random order."""
+    """Return an integer seed. It is drawn before the folds run in threads, because threads run in random order."""
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 class _RoundBooster:
-    """Base class for libraries that take gradients round by round and can predict with a range of rounds."""
+    """Base class for libraries that accept gradients round by round and can predict with a range of rounds."""
 
     params: dict[str, Any]
     data: Any  # the training rows in the library's format
@@ -327,11 +331,11 @@ class _RoundBooster:
         self.ends.append(self._rounds_so_far())
 
     def ready(self, X: Any) -> Any:
-        """Return rows in the form that `last` takes."""
+        """Convert rows to the form that `last` expects."""
         return self.prepare(X)
 
     def last(self, rows: Any) -> Vector:
-        """Return the logits that the last stage adds, for rows from `ready`."""
+        """Return what the last stage adds to the logits of rows; `rows` is a result of `ready`."""
         return self._between(rows, self.ends[-2], self.ends[-1])
 
     def logits(self, X: Any) -> Vector:
@@ -392,14 +396,14 @@ class LightGBMBooster(_RoundBooster):
         self.model.free_dataset()
 
     def _read(self, params: dict[str, Any], X: Any, s: Vector) -> None:
-        from lightgbm import Dataset  # noqa: PLC0415  an extra
+        from lightgbm import Dataset  # noqa: PLC0415  optional dependency
 
         given = {self._RENAMED.get(k, k): v for k, v in params.items() if k not in self._DROPPED and v is not None}
         self.params = {"verbosity": -1, **given, "objective": "none"}
         self.data = Dataset(X, label=s, params=self.params, free_raw_data=False)
 
     def _empty(self) -> Any:
-        from lightgbm import Booster  # noqa: PLC0415  an extra
+        from lightgbm import Booster  # noqa: PLC0415  optional dependency
 
         return Booster(params=self.params, train_set=self.data)
 
@@ -435,7 +439,7 @@ class XGBoostBooster(_RoundBooster):
         self.data = self._matrix(X, label=s)
 
     def _empty(self) -> Any:
-        from xgboost import Booster  # noqa: PLC0415  an extra
+        from xgboost import Booster  # noqa: PLC0415  optional dependency
 
         return Booster(self.params, [self.data])
 
@@ -447,13 +451,13 @@ class XGBoostBooster(_RoundBooster):
         return int(self.model.num_boosted_rounds())
 
     def ready(self, X: Any) -> Any:
-        """Return rows in the library's format, which is made once."""
+        """Convert rows to the library's format."""
         return self._matrix(self.prepare(X))
 
     def _predict(self, rows: Any, start: int, end: int) -> Any:
         return self.model.predict(rows, output_margin=True, iteration_range=(start, end))
 
     def _matrix(self, X: Any, **options: Any) -> Any:
-        from xgboost import DMatrix  # noqa: PLC0415  an extra
+        from xgboost import DMatrix  # noqa: PLC0415  optional dependency
 
         return DMatrix(X, **options, **{name: value for name, value in self.options.items() if value is not None})

@@ -30,7 +30,7 @@ class KnownShare:
 
     @property
     def description(self) -> str:
-        """Description of the share."""
+        """Name of the share in messages."""
         raise NotImplementedError
 
     def log_density(self, values: Vector) -> Vector:
@@ -38,7 +38,7 @@ class KnownShare:
         return np.asarray(-0.5 * ((values - self.value) / max(self.se, SE_OF_EXACT_VALUE)) ** 2)
 
     def nearby_values(self) -> Vector:
-        """Return a fine grid of values within 4 standard errors."""
+        """Return 33 evenly spaced values within 4 standard errors of the known value."""
         return np.asarray(self.value + max(self.se, SE_OF_EXACT_VALUE) * np.linspace(-4.0, 4.0, 33))
 
 
@@ -53,8 +53,8 @@ class ClassPrior(KnownShare):
     se : float, default=0.0
         Its standard error. With 0, the fit has exactly this class prior.
     where : dict, optional
-        The group of rows that the class prior is known for: columns of `X`, by name or position, with their values in
-        the group. By default, all rows.
+        The rows whose class prior is known: a dict of columns of `X`, by name or position, and the value of each column
+        in these rows. By default, all rows.
 
     Examples
     --------
@@ -72,13 +72,13 @@ class ClassPrior(KnownShare):
         check_at_least_zero(self.se, "ClassPrior's se")
         if self.where is not None and not (isinstance(self.where, dict) and self.where):
             raise ValueError(
-                f"ClassPrior's where must be a dict of columns and their values in the group, such as "
-                f"{{'region': 2}}; got {self.where!r}."
+                f"ClassPrior's where must be a dict of columns and their values, such as {{'region': 2}} for the rows "
+                f"with region 2; got {self.where!r}."
             )
 
     @property
     def description(self) -> str:
-        """Description of the share."""
+        """Name of the share in messages."""
         group = "" if self.where is None else f" where {', '.join(f'{k} = {v}' for k, v in self.where.items())}"
         return f"class prior{group}"
 
@@ -109,7 +109,7 @@ class LabelFrequency(KnownShare):
 
     @property
     def description(self) -> str:
-        """Description of the share."""
+        """Name of the share in messages."""
         return f"label frequency of look {self.look}"
 
 
@@ -153,18 +153,20 @@ def check_known(known: Any, *, pseudo_weight: float = 0.0) -> Known:
     for claim in known or ():
         if not isinstance(claim, KnownShare | PseudoObservations):
             raise ValueError(
-                f"known may contain ClassPrior(...), LabelFrequency(...) and PseudoObservations(...) only; got "
+                f"known must contain only ClassPrior(...), LabelFrequency(...) and PseudoObservations(...); got "
                 f"{shown(claim)}."
             )
     pseudo = [float(claim.weight) for claim in known or () if isinstance(claim, PseudoObservations)]
     if len(pseudo) > 1:
-        raise ValueError(f"known contains PseudoObservations {len(pseudo)} times. Give it once.")
+        raise ValueError(
+            f"known must contain PseudoObservations(...) at most once; got it {len(pseudo)} times. Keep one of them."
+        )
     shares = tuple(claim for claim in known or () if isinstance(claim, KnownShare))
     return Known(shares, pseudo[0] if pseudo else pseudo_weight)
 
 
 class Share(NamedTuple):
-    """A share of rows or of positives, with its first and second derivatives in the parameters."""
+    """A share of rows or of positives, with its first and second derivatives with respect to the parameters."""
 
     value: float
     gradient: Vector
@@ -186,19 +188,19 @@ class _ShareSums(NamedTuple):
 class Constraint:
     r"""Penalty :math:`(g - g_0)^2 / 2\sigma^2` that constrains a share :math:`g` to a known value :math:`g_0`.
 
-    A small :math:`\sigma` makes a valley that is too narrow for Newton's method. `scarless.pair.fit` then widens it and
-    moves the target until the share has the known value (the method of multipliers).
+    Newton's method stalls if :math:`\sigma` is small. `scarless.pair.fit` then uses a larger :math:`\sigma`, and moves
+    the target :math:`g_0` until the share has the known value (the method of multipliers).
     """
 
     engine: Engine
     objective: PairObjective | RecalibratedPair
-    kind: int | None  # kind of look of a label frequency; None for a class prior
-    group: str | None  # name of the row value that is 1 in the group; None for all rows
+    kind: int | None  # kind of look, for a label frequency; None for a class prior
+    group: str | None  # name of the row value that is 1 for rows of the group; None for all rows
     value: float
     variance: float
     description: str
     multiplier: float = 0.0
-    widened: float = 0.0  # added variance, which the multiplier makes up for
+    widened: float = 0.0  # variance that the method of multipliers adds
 
     def share(self, beta: Vector, *, hessian: bool = True) -> Share:
         """Return the share and its derivatives, in one pass."""
@@ -239,7 +241,7 @@ class Constraint:
         return replace(self, multiplier=(share - self.target) / (self.variance + self.widened))
 
     def softened(self) -> "Constraint":
-        """Return the constraint without multiplier and with a positive standard error."""
+        """Return the constraint without a multiplier and with a positive standard error."""
         return replace(self, variance=max(self.variance, SE_OF_EXACT_VALUE**2), multiplier=0.0, widened=0.0)
 
     def information(self, beta: Vector) -> Matrix:
@@ -249,7 +251,7 @@ class Constraint:
 
 
 def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tuple[float, ...]) -> dict[str, Any]:
-    """Return the indicator of a group as a row value."""
+    """Return a row value that is 1 for the rows of a group and 0 for all others."""
     belongs = np.ones(X.shape[0], dtype=bool)
     for column, value in zip(columns, values, strict=True):
         seen = X[:, [column]]
@@ -309,15 +311,15 @@ class Labelling(BaseEstimator):
     Parameters
     ----------
     visit_attributes : dict, optional
-        Attributes that differ between the looks of a row: a name, and one column of `X` for each look, such as
-        ``{"effort": ["effort_1", "effort_2"]}``. The propensity of a look uses its own column, with one coefficient for
-        all looks. The classifier does not use these columns.
+        Attributes that differ between the looks of a row. Each attribute has a name and one column of `X` for each
+        look, such as ``{"effort": ["effort_1", "effort_2"]}``. The propensity of a look uses the column of that look,
+        with one coefficient for all looks. The classifier does not use these columns.
     offset : column, or list of columns, optional
-        A known term of the propensity's logit, which is added with a coefficient of 1, such as the logarithm of an
-        effort: one column of `X`, or one for each look. The classifier does not use it.
+        A known term of the propensity's logit, such as the logarithm of an effort. Its coefficient is 1. Give one
+        column of `X`, or one column for each look. The classifier does not use these columns.
     bounds : (float, float), optional
-        Lowest and highest possible propensity. For example (0.2, 1), if every positive is found with a probability of
-        at least 0.2.
+        Lowest and highest possible propensity, for example (0.2, 1) if every positive is labelled with a probability
+        of at least 0.2.
     shared : bool, default=True
         Whether all looks share one propensity model. With False, each look, such as an annotator, has its own
         coefficients.
@@ -363,7 +365,7 @@ def labelling_of(model: Any) -> Labelling:
 
 
 def check_labelling(labelling: Any) -> Labelling:
-    """Check the parameter `labelling`; None stands for the defaults."""
+    """Check the parameter `labelling`, and replace None by the defaults."""
     if labelling is None:
         return Labelling()
     if not isinstance(labelling, Labelling):

@@ -1,7 +1,7 @@
 """Cross-fitted classifiers: the class probability of each row comes from models that were trained without its fold.
 
 A flexible classifier reproduces the labels that it was trained on. Expectation maximisation (EM) would then conclude
-that every positive is labelled, and never leave its start. This does not happen if the propensity is fitted to
+that every positive is labelled, and would stay at its start. This does not happen if the propensity is fitted to
 out-of-fold probabilities.
 """
 
@@ -21,7 +21,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.looks import LookTerms, detected, look_terms
 from scarless.numerics.objectives import KnownPropensity, PairObjective
-from scarless.numerics.recalibrated import LEVEL, SLOPE, RecalibratedPair
+from scarless.numerics.recalibrated import SHIFT, SLOPE, RecalibratedPair
 from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
@@ -33,12 +33,12 @@ from scarless.pair.solving import PenalisedProblem, Pull
 ProgressText = Callable[[str], None]
 
 _START_ROUNDS = 20  # boosting rounds of the first classifier, from which the first propensity is fitted
-_MIN_IMPROVEMENT = 1e-5  # least gain in held-out log-likelihood per row that counts as an improvement
-_MIN_PROBABILITY = 1e-6  # least distance of probabilities from 0 and 1 before their logits are taken
+_MIN_IMPROVEMENT = 1e-5  # smallest gain in held-out log-likelihood per row that counts as an improvement
+_MIN_PROBABILITY = 1e-6  # probabilities closer to 0 or 1 are clipped before their logits are computed
 
 
 class Propensity(Protocol):
-    """A propensity model that is updated during a cross-fit. `v` holds the logit of every training row."""
+    """A propensity model that is updated during a cross-fit. `v` contains the propensity logit of each training row."""
 
     v: Vector
 
@@ -69,8 +69,8 @@ class LogisticPropensity:
     """Logistic propensities of all looks, and false positive rates, given the class logits.
 
     The table of the problem has the columns of the propensities; its class model is not used. With `held`, the
-    propensity stays as in the paper's start. This is for propensities that use all columns of the classifier. At first,
-    the classifier is nearly constant, and a propensity that was fitted then would explain the labels in its place.
+    propensity stays at the paper's start. Set it if the propensity uses all columns of the classifier. The classifier
+    is nearly constant in early stages, so an updated propensity would explain the labels in place of the classifier.
     """
 
     def __init__(self, problem: PairProblem, *, held: bool = False) -> None:
@@ -80,13 +80,13 @@ class LogisticPropensity:
 
     @cached_property
     def _pair(self) -> RecalibratedPair:
-        """The likelihood of several looks, in which slope and shift of the class logits are fixed."""
+        """The likelihood of several looks, with the slope and the shift of the class logits fixed."""
         objective = self.problem.objective
         scales = standard_scales(self.problem.engine, objective, self.problem.weight)
-        return RecalibratedPair.of(objective, 0.0, *scales, held=(SLOPE, LEVEL))
+        return RecalibratedPair.of(objective, 0.0, *scales, held=(SLOPE, SHIFT))
 
     def start(self, f: Vector) -> None:
-        """Fit the labels, with unlabelled rows weighted by their class probability.
+        """Fit the propensity to the labels, with unlabelled rows weighted by their class probability.
 
         Several looks count as one, with the label "any label was found". The class of audited rows is known.
         """
@@ -133,7 +133,7 @@ class LogisticPropensity:
 
 
 def block_look_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
-    """Return the logits of all propensities, one column for each kind of look, then of false positive rates."""
+    """Return the logits of the propensities, one column for each kind of look, then those of false positive rates."""
     kinds, columns = objective.n_kinds, objective.logit_values(X, beta)[1:]
     estimated, given = iter(columns[kinds:]), objective.false_positives  # in the order of the looks
     if given is not None and not isinstance(given, str):
@@ -150,7 +150,7 @@ class LearnedPropensity:
         self.v = np.zeros(s.size)
 
     def start(self, f: Vector) -> None:
-        """Fit the labels, with unlabelled rows weighted by their class probability."""
+        """Fit the propensity to the labels, with unlabelled rows weighted by their class probability."""
         self._fit(np.where(self.s == 1, 1.0, f))
 
     def update(self, u: Vector) -> None:
@@ -176,7 +176,8 @@ class LearnedPropensity:
 def out_of_fold_values(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
     """Return one value for each row, from the values of the held-out rows of each fold.
 
-    A row that several folds hold out gets their mean. A row that no fold holds out gets the mean of all others.
+    A row that several folds hold out gets the mean of its values. A row that no fold holds out gets the mean over all
+    other rows.
     """
     total, times = np.zeros(n_rows), np.zeros(n_rows)
     for values, (_, test) in zip(pieces, folds, strict=True):
@@ -204,7 +205,10 @@ class Evidence(Protocol):
         ...
 
     def first_targets(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return targets and weights of the first classifier: labelled against unlabelled rows, balanced."""
+        """Return targets and weights of the first classifier, which separates labelled from unlabelled rows.
+
+        Both targets have the same total weight.
+        """
         ...
 
     def value(self, u: Vector, v: Any) -> Vector:
@@ -216,7 +220,10 @@ class Evidence(Protocol):
         ...
 
     def gradient(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
-        """Return the weighted derivative of the log-likelihood in the class logit, and the complete-data curvature."""
+        """Return the weighted derivative of the log-likelihood with respect to the class logit, and the curvature.
+
+        The curvature is that of the complete-data log-likelihood, in which the class is known.
+        """
         ...
 
     def label_probability(self, v: Any) -> Vector:
@@ -246,7 +253,7 @@ class OneLabel(NamedTuple):
         return likelihood.posterior(np.asarray(expit(u)), np.asarray(expit(v)), self.s)
 
     def gradient(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
-        """Return the derivative in the class logit, and the complete-data curvature."""
+        """Return the derivative with respect to the class logit, and the complete-data curvature."""
         terms = likelihood.pair_terms(u, v)
         du, _ = likelihood.score(self.s, terms)
         return w * du, w * terms.f * terms.not_f
@@ -292,7 +299,7 @@ class SeveralLooks(NamedTuple):
         return self.terms(u, v).q
 
     def gradient(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
-        """Return the derivative in the class logit, and the complete-data curvature."""
+        """Return the derivative with respect to the class logit, and the complete-data curvature."""
         terms = self.terms(u, v)
         return w * (terms.q * terms.not_f - terms.not_q * terms.f), w * terms.f * terms.not_f
 
@@ -353,7 +360,7 @@ class Boosted(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """A learner as the model of a fold."""
+    """The learner of one fold."""
 
     learner: Learner
 
@@ -374,10 +381,10 @@ def boost(
     n_jobs: int | None,
     progress: ProgressText,
 ) -> CrossFit:
-    """Boost the observed likelihood in all folds together, and refit the propensity after every stage.
+    """Boost the class logits in all folds together, and refit the propensity after every stage.
 
-    `prepared` are the boosters, and the held-out rows of each. Boosting ends after `most` rounds, or if the held-out
-    likelihood has not improved for `patience` rounds. The models of the best stage are kept.
+    `prepared` contains the booster and the held-out rows of each fold. Boosting ends after `most` rounds, or if the
+    held-out likelihood has not improved for `patience` rounds. The models of the best stage are kept.
     """
     boosters, tests = prepared
     base = _start_propensity(boosters, tests, evidence, w, folds, propensity, n_jobs)
@@ -419,8 +426,8 @@ def alternate(
 ) -> CrossFit:
     """Run expectation maximisation with out-of-fold posteriors.
 
-    These steps do not always improve the likelihood. They end if the held-out log-likelihood per row has risen by less
-    than `tol` over `window` steps. The models of the best step are kept.
+    A step does not always improve the likelihood. The iteration ends if the held-out log-likelihood per row has risen
+    by less than `tol` over `window` steps. The models of the best step are kept.
     """
     parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
 
@@ -524,9 +531,9 @@ def _fit_and_predict(learner: Learner, part: tuple[Any, Any], targets: Vector, w
 def _observed(base: float, v: Any, evidence: Evidence, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
     """Return the gradient of the observed log-likelihood in the class logit, with the complete-data curvature.
 
-    The observed information is smaller than this curvature, above all where few positives are labelled. Steps that use
-    it are longer, and would memorise single labels there. The held-out likelihood would not show this, because rows
-    with high propensities dominate it.
+    The observed information is smaller than this curvature, above all for rows with low propensities. Steps based on
+    the observed information would be longer, and would memorise single labels of these rows. The held-out likelihood
+    would not show this, because rows with high propensities dominate it.
     """
 
     def gradient(z: Vector) -> tuple[Vector, Vector]:

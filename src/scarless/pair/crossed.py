@@ -1,8 +1,9 @@
 r"""Cross-fit and recalibration of the user's classifier.
 
 The class logit is :math:`m + a + b (u + g'z - m)`, with the out-of-fold logit `u` and the propensity attributes `z`
-that the classifier uses too. The term :math:`g'z` is called the tilt. In 10 runs each of boosting on 4,000 rows,
-the tilt reduced the error of the class prior from .025 to .021 with two looks, and from .021 to .014 with 200 audits.
+that the classifier uses too. The term :math:`g'z` is called the tilt. In simulations with boosting on 4,000 rows (10
+runs each), the tilt reduced the error of the class prior from .025 to .021 with two looks, and from .021 to .014 with
+200 audits.
 """
 
 from dataclasses import dataclass, replace
@@ -53,7 +54,8 @@ from scarless.pair.recalibrated import (
 )
 
 NO_COLUMNS = np.arange(0)
-# Least drop of the held-out log-likelihood per row, and least rise of the mean propensity, at which a fit warns.
+# A fit warns about memorised labels if the held-out log-likelihood per row drops by more than the first number and the
+# mean propensity rises by more than the second.
 _COLLAPSE_LIKELIHOOD_DROP, _COLLAPSE_PROPENSITY_RISE = 1e-3, 0.05
 SLOPE_C = 100.0  # a weak penalty that keeps the slope finite if the labels are separable
 _MIN_SLOPE_FOR_TILT = 0.1  # with a smaller slope, out-of-fold logits say too little about the class for a tilt
@@ -77,9 +79,9 @@ class CrossOptions:
 
 @dataclass(frozen=True)
 class Crossed:
-    """A cross-fitted, recalibrated classifier with its propensities. Holds no table.
+    """A cross-fitted, recalibrated classifier with its propensities. It does not store the training table.
 
-    `objective` is the likelihood of the table that `table` returns.
+    `objective` is the likelihood for the table that the method `table` returns.
     """
 
     fit: CrossFit
@@ -101,7 +103,7 @@ class Crossed:
     def table(self, X: Any) -> Matrix:
         """Return the table that the likelihood reads: the class logit before recalibration, then propensity columns.
 
-        If the user passed a propensity model, its logit takes the place of the columns.
+        If the user passed a propensity model, the table has its logit instead of the propensity columns.
         """
         u = self.plain_logits(X)
         if self.learned is not None:
@@ -135,8 +137,8 @@ def cross_fit(
 ) -> Crossed:
     """Fit a classifier in folds, together with propensities, and recalibrate both.
 
-    The `problem` holds the observations of the rows of `training`; its likelihood and constraints refer to the columns
-    of that table. Its class model and its own table are not used. With one label for each row, the user's
+    `problem` contains the observations of the training rows. Its likelihood and constraints refer to the columns of
+    ``training.X``; its class model and its own table are not used. With one label for each row, the user's
     `propensity_model` can replace the logistic propensity.
     """
     X, e_columns = training.X, columns_of_propensities(problem.objective)
@@ -187,10 +189,10 @@ def one_label_problem(training: Training, e_columns: Columns, options: CrossOpti
 
 
 def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem) -> tuple[PairProblem, Vector]:
-    """Return the problem of the cross-fit's table on the training rows, and the fitted parameters.
+    """Return the problem on the cross-fit's table of the training rows, and the fitted parameters.
 
-    It is used for checks and for the delta method. The class model also has the columns of the tilt, with coefficients
-    of 0, so that intervals include the uncertainty of the tilt.
+    The problem is used for checks and for the delta method. Its class model also has the columns of the tilt, with
+    coefficients of 0, so that intervals include the uncertainty of the tilt.
     """
     shared = np.isin(crossed.e_columns, crossed.f_columns) & (crossed.tilt is not None)
     seen = dense(numeric_columns(training.X, crossed.e_columns))
@@ -233,10 +235,10 @@ def row_values(problem: PairProblem) -> dict[str, Any]:
 def _tilt(problem: PairProblem, others: Vector, u: Vector, shared: Any) -> Vector:
     """Return the coefficients of propensity attributes that correct the class logit, then a constant.
 
-    The first classifier of EM separates labelled from unlabelled rows, so that it takes attributes of the labelling for
-    attributes of the class. Out-of-fold logits are also noisy. If the error of the logits depends on propensity
-    attributes, it biases the propensity. A logistic class model of the logit and these attributes, fitted together with
-    the propensities, corrects the error.
+    The first classifier of EM separates labelled from unlabelled rows, so it attributes effects of the labelling to the
+    class. Out-of-fold logits are also noisy. If the errors of the logits depend on propensity attributes, they bias the
+    propensity. A logistic class model of the logit and these attributes, fitted together with the propensities,
+    corrects the errors.
     """
     Z, rows = problem.engine.collect(_attributes), row_values(problem) | {"w": in_memory(problem.engine, "w")}
     shift, unit = standard_scales(engine_of(Z, **rows), problem.objective, problem.weight)
@@ -296,7 +298,7 @@ def cross_fit_known(
 
 
 def numeric_columns(X: Any, columns: Columns) -> Any:
-    """Return some columns as numbers, possibly none."""
+    """Return some columns as numbers; raise an error if they contain NaN or infinite values."""
     if not columns.size:
         return np.empty((X.shape[0], 0))
     numbers = check_numeric(take_columns(X, columns))
@@ -346,7 +348,7 @@ def fit_classifier(
 
 
 def model_of(model: Any) -> Any:
-    """Return the booster or estimator of one fold, for users."""
+    """Return the booster or estimator of one fold, as users see it."""
     return model.booster if isinstance(model, Boosted) else model.learner.model
 
 
@@ -365,20 +367,20 @@ def warn_about_collapse(fit: CrossFit, name: str) -> None:
     # Boosting is excluded: it always continues past the best stage, to see whether the likelihood recovers.
     if drop > _COLLAPSE_LIKELIHOOD_DROP and rise > _COLLAPSE_PROPENSITY_RISE and not is_boosted(fit):
         warn_user(
-            f"{name}: after step {fit.best + 1} the held-out likelihood fell while the mean propensity rose by "
-            f"{rise:.2f}, so the classifier began to memorise labels. The models of that step are used. Try a simpler "
-            "classifier: smaller trees, fewer rounds, or a stronger penalty.",
+            f"{name}: the classifier began to memorise labels. After step {fit.best + 1}, the held-out likelihood fell "
+            f"and the mean propensity rose by {rise:.2f}. The models of step {fit.best + 1} are used. Try a simpler "
+            "classifier: smaller trees, fewer boosting rounds, or a stronger penalty.",
             UserWarning,
         )
 
 
-def warn_unless_settled(fit: CrossFit, name: str, *, max_iter: int) -> None:
-    """Warn if cross-fitted EM did not converge. Boosting may use all its rounds without a warning."""
+def warn_unless_converged_in_folds(fit: CrossFit, name: str, *, max_iter: int) -> None:
+    """Warn if cross-fitted EM did not converge. There is no warning if boosting used all its rounds."""
     if not fit.converged and not is_boosted(fit):
         rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
         warn_user(
-            f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last one gained "
-            f"{rise:.1e} in held-out log-likelihood per row. Raise max_iter or tol.",
+            f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last iteration "
+            f"gained {rise:.1e} in held-out log-likelihood per row. Raise max_iter or tol.",
             ConvergenceWarning,
         )
 

@@ -15,13 +15,14 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.solving import PenalisedProblem
 
 MAX_MULTIPLIER_ROUNDS = 50  # iterations of the method of multipliers; 3 to 10 are usual
-#: Least variance of a constraint within a fit, relative to the sampling variance of a share in the same number of rows.
-#: With a smaller variance, Newton's method stalls; the method of multipliers makes up for the difference. By judgement.
+#: Smallest variance that a fit uses for a constraint, relative to the sampling variance of a share in the same number
+#: of rows. Newton's method stalls if the variance is smaller. The method of multipliers corrects for the larger
+#: variance. By judgement.
 MIN_CONSTRAINT_VARIANCE = 0.05
 CONSTRAINT_TOLERANCE = 1e-7  # largest distance of a share from its known value
-GAIN_WITH_CONSTRAINTS = 1e-15  # tolerance per row with exact constraints: a larger one is visible in the shares
+GAIN_WITH_CONSTRAINTS = 1e-15  # tolerance per row with exact constraints: a larger one leaves visible errors in shares
 ROUGH_GAIN = 1e-5  # tolerance per row of fits that are only compared with each other
-LARGEST_LAST_GAIN = 1e-9  # relative gain above which the extra Newton step is not taken
+LARGEST_LAST_GAIN = 1e-9  # relative gain above which the last Newton step is left out
 
 
 class FitOptions(NamedTuple):
@@ -81,7 +82,7 @@ def fit_pair(
         solution, constraints, met = _solve(problem, problem.penalised(), beta, options, curvature), (), True
     penalised = problem.penalised(constraints)
     if problem.has_extra_information and options.tol < ROUGH_GAIN and solution.status is Status.CONVERGED:
-        solution = _polished(penalised, solution, exactly=bool(constraints))
+        solution = _with_last_newton_step(penalised, solution, exactly=bool(constraints))
     log_likelihoods = [penalised.penalty(at.parameters) - at.value for at in solution.history]
     information = (
         None if solution.curvature is None else solution.curvature - penalised.penalty_curvature(solution.parameters)
@@ -107,7 +108,8 @@ def fit_with_constraints(
 ) -> ConstrainedFit:
     """Solve a problem with constraints by the method of multipliers, from the start `beta`.
 
-    ``solve(constraints, start, exactly)`` solves it with the current multipliers.
+    ``solve(constraints, start, exactly)`` solves the problem with the current multipliers. `exactly` is True if some
+    constraint is exact or nearly exact, which needs a smaller tolerance.
     """
     constraints, solution, met = tuple(_widened(constraint, weight) for constraint in constraints), None, True
     exactly = any(constraint.widened for constraint in constraints)
@@ -150,8 +152,8 @@ def _solve(
         "progress": options.progress,
     }
     solution = penalised.solve(start, max_iter=options.max_iter, curvature=curvature, **rules)
-    # Without a penalty, a direction of negative curvature may lead to infinity. It is followed only if the two models
-    # can be swapped, so that equal models are a true saddle point.
+    # Without a penalty, a direction of negative curvature may lead to infinity. The fit then follows it only if the two
+    # models can be swapped or use no columns, because equal models are a true saddle point in these cases.
     no_columns = problem.f.n_columns + problem.e.n_columns == 0
     follow = not problem.has_extra_information and (not problem.is_unpenalised or problem.swappable or no_columns)
     while follow and solution.n_iter < options.max_iter:
@@ -175,12 +177,12 @@ def _widened(constraint: Constraint, weight: float) -> Constraint:
     return replace(constraint, widened=least if constraint.variance < least else 0.0, multiplier=0.0)
 
 
-def _polished(penalised: PenalisedProblem, solution: Solution, *, exactly: bool) -> Solution:
+def _with_last_newton_step(penalised: PenalisedProblem, solution: Solution, *, exactly: bool) -> Solution:
     """Return the solution after one more Newton step, which is too short to change the objective visibly.
 
     The likelihood of several looks can be flat near its optimum. Without the step, printed standard errors would depend
-    on where the solver stopped. The step uses the solver's Hessian, or with `exactly` a new one, since multipliers have
-    changed.
+    on where the solver stopped. The step uses the solver's Hessian. With `exactly`, it computes the Hessian again,
+    because the multipliers have changed.
     """
     beta, curvature = solution.parameters, None if exactly else solution.curvature
     if beta.size > MAX_MATRIX_PARAMETERS:

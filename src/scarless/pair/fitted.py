@@ -1,9 +1,9 @@
 """The fitted pair: the result of a fit, with all predictions for rows.
 
 The class logit is linear in the columns, or comes from the user's cross-fitted classifier, or from a stack of
-classifiers. In the last two cases, the likelihood reads a table that is made for the rows: the class logit, then the
-columns of the propensities. Every fit can therefore use the same code for probabilities, propensities, posteriors,
-likelihoods and intervals. Estimators hold a fitted pair.
+classifiers. In the last two cases, the rows are converted to a table of the class logit and the columns of the
+propensities, and the likelihood uses this table. Every fit can therefore use the same code for probabilities,
+propensities, posteriors, likelihoods and intervals. Each fitted estimator stores a fitted pair.
 """
 
 import zlib
@@ -45,7 +45,7 @@ class NoRowIntervals(ValueError):
 
 
 class StandardErrors(NamedTuple):
-    """Standard errors, in the shapes of the estimates; NaN for columns that a model does not use."""
+    """Standard errors, in the shapes of the estimates. They are NaN for columns that a model does not use."""
 
     coef: Vector
     intercept: Vector
@@ -80,7 +80,7 @@ class LookModels(NamedTuple):
 
     @property
     def description(self) -> str:
-        """Description of the information in addition to one label for each row."""
+        """Description, for messages, of the information in addition to one label for each row."""
         parts = [f"{self.n_looks} looks"] if self.n_looks > 1 else []
         parts += ["visit_attributes"] if self.visits else []
         parts += ["an offset"] if self.objective.offsets is not None else []
@@ -112,7 +112,7 @@ class LogitSource(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedPair:
-    """A fitted class model and propensity model. Holds no rows."""
+    """A fitted class model and propensity model. It does not store the training table."""
 
     objective: PairObjective  # likelihood of the table that `rows` returns
     parameters: Vector
@@ -124,7 +124,7 @@ class FittedPair:
     inference: PairInference | None = None  # for two logistic models
     recalibration: Recalibration | None = None
     grids: tuple[ClassPriorGrid, ...] = ()  # grids of class priors of recalibrated fits
-    judged: float = 0.0  # weight of the rows that some fold held out
+    held_out_weight: float = 0.0  # weight of the rows that some fold held out
     digest: int = 0  # checksum of the training rows of a cross-fit
     n_groups: int = 0  # number of groups, if `groups` were given
     shares: PairInference | None = None  # for intervals of class prior and label frequency only
@@ -155,7 +155,7 @@ class FittedPair:
         return f, d
 
     def detection(self, rows: Engine, order: Integers) -> Vector:
-        """Return the share of positives with a label after the first look, the second, ..., for looks in this order."""
+        """Return the share of positives with at least one label after each look, for looks in the given order."""
         found, positives = rows.total(detection_curve, self.objective, self.parameters, order)
         return np.asarray(found / float(positives))
 
@@ -184,9 +184,9 @@ class FittedPair:
         return ends
 
     def draw_posteriors(self, rows: Engine, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Draw posteriors of each row from the distribution of the parameters; one line for each row.
+        """Draw posteriors from the distribution of the parameters; one row for each row of the table.
 
-        For cross-fitted classifiers, the draws vary in the class prior, but not in the classifier itself.
+        For cross-fitted classifiers, the class prior varies between the draws, but the classifier does not.
         """
         draw, given = self._posterior_draws(n_draws, rng)
         return np.asarray(rows.collect(draw, *given))
@@ -217,7 +217,8 @@ class FittedPair:
         """
         if self.looks is not None:
             raise NoOutOfFoldLogits(
-                "out_of_fold_logits is only for fits to one label for each row, without audits and known values."
+                "out_of_fold_logits is only for fits to one label for each row without further information. This fit "
+                f"used {self.looks.description}. Fit again without it to get out-of-fold logits."
             )
         if self.inference is not None:
             u, v = self.inference.out_of_fold_logits(rows).T
@@ -225,17 +226,18 @@ class FittedPair:
         held = None if self.source is None else self.source.held_out()
         if held is None:
             raise NoOutOfFoldLogits(
-                "out_of_fold_logits is only for two logistic models and for models that were fitted in folds."
+                "out_of_fold_logits is only for two logistic models and for cross-fitted models, but this model is "
+                "neither. Fit SAREMClassifier, SAREMClassifierCV or SARStackingClassifier."
             )
         if held.size != s.size or self.digest != digest_of(X, s):
             raise NoOutOfFoldLogits(
                 f"X and s must be the {held.size} training rows of the fit, in the same order; the given {s.size} rows "
-                "differ. Pass the data of fit."
+                "differ. Pass the same X and s as in fit."
             )
         return held, self._propensity_logits(rows)
 
     def with_groups(self, groups: Integers, rows: Engine) -> "FittedPair":
-        """Return the pair with intervals that account for groups; for two logistic models."""
+        """Return the pair with intervals that account for groups, or the same pair if it has no `inference`."""
         if self.inference is None:
             return self
         by_groups = clustered(self.inference, rows, groups)
@@ -323,7 +325,7 @@ def _block_log_likelihood(X: Any, rows: Rows, objective: PairObjective, beta: Ve
 
 
 def _block_class_and_label(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
-    return np.stack(objective.row_answers(in_double(X), rows, beta)[1:], axis=1)
+    return np.stack(objective.row_probabilities(in_double(X), rows, beta)[1:], axis=1)
 
 
 def _block_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
@@ -381,7 +383,7 @@ def _labelled(X: Any, rows: Rows) -> Vector:
 
 
 def in_double(X: Any) -> Any:
-    """Return a block in float64: coefficients may exceed the range or the precision of float32."""
+    """Return a block in float64, because coefficients may exceed the range or the precision of float32."""
     return X.astype(np.float64, copy=False) if sparse.issparse(X) else in_float64(X)
 
 
@@ -397,7 +399,7 @@ class StackSource:
 
     @classmethod
     def of(cls, stacked: Sequence[Member], recalibration: Recalibration, template: PairObjective) -> "StackSource":
-        """Return the source for propensities as in `template`, a likelihood of the original table."""
+        """Return the source. Its propensities are those of `template`, a likelihood for the original table."""
         columns = columns_of_propensities(template)
         objective, parameters = recalibration.on_table_of_logits(moved_to_logits(template, columns, 0))
         return cls(tuple(stacked), recalibration, columns, objective, parameters)
@@ -409,7 +411,7 @@ class StackSource:
         return np.column_stack([mean_logits(self.stacked, logits), seen, *logits])
 
     def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
-        """Return the logits of each member with a weight, and of the mean, with their recalibrations."""
+        """Return the logits of each member with a positive weight, then the mean logits, with their recalibrations."""
         logits = table[:, 1 + self.e_columns.size :].T
         parts = [(u, each.recalibration) for u, each in zip(logits, self.stacked, strict=True) if each.weight]
         return [*parts, (table[:, 0], self.recalibration)]

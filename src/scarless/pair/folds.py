@@ -50,39 +50,47 @@ def fold_of_rows(
     `groups`, the rows of a group stay in one fold instead. If there are too few different rows, there are fewer folds.
     """
     X, s, w = training
-    return deal_groups(equal_rows(X, w, s) if groups is None else groups, s, w, n_folds, rng, audit)
+    group = equal_rows(X, w, s) if groups is None else groups
+    return assign_groups(group, s, w, n_folds, rng, audit, named=groups is not None)
 
 
-def deal_groups(
+def assign_groups(
     group: NDArray[np.intp],
     s: Vector,
     w: Vector,
     n_folds: int,
     rng: np.random.Generator,
     audit: NDArray[np.int8] | None = None,
+    *,
+    named: bool = False,
 ) -> NDArray[np.intp]:
     """Return the fold of each row, with the rows of a group in one fold.
 
-    With audits (1 or 0, and -1 for rows that were not audited), folds are stratified by audited class too.
+    With audits (1 or 0, and -1 for rows that were not audited), folds are stratified by audited class too. `named`
+    states whether the groups were passed by the user; otherwise each group is a set of equal rows.
     """
     n_groups = int(group.max()) + 1
     labelled = np.bincount(group, weights=w * s, minlength=n_groups)
     unlabelled = np.bincount(group, weights=w * (1.0 - s), minlength=n_groups)
     fewest = int(min(np.count_nonzero(labelled), np.count_nonzero(unlabelled)))
     if fewest < 2:
+        needed = (
+            "at least 2 groups with labelled rows and 2 groups with unlabelled rows"
+            if named
+            else "at least 2 different labelled and 2 different unlabelled rows"
+        )
         raise ValueError(
-            "Cross-validation needs at least 2 different labelled and 2 different unlabelled rows; there are "
-            f"{np.count_nonzero(labelled)} and {np.count_nonzero(unlabelled)}. Use SAREMClassifier without an "
-            "estimator, which needs no folds."
+            f"Cross-validation needs {needed}; there are {np.count_nonzero(labelled)} and "
+            f"{np.count_nonzero(unlabelled)}. Use SAREMClassifier without an estimator, which needs no folds."
         )
     n_folds = min(n_folds, fewest)
     if audit is not None and (audit >= 0).any():
-        return deal_kinds(group, s, audit, w, n_folds, rng)
-    fold = _deal(labelled.astype(np.float64), unlabelled.astype(np.float64), n_folds, rng)
+        return assign_strata(group, s, audit, w, n_folds, rng)
+    fold = _assign_by_weight(labelled.astype(np.float64), unlabelled.astype(np.float64), n_folds, rng)
     return fold[group]
 
 
-def _kinds(s: Vector, audit: NDArray[np.int8]) -> NDArray[np.intp]:
+def _strata(s: Vector, audit: NDArray[np.int8]) -> NDArray[np.intp]:
     """Return the stratum of each row.
 
     Strata are numbered so that audited positives (0, 1), labelled rows (1 to 3) and audited negatives (3, 4) are
@@ -93,7 +101,7 @@ def _kinds(s: Vector, audit: NDArray[np.int8]) -> NDArray[np.intp]:
     return np.where(audit == 1, found, np.where(audit == 0, refuted, np.where(labelled, 2, 5)))
 
 
-def deal_kinds(
+def assign_strata(
     group: NDArray[np.intp],
     s: Vector,
     audit: NDArray[np.int8],
@@ -101,13 +109,13 @@ def deal_kinds(
     n_folds: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row. Groups are dealt to folds stratum by stratum.
+    """Return the fold of each row. Groups are assigned to folds stratum by stratum.
 
-    If a group has rows of several strata, it belongs to the rarest of them. With equal weights, dealing continues at
-    the fold where the previous stratum ended. Consecutive strata, such as all labelled rows, are then spread as evenly
-    as possible.
+    If a group has rows of several strata, it belongs to the rarest of them. Groups of equal weight are assigned to the
+    folds in turn, starting after the last fold that the previous stratum used. Consecutive strata, such as all labelled
+    rows, are then spread as evenly as possible. Groups of unequal weight are assigned as in `_assign_by_weight`.
     """
-    kind = _kinds(s, audit)
+    kind = _strata(s, audit)
     n_groups, n_kinds = int(group.max()) + 1, int(kind.max()) + 1
     weight = np.bincount(group * n_kinds + kind, weights=w, minlength=n_groups * n_kinds).reshape(n_groups, n_kinds)
     rarity = np.argsort(np.argsort(np.count_nonzero(weight, axis=0), kind="stable"))
@@ -128,7 +136,7 @@ def deal_kinds(
     return fold[group]
 
 
-def _deal(labelled: Vector, unlabelled: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _assign_by_weight(labelled: Vector, unlabelled: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Assign groups of rows to folds, the heaviest first, each to the fold with the least weight so far."""
     fold = np.empty(labelled.size, dtype=np.intp)
     shuffled = rng.permutation(labelled.size)
@@ -158,8 +166,8 @@ def check_folds(
 ) -> list[Fold]:
     """Return the folds of `cv`, which is a number, a splitter or a list.
 
-    The folds contain indices among the rows with a positive weight.
-    `training` and `audit` contain the rows with a positive weight; `everything` and `groups` contain all rows.
+    `training` and `audit` contain the rows with a positive weight; `everything` and `groups` contain all rows. The
+    returned folds are indices of the rows of `training`.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
@@ -188,14 +196,14 @@ def _numbered(groups: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def refuse_split_groups(folds: Iterable[Fold], groups: NDArray[np.intp] | None, name: str) -> None:
-    """Raise an error if a fold that the user passed has rows of one group in both training and test rows."""
+    """Raise an error if the training rows and the test rows of a fold share a group."""
     if groups is None:
         return
     for train, test in folds:
         if np.intersect1d(groups[train], groups[test]).size:
             raise ValueError(
-                f"{name} has a fold with rows of one group in both training and test rows. Give a number of folds, or "
-                "a splitter that keeps groups together, such as StratifiedGroupKFold(5)."
+                f"{name} has a fold whose training rows and test rows share a group. Give a number of folds, or a "
+                "splitter that keeps groups together, such as StratifiedGroupKFold(5)."
             )
 
 
@@ -211,7 +219,7 @@ def refuse_odd_cv(cv: Any, name: str) -> None:
 
 
 def counted_folds(folds: Iterable[Any], training: Training, name: str) -> list[Fold]:
-    """Return folds of all rows, given as indices or masks, as indices among the rows with a positive weight."""
+    """Convert folds of all rows, given as indices or masks, to indices among the rows with a positive weight."""
     s, counts = training.s, training.weight > 0
     number = np.cumsum(counts) - 1
     kept = [tuple(rows[counts[rows]] for rows in pair) for pair in check_pairs(folds, counts.size, name)]
@@ -221,10 +229,10 @@ def counted_folds(folds: Iterable[Any], training: Training, name: str) -> list[F
 
 
 def check_pairs(folds: Iterable[Any], n_rows: int, name: str) -> list[Fold]:
-    """Return pairs of training and test rows, given as indices or masks, as indices."""
+    """Convert pairs of training and test rows, given as indices or masks, to indices."""
     pairs = [_check_pair(fold, i, n_rows, name) for i, fold in enumerate(folds)]
     if not pairs:
-        raise ValueError("cv has no folds. A generator is exhausted after one fit; pass a list of its folds.")
+        raise ValueError(f"{name} has no folds. If it is a generator, it is empty after one fit; pass a list instead.")
     return pairs
 
 
@@ -246,20 +254,23 @@ def _check_rows(part: Any, i: int, n_rows: int, name: str) -> NDArray[np.intp]:
             f"{shown(part)}."
         )
     if rows.dtype.kind != "b" and not ((rows >= -n_rows) & (rows < n_rows)).all():
-        raise ValueError(f"{name} has the row index {rows[np.argmax(np.abs(rows))]}, but there are {n_rows} rows.")
+        raise ValueError(
+            f"{name} has the row index {rows[np.argmax(np.abs(rows))]}, but there are {n_rows} rows. Use indices from "
+            f"0 to {n_rows - 1}."
+        )
     return np.arange(n_rows)[rows]
 
 
 def refuse_one_sided(folds: list[Fold], s: Vector) -> None:
-    """Raise an error if the training rows of a fold are all labelled or all unlabelled, or if it has no test rows."""
+    """Raise an error if a fold has no test rows, or if its training rows are all labelled or all unlabelled."""
     for train, test in folds:
         if np.unique(s[train]).size < 2 or not test.size:
             raise ValueError(_ONE_SIDED)
 
 
 _ONE_SIDED = (
-    "A fold of cv has no test rows, or its training rows are all labelled or all unlabelled. Use stratified folds, or "
-    "fewer of them."
+    "cv has a fold without test rows, or a fold whose training rows are all labelled or all unlabelled. Use stratified "
+    "folds, such as StratifiedKFold(5), or fewer folds."
 )
 #: Smallest numbers of rows and of labels at which a hash of each row determines its fold. In such large tables, random
 #: folds are nearly stratified. By judgement.
@@ -267,7 +278,10 @@ MIN_ROWS_TO_HASH, MIN_LABELS_TO_HASH = 100_000, 1000
 
 
 class FoldedRows(NamedTuple):
-    """Rows, each with its fold, or with the number of times that it is a training row and a test row of each fold."""
+    """Rows with folds.
+
+    Each row has the index of its fold, or the number of times that it is a training row and a test row of each fold.
+    """
 
     engine: Engine
     n_folds: int
@@ -288,7 +302,7 @@ class FoldedRows(NamedTuple):
     def with_out_of_fold_logits(self, models: list[Vector]) -> Engine:
         """Return the rows with the out-of-fold logit ``u``, given one linear model for each fold.
 
-        A row that is a test row of several folds gets the mean. A row that is a test row of none has weight 0.
+        A row that is a test row of several folds gets the mean of their logits. A row that is no test row has weight 0.
         """
         return self.engine.derive(held_out_logits, models, keep=True)
 
@@ -301,7 +315,7 @@ class FoldedRows(NamedTuple):
         return float(self.engine.total(_block_tested, self.n_folds)[0])
 
 
-def refuse_folds_in_memory(cv: Any, name: str) -> None:
+def require_number_of_folds(cv: Any, name: str) -> None:
     """Raise an error unless `cv` is a number of folds, the only choice for rows that are not in memory."""
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         refuse_odd_cv(cv, name)
@@ -324,12 +338,12 @@ def fold_rows(
     engine = labelled.engine
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
-        folded = _dealt(engine, labelled.totals, n_folds, rng, audit, groups)
+        folded = _with_stratified_folds(engine, labelled.totals, n_folds, rng, audit, groups)
     else:
         refuse_odd_cv(cv, name)
         table = getattr(engine, "X", None)
         if table is None:
-            refuse_folds_in_memory(cv, name)
+            require_number_of_folds(cv, name)
         if cv is None or hasattr(cv, "split"):
             s = engine.collect(_labels)
             cv = check_cv(cv, s, classifier=True).split(table, s, *splitter_groups(groups))
@@ -343,7 +357,7 @@ def fold_rows(
     return folded
 
 
-def _dealt(
+def _with_stratified_folds(
     engine: Engine,
     totals: RowTotals,
     n_folds: int,
@@ -353,14 +367,14 @@ def _dealt(
 ) -> FoldedRows:
     """Return the rows with stratified folds that keep equal rows together and do not depend on the order of rows.
 
-    Small tables are assigned row by row. In large tables, a hash of the row's content determines its fold.
+    In large tables without groups, a hash of the row's content determines its fold.
     """
     many = totals.n_rows >= MIN_ROWS_TO_HASH and totals.labelled >= MIN_LABELS_TO_HASH and groups is None
     salts = refined_salts(engine.total(_block_salts)[0].values, lambda at: engine.total(_block_refined, at)[0].values)
     if many and audit is None:
         return FoldedRows(engine.derive(_hashed, int(rng.integers(2**63)), n_folds, salts, keep=True), n_folds)
     if many:
-        return FoldedRows(_dealt_by_audits(engine, n_folds, rng, salts), n_folds)
+        return FoldedRows(_stratify_audited_rows(engine, n_folds, rng, salts), n_folds)
     s, w = engine.collect(_labels), engine.collect(_weights)
     fold, counts = np.zeros(s.size, dtype=np.int16), w > 0
     if groups is None:
@@ -368,23 +382,25 @@ def _dealt(
     else:
         group = np.unique(groups[counts], return_inverse=True)[1]
     among = None if audit is None else audit[counts]
-    fold[counts] = deal_groups(group, s[counts], w[counts], n_folds, rng, among)
+    fold[counts] = assign_groups(group, s[counts], w[counts], n_folds, rng, among, named=groups is not None)
     return FoldedRows(attach(engine, fold=fold), int(fold.max()) + 1)
 
 
-def _dealt_by_audits(engine: Engine, n_folds: int, rng: np.random.Generator, salts: NDArray[np.uint64]) -> Engine:
-    """Stratify audited rows, and rows with the same attributes as an audited row; assign all others by hash.
+def _stratify_audited_rows(engine: Engine, n_folds: int, rng: np.random.Generator, salts: NDArray[np.uint64]) -> Engine:
+    """Return rows with folds: audited rows, and rows equal to an audited row, are stratified; others are hashed.
 
     Only the stratified rows are collected from the engine.
     """
-    seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_checked_keys, salts))
-    if not checked.size:  # no audits, or only of rows with weight 0
+    seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_keys_of_audited_rows, salts))
+    if not checked.size:  # there are no audits of rows with a positive weight
         return engine.derive(_hashed, seed, n_folds, salts, keep=True)
-    key = engine.collect(_keys_like, checked, salts)
-    s, w, audit = (engine.collect(_those_like, each, checked, salts) for each in (_labels, _weights, _audits))
+    key = engine.collect(_keys_among, checked, salts)
+    s, w, audit = (
+        engine.collect(_values_of_rows_with_keys, each, checked, salts) for each in (_labels, _weights, _audits)
+    )
     known, first, group = np.unique(key, return_index=True, return_inverse=True)
-    fold = np.asarray(deal_kinds(group, s, audit, w, n_folds, rng))
-    return engine.derive(_hashed_but, seed, n_folds, salts, known, fold[first].astype(np.int16), keep=True)
+    fold = np.asarray(assign_strata(group, s, audit, w, n_folds, rng))
+    return engine.derive(_hashed_except, seed, n_folds, salts, known, fold[first].astype(np.int16), keep=True)
 
 
 def times_scored(rows: Rows, fold: int) -> Any:
@@ -406,7 +422,7 @@ def _scored(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
 
 def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
     """Return the out-of-fold logit ``u`` of each row of a block, and its weight: 0 for a row that no fold tests."""
-    if (xp := namespace_of(X)) is not np:  # on a device it is faster to compute all rows with every model
+    if (xp := namespace_of(X)) is not np:  # on a device, it is faster to apply every model to all rows
         scores = [in_float64(times_scored(rows, fold) > 0) for fold in range(len(models))]
         lines = [block_products(X, beta[:, None])[:, 0] * each for beta, each in zip(models, scores, strict=True)]
         total = sum(scores[1:], scores[0])
@@ -440,7 +456,7 @@ def _hashed(X: Any, rows: Rows, seed: int, n_folds: int, salts: NDArray[np.uint6
     return {"fold": fold_of_keys(row_keys(in_numpy(X), salts), seed, n_folds).astype(np.int16)}
 
 
-def _hashed_but(
+def _hashed_except(
     X: Any,
     rows: Rows,
     seed: int,
@@ -449,23 +465,25 @@ def _hashed_but(
     known: NDArray[np.uint64],
     folds: NDArray[np.int16],
 ) -> dict[str, Any]:
-    """Return folds by hash, except for rows with given folds."""
+    """Return folds by hash, except for rows whose keys are in `known`."""
     key = row_keys(X, salts)
     place = np.minimum(np.searchsorted(known, key), known.size - 1)
     chance = fold_of_keys(key, seed, n_folds).astype(np.int16)
     return {"fold": np.where(known[place] == key, folds[place], chance)}
 
 
-def _checked_keys(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _keys_of_audited_rows(X: Any, rows: Rows, salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return row_keys(X, salts)[(rows["audit"] >= 0) & (rows["w"] > 0)]
 
 
-def _those_like(X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[Any]:
+def _values_of_rows_with_keys(
+    X: Any, rows: Rows, values: Any, keys: NDArray[np.uint64], salts: NDArray[np.uint64]
+) -> NDArray[Any]:
     """Return values of the rows with one of these keys."""
     return np.asarray(values(X, rows)[np.isin(row_keys(X, salts), keys) & (rows["w"] > 0)])
 
 
-def _keys_like(X: Any, rows: Rows, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _keys_among(X: Any, rows: Rows, keys: NDArray[np.uint64], salts: NDArray[np.uint64]) -> NDArray[np.uint64]:
     key = row_keys(X, salts)
     return key[np.isin(key, keys) & (rows["w"] > 0)]
 

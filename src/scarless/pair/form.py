@@ -28,21 +28,21 @@ from scarless.pair.stack import MAX_COLUMNS_SEARCHED, FoundColumn, find_columns
 REJECTION_P_VALUE = 1e-3
 #: p-value below which further columns are tried as propensity attributes. By judgement.
 SUSPICION_P_VALUE = 0.05
-#: Least log-likelihood gain by a further propensity attribute at which a fit warns about it. By judgement.
+#: A fit warns about a further propensity attribute if its log-likelihood gain is at least this number. By judgement.
 MIN_CLEAR_GAIN = 7.0
 MAX_COLUMNS_TRIED = 10
 #: Models with a smaller C are fitted again with this C before the test. By judgement: the default C.
 MIN_C_TESTED = 1.0
-#: Number of rows that the tests use of larger tables: at least this many, and fewer than twice as many. By judgement.
-MAX_ROWS_TESTED = 5_000
-MAX_COLUMNS_PAIRED = 40  # of wider models, only squares of columns are tested, not products
-#: Least number of labelled rows, and of unlabelled rows, for a test. With fewer, the statistics are far from
+#: Tables with at least twice as many rows are reduced to every k-th row, but not below this number. By judgement.
+ROWS_TESTED = 5_000
+MAX_COLUMNS_PAIRED = 40  # with more columns, only squares of columns are tested, not products
+#: Smallest number of labelled rows, and of unlabelled rows, for a test. With fewer, the statistics are far from
 #: chi-squared. By judgement.
 MIN_LABELLED = 20
-#: Standardised columns are cut off at this value before products are formed, so that a few outlying rows do not
-#: determine the statistic. By judgement.
+#: Standardised columns are clipped to this absolute value before products are formed, so that a few outlying rows do
+#: not determine the statistic. By judgement.
 MAX_DEVIATIONS = 3.0
-PROBABILITY_MARGIN = 1e-12  # least distance of probabilities from 0 and 1, to avoid a division by 0
+PROBABILITY_MARGIN = 1e-12  # probabilities closer to 0 or 1 are clipped, to avoid a division by 0
 
 
 class FormDirection(NamedTuple):
@@ -85,20 +85,21 @@ class FormTest(NamedTuple):
 
 
 def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest | None:
-    """Test the functional form of two fitted models on 5,000 to 10,000 rows of a larger table, or on all rows.
+    """Test the functional form of two fitted models.
 
-    Returns None if the rows are not in memory, there are few labels, or the models are very wide.
+    A table of 10,000 rows or more is first reduced to every k-th row, at least 5,000 rows. Returns None if the rows are
+    not in memory, there are few labels, or the models are very wide.
     """
     if not isinstance(problem.engine, InMemoryEngine) or problem.n_parameters > MAX_MATRIX_PARAMETERS:
         return None
-    part = problem.thinned(MAX_ROWS_TESTED)
+    part = problem.thinned(ROWS_TESTED)
     X = _dense(part.engine.collect(_table))
     s, w = (part.engine.collect(_value, name) for name in ("s", "w"))
     w = _at_most_one(w)
     if w @ s < MIN_LABELLED or w @ (1.0 - s) < MIN_LABELLED:
         return None
     if min(part.C, part.propensity_C) < MIN_C_TESTED:
-        # A strong penalty moves the fit away from the maximum of the likelihood, where score tests are valid.
+        # Score tests are valid at the maximum of the likelihood. A strong penalty moves the fit away from it.
         C, propensity_C = max(part.C, MIN_C_TESTED), max(part.propensity_C, MIN_C_TESTED)
         part = part._replace(C=C, propensity_C=propensity_C, pseudo_observations=None)
         free = fit_pair(part, np.concatenate([beta_f, beta_e]), FitOptions(1e-8, 200))
@@ -108,7 +109,7 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
         return tested
     u, named = logits(X[:, part.f.indices], beta_f), tuple(int(column) for column in part.e.indices)
     driver = unnamed_driver(Training(X, s, w), [u], w, named, columns)
-    # Half of the statistic is about the log-likelihood gain by the tested term.
+    # Half of the statistic approximates the log-likelihood gain by the tested term.
     if driver is None or driver.gain < 0.5 * tested.statistic:
         return tested
     return tested._replace(driver=driver.column, gain=driver.gain)
@@ -117,13 +118,13 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
 def unnamed_driver(
     training: Training, logits: list[Vector], held: Vector, named: tuple[int, ...], tried: Columns | None = None
 ) -> FoundColumn | None:
-    """Return a column that clearly drives the labelling, in addition to or in place of the `named` ones."""
+    """Return a column that clearly drives the labelling, in addition to the `named` columns; None if there is none."""
     found = find_columns(training, logits, _at_most_one(held), named=named, tried=tried, most=1)
     return found[0] if found and found[0].gain >= MIN_CLEAR_GAIN else None
 
 
 def _at_most_one(w: Vector) -> Vector:
-    """Return weights scaled to a mean of at most 1: survey weights would overstate the number of rows."""
+    """Return weights scaled to a mean of at most 1, because survey weights would overstate the number of rows."""
     mean = float(w.sum()) / max(int(np.count_nonzero(w)), 1)
     return w / mean if mean > 1.0 else w
 

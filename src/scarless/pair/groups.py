@@ -1,21 +1,22 @@
 r"""Groups of rows that belong together, such as all visits of a patient: cluster-robust standard errors and intervals.
 
-The labels in a group may depend on each other. Estimates stay consistent, but the rows carry less information than the
-same number of independent rows. With the penalised information :math:`A = H + R` and the score :math:`g_i` of each row,
-the covariance of the parameters is not :math:`A^{-1}` but
+The labels in a group may depend on each other. Estimates stay consistent, but the rows contain less information than
+the same number of independent rows. With the penalised information :math:`A = H + R` and the score :math:`g_i` of each
+row, the covariance of the parameters is not :math:`A^{-1}` but
 
 .. math:: A^{-1} \Bigl(R + \frac{G}{G - 1} \sum_{j=1}^G S_j S_j'\Bigr) A^{-1}, \qquad S_j = \sum_{i \in j} w_i g_i,
 
-which is valid for a large number `G` of groups with any dependence within them. With few groups, each has pulled the
-fit towards itself, so that the scores are too small. For up to `MAX_JACKKNIFED_GROUPS` groups the sum is therefore
+which is valid for a large number `G` of groups with any dependence within them. With few groups, each group has a
+large influence on the fit, so its score is too small. For up to `MAX_JACKKNIFED_GROUPS` groups the sum is therefore
 
 .. math:: \frac{G - 1}{G} \sum_{j=1}^G \tilde S_j \tilde S_j', \qquad \tilde S_j = A (A - H_j)^{-1} S_j,
 
 with the information :math:`H_j` of a group: :math:`A^{-1} \tilde S_j` is the change of the parameters if group `j` is
 left out (jackknife, CR3). Intervals use quantiles of Student's distribution with :math:`G - 1` degrees of freedom. In
-40 simulated fits to 30 groups of 15 rows that nearly share class and label, nominal 95% intervals contained the true
-value in 90% of the fits without the two corrections, and in 100% with them. In 60 fits to 40 groups of 5 rows, they
-contained it in 83% with the smaller correction CR2, and in 92% with CR3, as often as in fits to 40 independent rows.
+40 simulated fits to 30 groups of 15 rows with nearly the same class and label, nominal 95% intervals contained the true
+value in 90% of the fits without the two corrections, and in 100% with them. In 60 fits to 40 groups of 5 rows, the
+intervals contained the true value in 83% of the fits with the smaller correction CR2, and in 92% with CR3, as often as
+in fits to 40 independent rows.
 
 References
 ----------
@@ -33,7 +34,7 @@ from scipy import sparse
 
 from scarless.checks.labels import is_missing
 from scarless.checks.options import check_weight
-from scarless.checks.tables import refuse_odd_vector
+from scarless.checks.tables import refuse_invalid_vector
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Integers, Matrix, Vector, in_numpy
@@ -44,15 +45,15 @@ from scarless.pair.inference import PairInference, with_ones
 from scarless.pair.logistic import in_memory
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 
-GROUPS_NEED = (
-    "groups are for two logistic models or a stack: SAREMClassifierCV, SARStackingClassifier, or SAREMClassifier "
-    "without an estimator of your own. For other fits, bootstrap_intervals(model, X, s, groups=groups) resamples whole "
-    "groups."
+GROUPS_NOT_SUPPORTED = (
+    "groups is not supported by SAREMClassifier with an estimator or propensity_estimator. Use SAREMClassifierCV, "
+    "SARStackingClassifier, or SAREMClassifier without both. Or fit without groups, and call "
+    "bootstrap_intervals(model, X, s, groups=groups), which resamples whole groups."
 )
-#: Weights with a larger mean are not taken for counts of rows. By judgement.
+#: Weights with a larger mean are treated as survey weights, not as counts of rows. By judgement.
 MAX_MEAN_COUNT_WEIGHT = 10.0
 LEVEL_COMPARED = 0.95  # confidence level at which quantiles are compared
-#: Largest number of groups for the jackknife; with more, each pulls the fit too little to matter. By judgement.
+#: Largest number of groups for the jackknife; with more, the influence of each on the fit is negligible. By judgement.
 MAX_JACKKNIFED_GROUPS = 500
 MAX_JACKKNIFE_WORK = 3e8  # groups times the cube of the number of parameters: a few seconds
 #: Upper limit of a group's share of the information about a parameter. With a share of 1, no information would be left
@@ -63,7 +64,7 @@ MIN_GROUPS_FOR_INTERVALS = 30
 
 
 def is_rows_keyword(groups: Any) -> bool:
-    """Whether `groups` is "rows": each row is a group, and standard errors count rows, whatever their weights."""
+    """Whether `groups` is "rows": each row is a group, and standard errors depend on the number of rows."""
     return isinstance(groups, str) and groups == "rows"
 
 
@@ -77,17 +78,17 @@ def weights_for_groups(sample_weight: Any, groups: Any) -> Any:
     return weight * (np.count_nonzero(weight) / weight.sum()) if weight.sum() > 0 else weight
 
 
-BY_GROUPS = "pass groups='rows': robust (sandwich) standard errors then count the rows."
-BY_MEAN = "divide the weights by their mean: standard errors then count about as many rows as there are."
+BY_GROUPS = "pass groups='rows' for robust (sandwich) standard errors, which depend on the number of rows."
+BY_MEAN = "divide the weights by their mean, so that they add up to the number of rows."
 
 
 def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
     """Warn if large weights make intervals as narrow as those of many more rows."""
     if weight > MAX_MEAN_COUNT_WEIGHT * n_rows:
         warn_user(
-            f"{name}: sample_weight counts rows. The {n_rows:,.0f} rows count as {weight:,.0f}, so standard errors and "
-            "intervals are as narrow as with that many rows. If these are survey weights, where a row represents "
-            f"others, {remedy}",
+            f"{name}: because of their weights, the {n_rows:,.0f} rows count as {weight:,.0f} rows. Standard errors "
+            f"and intervals are as narrow as for {weight:,.0f} rows. If these are survey weights and not counts of "
+            f"rows, {remedy}",
             UserWarning,
         )
 
@@ -102,40 +103,40 @@ def check_groups(groups: Any, X: Any) -> Integers:
     """
     if has_own_engine(X):
         raise ValueError(
-            f"groups need all rows in memory, but X is a {type(X).__name__}. Leave groups out, or pass a sample of "
-            "whole groups as a data frame."
+            f"groups needs rows in memory, but X is a {type(X).__name__}. Leave groups out, or pass the rows of some "
+            "groups as a data frame."
         )
     if is_rows_keyword(groups):
         return np.arange(int(np.shape(X)[0]))
-    refuse_odd_vector(groups, "groups")
+    refuse_invalid_vector(groups, "groups")
     # NumPy would convert numbers in a mixed list to text.
     values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     n_rows = int(np.shape(X)[0])
     if values.ndim != 1 or values.size != n_rows:
-        raise ValueError(f"groups must have one value for each of {n_rows} rows; got an array of shape {values.shape}.")
+        raise ValueError(f"groups must have one value for each of the {n_rows} rows; got shape {values.shape}.")
     missing = np.flatnonzero(is_missing(values))
     if missing.size:
         raise ValueError(
-            f"groups has {missing.size} missing values, the first in row {missing[0] + 1} (counted from 1). Give such "
-            "rows a group of their own, or drop them."
+            f"groups has {missing.size} missing values, the first in row {missing[0] + 1} (counted from 1). Give "
+            "each of these rows a group of its own, or drop them."
         )
     if values.dtype == object:
-        values = _of_one_kind(values.tolist())
+        values = _comparable(values.tolist())
     found = np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.intp)
     number = int(found.max()) + 1
     if number < 2:
-        raise ValueError("groups must have at least 2 different values; got one.")
+        raise ValueError("groups must have at least 2 different values; all rows have the same. Leave groups out.")
     if number < MIN_GROUPS_FOR_INTERVALS:
         warn_user(
-            f"There are only {number} groups. With fewer than about {MIN_GROUPS_FOR_INTERVALS}, intervals that account "
-            "for groups are too narrow.",
+            f"groups has only {number} different values. With fewer than about {MIN_GROUPS_FOR_INTERVALS} groups, "
+            "intervals are too narrow. Interpret them with caution, or add data from more groups.",
             UserWarning,
         )
     return found
 
 
-def _of_one_kind(values: list[Any]) -> Any:
-    """Return names of groups that can be compared; raise an error if numbers and text are mixed."""
+def _comparable(values: list[Any]) -> Any:
+    """Return values that can be sorted; raise an error if numbers and text are mixed."""
     kinds: dict[type, int] = {}
     for row, value in enumerate(values):
         kinds.setdefault(Number if isinstance(value, Number) else type(value), row)
@@ -146,8 +147,8 @@ def _of_one_kind(values: list[Any]) -> Any:
             for kind, row in ((first, one), (second, other))
         ]
         raise ValueError(
-            f"groups must have values of one type; found {found[0]} and {found[1]}, counted from 1. Convert them, for "
-            "example groups.astype(str) or pd.to_numeric(groups) for a pandas Series."
+            f"groups must have values of one type; found {found[0]} and {found[1]} (rows counted from 1). Convert all "
+            "values to one type, for example with groups.astype(str) or pd.to_numeric(groups) for a pandas Series."
         )
     if Number in kinds:
         return np.unique(np.array(values, dtype=object), return_inverse=True)[1]  # 1 and 1.0 are one group
@@ -218,7 +219,7 @@ def _block_scores(X: Any, rows: Rows, objective: PairObjective, beta: Vector) ->
     X = _table(X, rows)
     here = {name: in_numpy(values) for name, values in rows.items()}
     w, by_logit = here["w"], np.asarray(objective.row_scores(X, here, beta))
-    _, f, d = objective.row_answers(X, here, beta)
+    _, f, d = objective.row_probabilities(X, here, beta)
     scores = np.zeros((w.size, beta.size))
     for j, at in enumerate(objective.logits):
         scores[:, at.place] += (w * by_logit[:, j])[:, None] * with_ones(at.design.take(X))
@@ -249,7 +250,7 @@ def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -
     parts -= np.outer(w, parts.sum(axis=0) / w.sum())
     squares = (np.square(parts) / w[:, None]).sum(axis=0)  # as if each unit of weight were an independent row
     by_group = np.square(sums_by_group(parts, group)).sum(axis=0) * _few_groups_factor(group[w > 0])
-    # Grids use normal quantiles, so the factor accounts for the longer tails of Student's distribution.
+    # Grids use normal quantiles, so the factor accounts for the heavier tails of Student's distribution.
     by_group *= (quantile(LEVEL_COMPARED, max(np.unique(group[w > 0]).size - 1, 1)) / quantile(LEVEL_COMPARED)) ** 2
     return float(np.max(by_group[squares > 0] / squares[squares > 0], initial=1.0))
 
@@ -267,8 +268,8 @@ def widened(grids: tuple[ClassPriorGrid, ...], times: float) -> tuple[ClassPrior
 def overcount_factor(weight: float, squares: float, n_rows: float, *, counts: bool) -> float:
     r"""Return the factor by which survey weights overstate the information of a likelihood; 1 for counts of rows.
 
-    The factor is that of Kish's effective number of rows, :math:`\sum w^2 / \sum w`. With `counts`, all weights are
-    whole numbers. If their mean is small, they are taken for counts of rows.
+    The factor is the total weight divided by Kish's effective number of rows, :math:`\sum w^2 / \sum w`. `counts`
+    states whether all weights are whole numbers. Whole numbers with a small mean are treated as counts of rows.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from scarless.pair.solving import Pull
 # Relative rounding error of the information matrix.
 INFORMATION_ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 
-_MIN_RELATIVE_MEAT = 1e-9  # added to the sandwich's middle matrix, relative to the information
+_MIN_RELATIVE_MEAT = 1e-9  # added to the middle matrix of the sandwich formula, relative to the information
 _ROWS_PER_CHUNK = 1024  # rows whose gradients are held in memory at a time
 _TEST_TOL = 1e-8  # tolerance per row of fits for likelihood ratios
 
@@ -35,7 +35,7 @@ _TEST_TOL = 1e-8  # tolerance per row of fits for likelihood ratios
 class PairInference:
     """Fitted models with the sums over rows that standard errors need.
 
-    Holds no rows. The information matrix is None if the models are too wide for it.
+    It does not store the rows. The information matrix is None if the models have too many parameters.
     """
 
     objective: PairObjective
@@ -46,7 +46,7 @@ class PairInference:
     sums: PairSums
     information: Matrix | None  # of the likelihood alone
     added: Matrix | None  # information added by penalties and constraints, without pseudo-observations
-    expected: bool  # whether `information` is the expected one, because the observed one is not positive
+    expected: bool  # whether `information` is the expected one, because the observed one is not semi-definite
     noise: float  # relative rounding error of the information
     swappable: bool  # whether only the start determines which model is the classifier
     ridge: Vector  # ridge penalty of each parameter
@@ -106,18 +106,18 @@ class PairInference:
     @property
     def class_prior(self) -> Functional:
         """The class prior (mean of `f`), with its gradient and sampling variance."""
-        return self._drawn(uncertainty.class_prior(self.sums), 0)
+        return self._with_row_variance(uncertainty.class_prior(self.sums), 0)
 
     @property
     def label_frequency(self) -> Functional:
         """The share of positives with any label, with its gradient and sampling variance."""
-        return self._drawn(uncertainty.label_frequency(self.sums), 1)
+        return self._with_row_variance(uncertainty.label_frequency(self.sums), 1)
 
     def label_frequency_of(self, kind: int) -> Functional:
         """Return the label frequency of a kind of look, with its gradient and sampling variance."""
         return uncertainty.label_frequency_of_look(self.sums, kind)
 
-    def _drawn(self, functional: Functional, place: int) -> Functional:
+    def _with_row_variance(self, functional: Functional, place: int) -> Functional:
         return functional._replace(row_variance=self.row_variances[place]) if self.row_variances else functional
 
     @property
@@ -134,8 +134,8 @@ class PairInference:
         """Return the information matrix; raise an error if there is none."""
         if self.information is None:
             raise ValueError(
-                f"There are no standard errors: the two models have {self.parameters.size} parameters, and above "
-                f"{MAX_MATRIX_PARAMETERS} the information matrix is not computed. Give the models fewer columns, or "
+                f"There are no standard errors: the two models have {self.parameters.size} parameters together, and "
+                f"standard errors are computed for at most {MAX_MATRIX_PARAMETERS}. Give the models fewer columns, or "
                 "use scarless.diagnostics.bootstrap_intervals."
             )
         return self.information
@@ -194,14 +194,14 @@ class PairInference:
     ) -> Matrix:
         """Return the interval of each row for the "class", the "propensity" of a kind of look, or the "posterior".
 
-        Intervals are symmetric on the logit scale, by the delta method. Both ends are equal if the class is known. A
-        `recalibration` adds the uncertainty of the class prior.
+        Intervals are symmetric on the logit scale, by the delta method. For a row whose class is known, both ends of
+        the interval are equal. A `recalibration` adds the uncertainty of the class prior.
         """
         place = (self.objective, self.parameters, self.precision, self.quantile(level))
         return np.asarray(engine.collect(_block_intervals, *place, of, kind, recalibration))
 
     def parameter_draws(self, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Draw errors of the parameters, one line for each draw; directions without information have no errors."""
+        """Draw errors of the parameters, one row for each draw; directions without information have no errors."""
         root = self.precision.root
         draws = np.asarray(rng.standard_normal((n_draws, root.shape[1])) @ root.T)
         if self.n_groups:  # Student's distribution
@@ -210,10 +210,10 @@ class PairInference:
         return draws
 
     def out_of_fold_logits(self, engine: Engine) -> Matrix:
-        r"""Return all logits of each row by the fit without that row, to first order; one column for each logit.
+        r"""Return the logits of each row that a fit without this row would give, to first order.
 
-        Without a row, the parameters change by :math:`-A^{-1} g`, with the row's score `g` and the penalised
-        information `A`.
+        The result has one column for each logit. Without a row, the parameters change by :math:`-A^{-1} g`, with the
+        row's score `g` and the penalised information `A`.
         """
         root = replace(self, meat=None).precision.root
         return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))
@@ -224,7 +224,7 @@ class PairInference:
         """Return the block function that draws posteriors from the distribution of the parameters, and its parameters.
 
         For a recalibrated fit, `priors` are drawn class priors, which also determine the label frequency. The drawn
-        parameters then do not change either of the two, to first order.
+        parameters are then adjusted so that they do not change class prior and label frequency, to first order.
         """
         noise = self.parameter_draws(n_draws, rng)
         place = (self.objective, self.parameters)
@@ -246,8 +246,9 @@ def pair_inference(
 ) -> PairInference:
     """Return the `PairInference` of a fitted pair.
 
-    `fit` may be the parameters alone. `sums` and `information` are used if they are known already. Otherwise, or if the
-    penalised information is not positive definite, one more pass computes them, unless the models are too wide.
+    `fit` may be the parameters alone. `sums` and `information` can be passed if they are known. Otherwise they are
+    computed. The information is also computed again if it is not positive definite with penalties, and is None if the
+    models are too wide.
     """
     constraints = fit.constraints if isinstance(fit, PairFit) else ()
     beta = fit.parameters if isinstance(fit, PairFit) else fit
@@ -286,7 +287,8 @@ def pair_inference(
 def disagreements(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[tuple[str, float]]:
     """Return a description of each constraint, with its disagreement with the rows in standard errors.
 
-    This is the root of the likelihood ratio statistic: twice the log-likelihood gain if this constraint is dropped.
+    The disagreement is the square root of the likelihood ratio statistic, which is twice the log-likelihood gain if the
+    constraint is dropped.
     """
     if not problem.constraints:
         return []
@@ -394,7 +396,7 @@ def rows_in_numpy(rows: Rows) -> Any:
 
 
 def _in_double(X: Any) -> Any:
-    """Return a block of rows in float64, dense or sparse: float32 would be visible in intervals."""
+    """Return a block of rows in float64, dense or sparse, because rounding to float32 would be visible in intervals."""
     return (X if sparse.issparse(X) else in_numpy(X)).astype(np.float64, copy=False)
 
 

@@ -6,8 +6,9 @@ A learner fits *targets* :math:`t_i` with weights :math:`w_i`: it minimises
 propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows).
 
 Some estimators accept real-valued targets. All others get each row up to twice, as a positive of weight :math:`wt` and
-a negative of weight :math:`w(1-t)`. The second weight is below 0 for :math:`t>1`. Few estimators support that, and
-`negative_weight_trouble` checks it. The expectation maximisation of the paper alternates two learners.
+a negative of weight :math:`w(1-t)`. The second weight is negative if :math:`t>1`. Few estimators support negative
+weights; `negative_weight_trouble` in `scarless.models.propensity_weighted` checks an estimator. The expectation
+maximisation of the paper alternates between two learners.
 """
 
 from collections import deque
@@ -52,9 +53,9 @@ class Learner(Protocol):
 
 
 def as_learner(estimator: Any, *, name: str, C: float, plain_labels: bool = False) -> Learner:
-    """Return the learner for an estimator; None stands for the logistic model.
+    """Return the learner for an estimator; the estimator None is the logistic model.
 
-    With `plain_labels`, all targets are 0 or 1, so that any classifier can be used directly.
+    With `plain_labels`, all targets are 0 or 1, so any classifier can be used directly.
     """
     if estimator is None:
         return LogisticLearner(C=C)
@@ -62,7 +63,7 @@ def as_learner(estimator: Any, *, name: str, C: float, plain_labels: bool = Fals
         return CopiesLearner(estimator, name=name)
     if type(estimator).__module__.split(".")[0] == "lightgbm":
         return LightGBMLearner(estimator, name=name)
-    if has_regression_twin(estimator):
+    if has_equivalent_regressor(estimator):
         return TreeLearner(estimator, name=name)
     return CopiesLearner(estimator, name=name)
 
@@ -75,7 +76,7 @@ class ConstantLearner:
         self.value = 0.5
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
-        """Take the weighted mean of the targets."""
+        """Store the weighted mean of the targets."""
         self.value = float(w @ t) / float(w.sum())
 
     def probability(self, X: Any) -> Vector:
@@ -117,18 +118,19 @@ class LogisticLearner:
 
 
 def refuse_gaps(values: Any) -> None:
-    """Raise an error if values are NaN or infinite; the other model of a pair may accept them."""
+    """Raise an error if values are NaN or infinite. They are checked here because some models accept such values."""
     if not np.isfinite(values).all():
         raise ValueError(
-            "The logistic model uses columns with NaN or infinite values. Fill them in, for example with "
-            "sklearn.impute.SimpleImputer, or use a model that accepts them, such as HistGradientBoostingClassifier."
+            "A logistic model uses columns with NaN or infinite values. It may be the class model or the propensity "
+            "model. Fill in these values, for example with sklearn.impute.SimpleImputer, or replace the logistic model "
+            "by an estimator that accepts them, such as HistGradientBoostingClassifier()."
         )
 
 
 class CopiesLearner:
     """Any classifier with ``sample_weight`` and ``predict_proba``; rows with fractional targets are used twice.
 
-    An estimator that splits its rows internally (early stopping, calibration) may have a row in both parts.
+    An estimator that splits its rows internally, for early stopping or calibration, may put a row into both parts.
     """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
@@ -141,11 +143,11 @@ class CopiesLearner:
         rows = np.concatenate([positive, negative])
         y = np.repeat([1, 0], [positive.size, negative.size])
         weight = np.concatenate([(w * t)[positive], (w * (1.0 - t))[negative]])
-        order = np.argsort(rows, kind="stable")  # in the order of the table, so that 0/1 targets give an ordinary fit
+        order = np.argsort(rows, kind="stable")  # the order of the table, so that 0/1 targets give an ordinary fit
         fit_weighted(self.model, take_rows(X, rows[order]), y[order], weight[order])
 
     def probability(self, X: Any) -> Vector:
-        """Return the probability of class 1, clipped to [0, 1]: propensity-weighted counts can exceed it."""
+        """Return the probability of class 1, clipped to [0, 1], because propensity-weighted counts can exceed 1."""
         return np.clip(positive_probability(self.model, X), 0.0, 1.0)
 
 
@@ -160,14 +162,14 @@ class TreeLearner:
 
     def __init__(self, estimator: Any, *, name: str) -> None:
         check_weighted_classifier(estimator, name)
-        self.model = fresh(with_final_step(estimator, regression_twin(final_step(estimator))))
+        self.model = fresh(with_final_step(estimator, equivalent_regressor(final_step(estimator))))
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Grow trees on the targets."""
         fit_weighted(self.model, X, t, w)
 
     def probability(self, X: Any) -> Vector:
-        """Return the mean target of the leaf, clipped to [0, 1]: propensity-weighted targets can exceed it."""
+        """Return the mean target of the leaf, clipped to [0, 1], because propensity-weighted targets can exceed 1."""
         return np.clip(np.asarray(self.model.predict(X), dtype=np.float64), 0.0, 1.0)
 
 
@@ -178,13 +180,14 @@ class LightGBMLearner:
     """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
-        from lightgbm import LGBMModel, LGBMRegressor  # noqa: PLC0415  an extra
+        from lightgbm import LGBMModel, LGBMRegressor  # noqa: PLC0415  optional dependency
 
         if not isinstance(estimator, LGBMModel):
             raise ValueError(f"{name} must be an LGBMClassifier; got {type(estimator).__name__}.")
         if estimator.get_params().get("class_weight") is not None:
             raise ValueError(
-                f"{name} has a class_weight, which cannot be used because targets are not classes. Use sample_weight."
+                f"{name} must not have a class_weight, because the targets of the fit are not classes. Leave "
+                "class_weight out, and pass sample_weight to fit instead."
             )
         parameters = {key: value for key, value in estimator.get_params().items() if key != "class_weight"}
         self.model = LGBMRegressor(**{**parameters, "objective": self._objective})
@@ -211,7 +214,9 @@ class LightGBMLearner:
 def check_weighted_classifier(estimator: Any, name: str) -> None:
     """Raise an error unless an estimator accepts row weights and predicts probabilities."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise ValueError(f"{name} must be a scikit-learn classifier (an instance); got {estimator!r}.")
+        raise ValueError(
+            f"{name} must be an instance of a scikit-learn classifier, such as LogisticRegression(); got {estimator!r}."
+        )
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
             f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that predicts probabilities, or "
@@ -220,11 +225,11 @@ def check_weighted_classifier(estimator: Any, name: str) -> None:
     if not takes_weights(estimator):
         raise ValueError(
             f"{name}={type(final_step(estimator)).__name__} does not accept sample_weight in fit, which this method "
-            "needs. Use for example LogisticRegression, HistGradientBoostingClassifier or RandomForestClassifier."
+            "needs. Use a classifier that does, such as LogisticRegression or HistGradientBoostingClassifier."
         )
 
 
-_TWINS = {
+_REGRESSORS = {
     DecisionTreeClassifier: DecisionTreeRegressor,
     ExtraTreeClassifier: ExtraTreeRegressor,
     RandomForestClassifier: RandomForestRegressor,
@@ -232,17 +237,17 @@ _TWINS = {
 }
 
 
-def has_regression_twin(estimator: Any) -> bool:
+def has_equivalent_regressor(estimator: Any) -> bool:
     """Whether the last step of an estimator is a tree or forest with Gini's index and without class weights."""
     final = final_step(estimator)
-    return type(final) in _TWINS and final.criterion == "gini" and final.class_weight is None
+    return type(final) in _REGRESSORS and final.criterion == "gini" and final.class_weight is None
 
 
-def regression_twin(classifier: Any) -> Any:
-    """Return the regressor that grows the same trees; its impurity decreases are half of those of Gini's index."""
+def equivalent_regressor(classifier: Any) -> Any:
+    """Return the regressor that grows the same trees. Its impurity decreases are half those of Gini's index."""
     parameters = {name: value for name, value in classifier.get_params().items() if name != "class_weight"}
     halved = {name: 0.5 * parameters[name] for name in ("ccp_alpha", "min_impurity_decrease")}
-    return _TWINS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
+    return _REGRESSORS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
 
 
 def with_final_step(estimator: Any, final: Any) -> Any:
@@ -267,7 +272,7 @@ def fresh(estimator: Any) -> Any:
 
 
 def positive_probability(estimator: Any, X: Any) -> Vector:
-    """Return the probability of class 1; an estimator that was trained on one class has one column."""
+    """Return the probability of class 1, which is 0 if the estimator was not trained on class 1."""
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     classes = np.asarray(estimator.classes_)
     if 1 not in classes:
@@ -275,8 +280,9 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
     p = proba[:, int(np.flatnonzero(classes == 1)[0])]
     if not np.isfinite(p).all():
         raise ValueError(
-            f"{type(final_step(estimator)).__name__} predicted probabilities that are not finite, because negative "
-            "weights made its counts or variances negative. Use method='likelihood', which has no negative weights."
+            f"{type(final_step(estimator)).__name__} predicted probabilities that are NaN or infinite. Negative "
+            "weights can cause this: with PropensityWeightedClassifier, use method='likelihood', which has no negative "
+            "weights. With other models, use another classifier."
         )
     return p
 

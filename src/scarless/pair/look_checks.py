@@ -1,4 +1,4 @@
-"""Checks of the assumptions about looks and audits, cheap enough for every fit."""
+"""Checks of the assumptions about looks and audits, fast enough to run in every fit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,41 +36,42 @@ from scarless.pair.optima import best_fit
 from scarless.pair.problem import PairProblem, changed, same_columns, summarise_observations, swap
 from scarless.pair.solving import PenalisedProblem
 
-MIN_VARIANCE = 1e-12  # least variance of a score, and least distance of probabilities from 0 and 1
+MIN_VARIANCE = 1e-12  # smallest variance of a score, and smallest distance of probabilities from 0 and 1
 TEST_TOL = 1e-8  # tolerance per row of fits for tests
-#: Least number of rows, and of labelled rows, of the part of a large table that is tested first. By judgement: relevant
-#: violations reach 4 standard errors in a part of this size.
+#: Smallest number of rows, and of labelled rows, of the part of a large table that is tested first. By judgement:
+#: relevant violations reach 4 standard errors in a part of this size.
 ROWS_OF_TEST_PART, LABELLED_OF_TEST_PART = 20_000, 2_000
-#: All rows are tested if a statistic in that part reaches this many standard errors. By judgement: chance alone seldom
-#: does.
+#: All rows are tested if a statistic in that part reaches this many standard errors. By judgement: without a
+#: violation, it seldom does.
 Z_TO_TEST_ALL_ROWS = 2.0
-#: The histories of labelled rows are first tested in a smaller part: the first number divides its size. If the
-#: statistic reaches the second number, in standard errors, they are tested in the larger part. By judgement.
+#: The test of the histories of labelled rows begins with a smaller part: the size of that part divided by the first
+#: number. If the statistic reaches the second number, in standard errors, the test is repeated in the larger part. By
+#: judgement.
 FIRST_PART_DIVISOR, Z_TO_TEST_LARGER_PART = 4, 1.0
 LOGIT_OF_FIRST_RATE = -4.6  # logit of the false positive rate at the start of a fit: 1 in 100
 MAX_PARAMETERS_TESTED = 500  # score tests need a dense matrix of all parameters
-#: Least labels per parameter for a score test: with fewer, its variance would be too small. By judgement.
+#: Smallest number of labels per parameter for a score test: with fewer, its variance would be too small. By judgement.
 MIN_LABELS_PER_PARAMETER = 3.0
-MAX_LOOKS_PAIRED = 12  # of more looks, only neighbours are compared, not all pairs
-#: Least score of a false positive rate, in standard errors, at which a fit with such a rate is tried. Evidence: in 80
-#: fits of two and three looks with rates of 0 to .02, the rate gained at most 1.1 standard errors in fits with a score
-#: below 1, and nothing in fits with a score below 0.
+MAX_LOOKS_PAIRED = 12  # with more looks, only consecutive looks are compared, not all pairs
+#: Smallest score of a false positive rate, in standard errors, at which a fit with a rate is tried. Evidence: in 80
+#: fits to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at most 1.1 standard errors in
+#: fits with a score below 1, and 0 in fits with a score below 0.
 MIN_RATE_SCORE = 1.0
-#: Least number of second and later labels for an estimate of the number of positives from histories. With fewer, the
-#: estimate is skewed and uncertain. By judgement.
+#: Smallest number of second and later labels for an estimate of the number of positives from histories. With fewer,
+#: the estimate is skewed and uncertain. By judgement.
 MIN_SECOND_LABELS = 20.0
-#: Least variance of the difference between that estimate and the fit, relative to the variance of the estimate. By
-#: judgement.
+#: Smallest variance of the difference between the estimate from histories and the fit, relative to the variance of the
+#: estimate. By judgement.
 MIN_SHARE_OF_VARIANCE = 0.25
 #: Largest difference, in standard errors, between the frequency of looks after a label and without one. If it is
 #: larger, looks depend on earlier labels, and histories cannot be used. By judgement.
 MAX_Z_OF_LATER_LOOKS = 3.0
 DEFAULT_C = 1.0  # default of `C` and `propensity_C`
-#: A propensity counts as at a bound if it is closer than this share of the range between the bounds. By judgement.
+#: A propensity counts as at a bound if it is closer to it than this share of the range between bounds. By judgement.
 BOUND_MARGIN = 0.02
-#: Least distance from the bounds at which a propensity counts as outside. By judgement.
+#: A propensity counts as outside the bounds if it is farther outside than this. By judgement.
 OUTSIDE_MARGIN = 0.02
-#: Largest log-likelihood gap between two fits at which both count as possible: odds of 7. By judgement.
+#: Largest log-likelihood gap between two fits at which both count as possible, a likelihood ratio of 7. By judgement.
 MAX_GAP_OF_POSSIBLE_FIT = 2.0
 
 
@@ -95,7 +96,7 @@ class EnteredFindings(NamedTuple):
 
 
 class AuditSelectionGap(NamedTuple):
-    """Fit under the other assumption about how rows were selected for audits."""
+    """Result of a fit under the other assumption about how rows were selected for audits."""
 
     gained: float  # log-likelihood of labels, audits and their selection, minus that under the stated assumption
     class_prior: float
@@ -105,7 +106,7 @@ class PairGap(NamedTuple):
     """Agreement of two looks, compared with independent looks."""
 
     looks: tuple[int, int]
-    z_score: float  # positive if they agree more often
+    z_score: float  # positive if they agree more often than independent looks
 
 
 class OffsetGap(NamedTuple):
@@ -171,7 +172,7 @@ def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> Audit
         return None
     gaps = [_audit_gap(found, 0.0)]
     if alone:
-        without, times = unaudited(problem), row_weight(problem)
+        without, times = without_audits(problem), row_weight(problem)
         by_labels = []
         for each in alone:
             sums = problem.engine.total(_block_audits, problem.objective, each.parameters)
@@ -184,8 +185,8 @@ def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> Audit
 def entered_findings(problem: PairProblem, alone: list[PairFit]) -> EnteredFindings | None:
     """Return counts that show whether findings of audits were entered as labels.
 
-    Audited rows then have labels more often than similar rows, and few positives without a label. Rows that were
-    selected for audits by their labels also have labels more often, but include unlabelled positives.
+    If they were, audited rows have labels more often than similar rows, and few audited positives have no label. Rows
+    that were selected for audits by their labels also have labels more often, but include unlabelled positives.
     """
     found = []
     for each in alone:
@@ -215,11 +216,11 @@ def compare_audit_selection(
         \text{undo: } L \prod_{i: s_i = 0} r(x_i)^{a_i} (1 - r(x_i))^{1 - a_i}
 
     are likelihoods of the same observations: labels of rows without an audit, and classes of audited rows. `p` and `r`
-    are logistic in the attributes, or constant if AIC prefers that. If one assumption holds, the log-likelihood of the
-    other is higher by 3 in fewer than 1 of 100 cases, since the difference is about normal with a variance of twice its
-    mean. If rows were selected in another way, such as at both ends of an attribute, the wrong assumption may have the
-    higher likelihood. There is nothing to compare if labels are kept, models are too wide, or labels of several looks
-    were dropped.
+    are logistic in the attributes, or constant if a constant has the better AIC. If one assumption holds, the
+    log-likelihood of the other is higher by 3 in fewer than 1 of 100 cases, because the difference is about normal with
+    a variance of twice its mean. If rows were selected in another way, such as at both ends of an attribute, the wrong
+    assumption may have the higher likelihood. There is nothing to compare if labels are kept, the fit did not converge,
+    models are too wide, or labels of several looks were dropped.
     """
     undone = audit_labels == "undo"
     wide = problem.objective.n_parameters > MAX_MATRIX_PARAMETERS
@@ -234,18 +235,20 @@ def compare_audit_selection(
         return None
     by_labels = penalised_loss(problem, fit.parameters) - penalised_loss(other, best.parameters)
     times = row_weight(problem)
-    dropped, rest = (_chosen_likelihood(problem, times, among=among, max_iter=max_iter) for among in ("all", "rest"))
+    dropped, rest = (
+        _audit_selection_likelihood(problem, times, among=among, max_iter=max_iter) for among in ("all", "rest")
+    )
     gained = by_labels / times + (dropped - rest if undone else rest - dropped)
     return AuditSelectionGap(gained, float(other.sums(best.parameters).positives) / problem.weight)
 
 
-def _chosen_likelihood(problem: PairProblem, times: float, *, among: str, max_iter: int) -> float:
-    """Return the log-likelihood of the selection for audits minus its number of parameters.
+def _audit_selection_likelihood(problem: PairProblem, times: float, *, among: str, max_iter: int) -> float:
+    """Return the log-likelihood of the selection of rows for audits, minus its number of parameters.
 
-    The selection is `among` "all" rows, or among the "rest", the audited and the unlabelled rows.
+    `among` are the rows that could be selected: "all" rows, or the "rest", which are audited and unlabelled rows.
     """
-    engine = problem.engine.derive(_chosen, among, keep=True)
-    audited, weight = (float(each) for each in engine.total(_block_chosen))
+    engine = problem.engine.derive(_audit_selection, among, keep=True)
+    audited, weight = (float(each) for each in engine.total(_block_audited_weight))
     constant = sum(n * np.log(n / weight) for n in (audited, weight - audited) if n > 0)
     designs = [problem.objective.f, *(design for model in problem.objective.models for design in model)]
     design = Design.of(np.unique(np.concatenate([each.indices for each in designs])).astype(np.intp))
@@ -265,14 +268,14 @@ def _as_undone(X: Any, rows: Rows) -> dict[str, Any]:
     return {"labels": rows["labels"] * ~audited, "looks": np.where(audited, 1, rows["looks"])}
 
 
-def _chosen(X: Any, rows: Rows, among: str) -> dict[str, Any]:
+def _audit_selection(X: Any, rows: Rows, among: str) -> dict[str, Any]:
     unlabelled = np.sum(rows["labels"], axis=1) == 0
     audited = rows["audit"] >= 0
     w = rows["w"] * (unlabelled | audited) if among == "rest" else rows["w"]
     return {"t": audited.astype(np.float64), "w": w}
 
 
-def _block_chosen(X: Any, rows: Rows) -> tuple[Any, Any]:
+def _block_audited_weight(X: Any, rows: Rows) -> tuple[Any, Any]:
     return np.asarray(rows["w"] @ rows["t"]), np.asarray(np.sum(rows["w"]))
 
 
@@ -290,15 +293,15 @@ def _block_weights(X: Any, rows: Rows) -> tuple[Any, Any]:
 def fit_labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[PairFit]:
     """Fit the models to the labels without audits; return several optima if their likelihoods are similar.
 
-    Returns an empty list without audits, for models that are too wide, and if labels alone do not identify the models:
-    one look with a false positive rate to be estimated.
+    Returns an empty list if there are no audits, the fit did not converge, or the models are too wide. The list is also
+    empty if labels alone do not identify the models: with one look and an unknown false positive rate.
     """
     objective = problem.objective
     unknown = bool(objective.n_rates) and not problem.observations.has_second_looks
     too_wide = objective.n_parameters > MAX_MATRIX_PARAMETERS
     if not problem.observations.n_audited or unknown or too_wide or not fit.converged:
         return []
-    without, options = unaudited(problem), FitOptions(TEST_TOL, max_iter)
+    without, options = without_audits(problem), FitOptions(TEST_TOL, max_iter)
     fits = [best_fit(without, options), fit_pair(without, fit.parameters, options)]
     if without.swappable and same_columns(objective.f, objective.e):
         first = fits[0].parameters
@@ -310,7 +313,7 @@ def fit_labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> li
     return [each for each in fits if each.solution.value <= lowest + behind]
 
 
-def unaudited(problem: PairProblem) -> PairProblem:
+def without_audits(problem: PairProblem) -> PairProblem:
     """Return the problem without audits and without strong penalties.
 
     A penalty that suits a fit with audits may change the class prior of a fit without them by far more than its
@@ -328,7 +331,7 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     This is the score test of a parameter that makes two looks agree, with the score
     :math:`q(s_j - e_j)(s_k - e_k) + (1-q)(s_j - h_j)(s_k - h_k)`, adjusted for the scores of all parameters. With two
     looks, the test relies on the form of the models; with three looks or audits, it also uses how often looks agree.
-    Large tables are tested in part first, and as a whole if the part is suspicious.
+    In large tables, a part is tested first. All rows are tested if a statistic of the part is large.
     """
     if not _can_be_tested(problem):
         return []
@@ -341,15 +344,15 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
         sums = tested.engine.total(_block_pair_scores, tested.objective, beta, pairs, kinds, counts)
         return [PairGap(pair, z_score) for pair, z_score in zip(pairs, score_tests(sums), strict=True)]
 
-    return _in_part_first(whole, gaps)
+    return _test_part_first(whole, gaps)
 
 
 def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGap | None:
     """Estimate the coefficient of the propensity's offset, which the fit assumes to be 1; None without an offset.
 
-    The offset becomes one more propensity attribute, tested by the likelihood ratio. A score test has little power.
-    With one look and an effort in place of its logarithm, it gave 0.5 to 2.0 standard errors in 6 runs, and the
-    likelihood ratio 1.5 to 5.5.
+    The offset becomes one more propensity attribute, and its coefficient is tested by the likelihood ratio, because a
+    score test has little power. In 6 runs with one look and an effort as offset instead of its logarithm, a score test
+    gave 0.5 to 2.0 standard errors, and the likelihood ratio 1.5 to 5.5.
     """
     objective = problem.objective
     if objective.offsets is None:
@@ -436,9 +439,10 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     r"""Compare the number of labels of each look with the number that the models predict.
 
     The prediction is made twice: from the look alone, :math:`f e_k + (1-f) h_k`, and given all earlier looks. The first
-    is wrong if a look took place because of earlier ones; the second if rows differ in unobserved ways. A look that
-    really differs from the others stands out in both, so the smaller statistic counts. Large tables are tested in
-    part first, and as a whole if the part is suspicious; otherwise the counts are those of the part.
+    prediction is wrong if a look took place because of earlier looks. The second is wrong if rows differ in unobserved
+    ways. If a look really differs from the others, both statistics are large, so the smaller one is returned. In large
+    tables, a part is tested first. All rows are tested if a statistic of the part is large. The returned counts are
+    those of the tested rows.
     """
     whole = problem._replace(engine=_with_codes(problem.engine, labels))
 
@@ -446,7 +450,7 @@ def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
         found = tested.engine.total(_block_look_gaps, tested.objective, beta, kinds)
         return [_look_gap(look, sums) for look, sums in enumerate(found)]
 
-    return _in_part_first(whole, gaps)
+    return _test_part_first(whole, gaps)
 
 
 def _look_gap(look: int, sums: Matrix) -> LookGap:
@@ -455,9 +459,9 @@ def _look_gap(look: int, sums: Matrix) -> LookGap:
     return LookGap(look, float(sums[0, 0]), float(sums[0, 1]), float(least))
 
 
-def _in_part_first(problem: PairProblem, gaps: Callable[[PairProblem], list[Gap]]) -> list[Gap]:
-    """Return the gaps in a part of the rows, or in all rows if some gap in the part is suspicious."""
-    part = _fewer(problem)
+def _test_part_first(problem: PairProblem, gaps: Callable[[PairProblem], list[Gap]]) -> list[Gap]:
+    """Return the gaps in a part of the rows, or in all rows if some gap in the part is large."""
+    part = _part_to_test(problem)
     found = gaps(part)
     doubtful = any(abs(gap.z_score) >= Z_TO_TEST_ALL_ROWS for gap in found)
     return gaps(problem) if doubtful and part is not problem else found
@@ -483,18 +487,18 @@ def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector,
 def rate_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> RateGap | None:
     """Estimate the false positive rate and compare it with the given one; None if the rows do not identify it.
 
-    The statistic is the likelihood ratio of one rate for all looks. The fit with a rate starts at the given fit if that
-    has no false positives. Otherwise it uses the usual starts, because a rate that is far too high leads to very
-    different models. Large tables are tested in part. With one look, only a given rate that is too high can be
-    detected: among some rows, labels are then rarer than false positives would be. A rate of 0 is tested only if some
-    rows have a second look.
+    The statistic is the likelihood ratio of one rate for all looks. The fit with an estimated rate starts at the given
+    fit if the given rate is 0. Otherwise it uses the usual starts, because a rate that is far too high leads to very
+    different models. In large tables, only a part is tested. With one look, only a given rate that is too high can be
+    detected: some rows then have fewer labels than the given rate implies. A rate of 0 is tested only if some rows have
+    a second look.
     """
     given = problem.objective.false_positives
     if isinstance(given, str) or not fit.converged or (not problem.observations.has_second_looks and given is None):
         return None
     if given is not None and (np.isnan(given).any() or np.ptp(given) > 0):
         return None
-    tested = _fewer(problem)
+    tested = _part_to_test(problem)
     if given is None and _can_be_tested(tested):
         counts = row_weight(tested) == 1.0
         (score,) = score_tests(tested.engine.total(false_positive_scores, tested.objective, fit.parameters, counts))
@@ -519,19 +523,20 @@ def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *
     Without false positives, the propensities can be fitted to the histories of labelled rows alone (Huggins). The sum
     :math:`\sum w_i / p_i` over these rows, with the probability `p` of any label, then estimates the number of
     positives for any class model. Its variance includes the sampling of positives and labels and the error of the
-    propensities. The estimate is skewed if few rows have a small `p`, so the variance is computed twice, from the
-    labelled rows and from both models, and the larger counts. If the models are correct, the fit is efficient, and the
-    variance of the difference is the difference of the variances (Hausman). In 700 simulated fits of correct models to
-    300 to 2,000 rows, no difference exceeded 1.9 standard errors; with a quadratic class model fitted as linear, it was
-    2.5 to 3.1. Returns None with one look, few second labels, or looks that depend on earlier labels.
+    propensities. The estimate is skewed if few rows have a small `p`. The variance is therefore computed twice, from
+    the labelled rows and from both models, and the larger one is used. If the models are correct, the fit is efficient,
+    and the variance of the difference is the difference of the variances (Hausman). In 700 simulated fits of correct
+    models to 300 to 2,000 rows, no difference exceeded 1.9 standard errors. With a linear fit of a quadratic class
+    model, the difference was 2.5 to 3.1. Returns None with one look, few second labels, or looks that depend on earlier
+    labels.
     """
     objective = problem.objective
     if not isinstance(objective, LooksLikelihood) or objective.false_positives is not None or not fit.converged:
         return None
     if not problem.observations.has_second_looks or not _can_be_tested(problem):
         return None
-    larger = _fewer(problem)
-    smaller = problem if larger is problem else _fewer(problem, FIRST_PART_DIVISOR)
+    larger = _part_to_test(problem)
+    smaller = problem if larger is problem else _part_to_test(problem, FIRST_PART_DIVISOR)
     found = _prior_gap_in(smaller, fit, labels, kinds, max_iter)
     if smaller is problem or (found is not None and abs(found.z_score) < Z_TO_TEST_LARGER_PART):
         return found
@@ -590,8 +595,8 @@ def _block_later_looks(X: Any, rows: Rows, kinds: Array) -> tuple[Any, ...]:
     return tuple(np.asarray(np.count_nonzero(each & counted) * 1.0) for each in parts)
 
 
-def _fewer(problem: PairProblem, times: int = 1) -> PairProblem:
-    """Return the problem on a part of a large table, with unchanged weights; smaller by the factor `times`."""
+def _part_to_test(problem: PairProblem, times: int = 1) -> PairProblem:
+    """Return the problem on a part of a large table, with unchanged weights; `times` divides the size of the part."""
     n_rows, labelled = problem.engine.n_rows, int(problem.labelled_share * problem.engine.n_rows)
     step = min(times * n_rows // ROWS_OF_TEST_PART, times * labelled // LABELLED_OF_TEST_PART)
     if step < 2 or problem.constraints:
@@ -671,9 +676,9 @@ def _neighbours(n_looks: int) -> list[tuple[int, int]]:
 
 
 def _block_on_bounds(X: Any, rows: Rows, objective: PairObjective, beta: Vector, near: float) -> tuple[Vector]:
-    """Return the number of looks at positives, and of those with a propensity at the lower and at the upper bound.
+    """Return the expected number of looks at positives: all, those at the lower bound, and those at the upper bound.
 
-    Bounds of 0 and 1 do not count.
+    A look is at a bound if its propensity is. Bounds of 0 and 1 are ignored.
     """
     assert objective.bounds is not None
     low, high = objective.bounds
@@ -686,7 +691,7 @@ def _block_on_bounds(X: Any, rows: Rows, objective: PairObjective, beta: Vector,
 def _block_outside(
     X: Any, rows: Rows, objective: PairObjective, beta: Vector, bounds: tuple[float, float]
 ) -> tuple[Vector]:
-    """Return the number of looks at positives, and of those with a propensity outside the bounds."""
+    """Return the expected number of looks at positives: all, and those with a propensity outside the bounds."""
     terms = objective.terms(X, rows, beta)
     w = (rows["w"] * terms.f)[:, None] * terms.looks
     outside = (terms.e < bounds[0] - OUTSIDE_MARGIN) | (terms.e > bounds[1] + OUTSIDE_MARGIN)

@@ -1,8 +1,8 @@
 """Optimisation from several starts, the distinct optima that it finds, and the choice among them.
 
 The optimum with the highest penalised likelihood is chosen, unless others differ from it by no more than noise. Among
-these, the paper's principle chooses the lowest label frequency: missing labels are attributed to the labelling rather
-than to the class. With looks, audits or constraints, the likelihood alone decides.
+these, the optimum with the lowest label frequency is chosen, as in the paper: missing labels are attributed to the
+labelling rather than to the class. With looks, audits or constraints, the likelihood alone decides.
 """
 
 import math
@@ -43,16 +43,17 @@ WARN_RANGE_OF_CLASS_PRIORS = 0.25
 SAME_OBJECTIVE, SAME_MEAN = 1e-6, 1e-3
 ROUGH_GAIN_WITH_RATES = 1e-7  # tolerance per row if false positive rates are estimated: such likelihoods are flat
 #: Fits to several looks compare their starts on a part of the rows if the table has at least the first number of rows.
-#: The second number is that of rows in the part. By judgement.
+#: The second number is the number of rows in the part. By judgement.
 MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000
-#: Least number of rows, and of labels, of the smaller part on which the starts are optimised first. By judgement.
+#: Smallest number of rows, and of labels, of the smaller part on which the starts are optimised first. By judgement.
 ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500
-#: Largest gap to the highest penalised log-likelihood at which an optimum counts as possible: odds of 7. By judgement.
+#: Largest gap to the highest penalised log-likelihood at which an optimum counts as possible, a likelihood
+#: ratio of 7. By judgement.
 MAX_GAP_OF_POSSIBLE_OPTIMUM = 2.0
-#: Least number of rows, and of labels, of the part on which the paper's start is compared with another start. By
+#: Smallest number of rows, and of labels, of the part on which the paper's start is compared with another start. By
 #: judgement.
 ROWS_OF_OTHER_START, LABELS_OF_OTHER_START = 1000, 50
-#: Rows of that part, and number of starts, if a score test rejects the form of the models. By judgement.
+#: Number of rows of that part, and number of starts, if a score test rejects the form of the models. By judgement.
 ROWS_IF_FORM_REJECTED, STARTS_IF_FORM_REJECTED = 5000, 6
 STEPS_ON_PART, STEPS_ON_ALL_ROWS = 30, 6  # most iterations of fits that are only compared with each other
 #: A fit warns about another optimum if its penalised log-likelihood is higher by the first number and its class prior
@@ -69,7 +70,7 @@ class Selection:
     Attributes
     ----------
     index : int
-        Index of the chosen candidate; of several, the best.
+        Index of the chosen candidate. If several were chosen, this is the best of them.
     members : tuple of int
         Indices of all chosen candidates. A search may choose several and average them.
     possible : tuple of int
@@ -77,11 +78,12 @@ class Selection:
     n_tied : int
         Number of candidates that differ from the best by no more than noise.
     class_priors : Interval
-        Lowest and highest class prior of the chosen candidates; if one was chosen, of those tied with it.
+        Lowest and highest class prior of the chosen candidates or, if one was chosen, of all candidates tied with it.
     reason : str
         Explanation of the choice.
     behind : tuple of float
-        Gap of each candidate to the best, in penalised log-likelihood or in held-out log-likelihood per row.
+        Gap of each candidate to the best: in penalised log-likelihood for optima, in held-out log-likelihood per row
+        for candidates of a search.
     standard_error : tuple of float
         Standard error of each gap.
     """
@@ -148,15 +150,15 @@ class IterationReport(NamedTuple):
     start: str  # name of the start
     number: int
     objective: float  # per unit of row weight
-    gain: float  # gain that the step predicts, per unit of row weight
-    share: float  # share of the full step that was taken; 0 at the end
+    gain: float  # predicted gain of the step, per unit of row weight
+    share: float  # length of the step relative to the full Newton step; 0 at the end
 
 
 Progress = Callable[[IterationReport], None]
 
 
 def reporter(progress: Progress | None, name: str, total: float) -> Callable[[Trace], None] | None:
-    """Return the function that a solver calls after each iteration, if there is one; `total` is the sum of weights."""
+    """Return the function that a solver calls after each iteration; None without `progress`. `total` is the weight."""
     if progress is None:
         return None
     numbers = count(1)
@@ -201,7 +203,7 @@ def best_fit(problem: PairProblem, options: FitOptions) -> PairFit:
 def _fit_highest(problem: PairProblem, n_starts: Any, options: "_OptimiserOptions") -> list[OptimumFit]:
     """Optimise roughly from several starts, on a part of large tables; then exactly from the highest rough optimum.
 
-    Returns the exact optimum first, then other optima of all rows.
+    Returns the exact optimum first, then the other optima, if the rough fits used all rows.
     """
     whole = problem.observations.n_audited > 0 or bool(problem.constraints) or problem.engine.n_rows < MIN_ROWS_FOR_PART
     part = problem if whole else problem.part(ROWS_OF_PART)
@@ -245,7 +247,8 @@ def _rough_fits(problem: PairProblem, part: PairProblem, n_starts: int, rough: "
 def _positives_are_labelled_more(problem: PairProblem, candidate: OptimumFit) -> bool:
     """Whether looks label positives more often than negatives.
 
-    If false positive rates are estimated, models with the two classes exchanged may fit as well.
+    If false positive rates are estimated, a fit in which positives and negatives are interchanged may have the same
+    likelihood.
     """
     objective, sums = problem.objective, candidate.sums
     places = objective.places[1 + len(objective.models) :]
@@ -265,8 +268,8 @@ def fit_from_starts(
     Models with the same attributes can be swapped, so every optimum has a mirror image. The paper's start alone decides
     which of the two models is the classifier, never the likelihood:
 
-    - With equal penalties, both images have the same likelihood. Optima that are swapped relative to that of the
-      paper's start are swapped back and optimised again. They are left out if they end swapped.
+    - With equal penalties, both images have the same likelihood. Optima that are swapped relative to the optimum of the
+      paper's start are swapped back and optimised again. They are left out if the result is swapped again.
     - With different penalties, the images differ: the model with the weaker penalty has larger coefficients. That does
       not show which model is the classifier. Both images of every optimum are optimised and returned, and swapped ones
       are marked.
@@ -299,7 +302,7 @@ def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
     optima = [candidate.optimum for candidate in candidates]
     allowed = [i for i, optimum in enumerate(optima) if not optimum.swapped]
     if len(candidates) == 1:
-        return _selection(optima, 0, [0], _only_one(optima[0]), [0.0], [0.0])
+        return _selection(optima, 0, [0], _reason_for_only_optimum(optima[0]), [0.0], [0.0])
     best = allowed[0]
     behind = [optimum.objective - optima[best].objective for optimum in optima]
     errors = _standard_errors(problem, [candidate.fit for candidate in candidates], best)
@@ -309,7 +312,9 @@ def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
         return _selection(optima, best, tied, _reason_by_likelihood(optima, tied), behind, errors)
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
     chosen = min(tied, key=lambda i: optima[i].label_frequency)
-    reason = _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _only_one(optima[best])
+    reason = (
+        _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _reason_for_only_optimum(optima[best])
+    )
     return _selection(optima, chosen, tied, reason + _note_on_swapped(optima, allowed), behind, errors)
 
 
@@ -324,11 +329,12 @@ def _selection(
 def _reason_by_likelihood(optima: list[Optimum], tied: list[int]) -> str:
     if len(tied) == 1:
         return (
-            f"{len(optima)} optima. The highest was chosen: its likelihood is clearly higher than that of the others."
+            f"{len(optima)} optima were found. The highest was chosen: its likelihood is clearly higher than that of "
+            "the others."
         )
     return (
-        f"{len(optima)} optima, of which {len(tied)} are within {MAX_GAP_OF_POSSIBLE_OPTIMUM:g} of the highest "
-        "penalised log-likelihood. The highest was chosen."
+        f"{len(optima)} optima were found. The penalised log-likelihoods of {len(tied)} of them differ by at most "
+        f"{MAX_GAP_OF_POSSIBLE_OPTIMUM:g}. The highest was chosen."
     )
 
 
@@ -339,7 +345,7 @@ def warn_if_swappable(
     *,
     penalties: tuple[float, float] | None = None,
 ) -> None:
-    """Warn if the labels cannot show which of the two models is the classifier; `penalties` are those of both."""
+    """Warn if the labels cannot show which of the two models is the classifier; `penalties` are C and propensity_C."""
     if same_columns(f, e):
         unchanged = "without changing the fit"
         if penalties is not None and penalties[0] != penalties[1]:
@@ -350,8 +356,8 @@ def warn_if_swappable(
         warn_user(
             f"{name}: the classifier and the propensity model use the same {f.n_columns} attributes, so the two can be "
             f"swapped {unchanged}. The paper's start decides which model is the classifier: the first classifier "
-            "separates labelled from unlabelled rows. Name in propensity_attributes only the attributes that really "
-            "drive the labelling, or leave some of them out of classification_attributes.",
+            "separates labelled from unlabelled rows. Name only attributes that affect the labelling in "
+            "propensity_attributes, or leave some of them out of classification_attributes.",
             UserWarning,
         )
 
@@ -377,7 +383,7 @@ def _fit_start(problem: PairProblem, start: Start, options: _OptimiserOptions) -
 def _orient_by_paper(
     problem: PairProblem, candidates: list[OptimumFit], options: _OptimiserOptions
 ) -> list[OptimumFit]:
-    """Return the optima that are not swapped relative to that of the paper's start; see `fit_from_starts`.
+    """Return the optima that are not swapped relative to the optimum of the paper's start; see `fit_from_starts`.
 
     With different penalties, swapped optima are returned too, and marked.
     """
@@ -462,7 +468,7 @@ def _differences(X: Any, rows: Any, objective: PairObjective, points: list[Vecto
     return namespace_of(values[0]).stack([values[best] - value for value in values], axis=1)
 
 
-def _only_one(optimum: Optimum) -> str:
+def _reason_for_only_optimum(optimum: Optimum) -> str:
     if len(optimum.starts) == 1:
         return f"Only one start ({optimum.starts[0]}) was used. n_starts=5 searches for other optima."
     return f"All {len(optimum.starts)} starts led to the same optimum. Other optima may still exist."
@@ -480,7 +486,7 @@ def _note_on_swapped(optima: list[Optimum], allowed: list[int]) -> str:
 
 
 def _reason(optima: list[Optimum], chosen: int, tied: list[int], behind: list[float], errors: list[float]) -> str:
-    number = f"{sum(not optimum.swapped for optimum in optima)} optima. "
+    number = f"{sum(not optimum.swapped for optimum in optima)} optima were found. "
     if len(tied) == 1:
         return number + (
             "The highest was chosen: its penalised log-likelihood exceeds that of the others by more than the standard "
@@ -488,27 +494,28 @@ def _reason(optima: list[Optimum], chosen: int, tied: list[int], behind: list[fl
         )
     if chosen == tied[0]:
         return number + (
-            f"The labels cannot distinguish {len(tied)} of them. The chosen one has the highest penalised likelihood "
-            f"and the lowest label frequency ({optima[tied[0]].label_frequency:.2f})."
+            f"The labels cannot distinguish {len(tied)} of them. The chosen optimum has the highest penalised "
+            f"likelihood and the lowest label frequency ({optima[tied[0]].label_frequency:.2f})."
         )
     return number + (
-        f"The penalised log-likelihood of the chosen one is {behind[chosen]:.2f} below the highest, within the "
-        f"standard error of {errors[chosen]:.2f}, so the labels cannot distinguish them. It was chosen because it has "
-        f"the lowest label frequency ({optima[chosen].label_frequency:.2f}; the highest optimum has "
-        f"{optima[tied[0]].label_frequency:.2f}) and so attributes most missing labels to the labelling."
+        f"The penalised log-likelihood of the chosen optimum is {behind[chosen]:.2f} below the highest. The labels "
+        f"cannot distinguish the two, because this is within the standard error of {errors[chosen]:.2f}. The optimum "
+        f"was chosen because it has the lowest label frequency ({optima[chosen].label_frequency:.2f}; the highest "
+        f"optimum has {optima[tied[0]].label_frequency:.2f}) and so attributes most missing labels to the labelling."
     )
 
 
 def find_higher_optimum(problem: PairProblem, found: Optimum, *, thoroughly: bool = False) -> Optimum | None:
-    """Return an optimum that is clearly higher than the one that the paper's start led to; None if none was found.
+    """Return an optimum that is clearly higher than the optimum of the paper's start; None if none was found.
 
-    The search starts where all rows are positive, so that the labelling alone explains the labels. Of all starts except
-    trial fits, only this one found a clearly higher optimum in each of the 15 of 257 random problems that had one. With
-    `thoroughly`, it uses five starts and more rows.
+    The search begins at the start "all positive", at which the labelling alone explains the labels. In 257 random
+    problems, 15 had a clearly higher optimum. Apart from trial fits, only this start found it in all 15. With
+    `thoroughly`, the search uses five starts and more rows.
 
-    It optimises on a part of the rows first. If this finds another optimum that is not clearly worse, a few iterations
-    on all rows follow. The optimum is returned only if a fit from several starts would have chosen it (see `choose`).
-    There is no search for fits that did not converge, nor for models with more than `MAX_MATRIX_PARAMETERS` parameters.
+    The search optimises on a part of the rows first. If this finds another optimum that is not clearly worse, a few
+    iterations on all rows follow. The optimum is returned only if a fit from several starts would have chosen it (see
+    `choose`). Fits that did not converge, and models with more than `MAX_MATRIX_PARAMETERS` parameters, are not
+    searched.
     """
     rows = ROWS_IF_FORM_REJECTED if thoroughly else ROWS_OF_OTHER_START
     part = problem.part(max(rows, int(LABELS_OF_OTHER_START / problem.labelled_share)))
@@ -532,7 +539,7 @@ def find_higher_optimum(problem: PairProblem, found: Optimum, *, thoroughly: boo
 
 
 def _start_on_all_rows(part: PairProblem, candidates: list[OptimumFit], times: float) -> Start | None:
-    """Return another optimum of the part as a start for all rows, if it may be the higher one there; None otherwise.
+    """Return another optimum of the part as a start for all rows, if it may be higher on all rows; None otherwise.
 
     Each row of the part stands for `times` rows, so standard errors of sums over the part grow by the root of `times`.
     """
@@ -553,7 +560,7 @@ def _differ_in_class_prior(optimum: Optimum, other: Optimum) -> bool:
 
 
 def describe_higher_optimum(higher: Optimum, own: Optimum) -> str:
-    """Return a sentence about the higher optimum and what to do."""
+    """Return a message about the higher optimum, with advice."""
     at_least = "" if higher.converged else "at least "
     return (
         f"the paper's start led to a local optimum, with a penalised log-likelihood of {-own.objective:.2f} and a "

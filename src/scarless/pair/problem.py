@@ -1,6 +1,7 @@
 """The problem of a pair of models: rows, likelihood, columns of each model, penalties and constraints.
 
-Every fit of a pair takes one `PairProblem`. Only the objective knows whether rows have one label or several looks.
+Every function that fits a pair accepts a `PairProblem`. Only its objective depends on whether rows have one label or
+several looks.
 """
 
 import math
@@ -37,14 +38,14 @@ class PseudoPositives(NamedTuple):
     point: Vector  # mean of the propensity attributes, then 1
 
     def pull(self, before: int, after: int = 0) -> Pull:
-        """Return the penalty for a vector with `before` parameters before the propensity's, and `after` behind them."""
+        """Return the penalty; `before` and `after` are the numbers of parameters before and after the propensity's."""
         return Pull(self.weight, np.concatenate([np.zeros(before), self.point, np.zeros(after)]))
 
 
 class ObservationSummary(NamedTuple):
     """Summary of audits and looks."""
 
-    n_audited: float = 0.0  # informative audits: without false positives, those of unlabelled rows
+    n_audited: float = 0.0  # informative audits: all, or those of unlabelled rows if there are no false positives
     mean_looks: float = 1.0  # mean number of looks of a row
     has_second_looks: bool = False  # whether any row had more than one look
 
@@ -99,7 +100,7 @@ class PairProblem(NamedTuple):
 
     @property
     def labelled_share(self) -> float:
-        """Share of rows with a label: without false positives, the class prior cannot be lower."""
+        """Share of rows with a label. Without false positives, the class prior is at least as high."""
         return self.totals.labelled_share
 
     @property
@@ -127,7 +128,7 @@ class PairProblem(NamedTuple):
         return (*(self.pseudo_observations.pull(place.start, n - place.stop) for place in places), *rates)
 
     def penalised(self, constraints: tuple[Constraint, ...] | None = None) -> PenalisedProblem:
-        """Return the function that a solver minimises; `constraints` replaces those of the problem."""
+        """Return the function that a solver minimises; `constraints` replaces the constraints of the problem."""
         additions: tuple[Addition, ...] = (*self.pulls, *(self.constraints if constraints is None else constraints))
         return PenalisedProblem(self.engine, self.objective, self.ridge, additions)
 
@@ -139,8 +140,8 @@ class PairProblem(NamedTuple):
     def swappable(self) -> bool:
         """Whether only the paper's start determines which of the two models is the classifier.
 
-        True if both use the same columns, no row has a second look, and none was audited. A known share does not help:
-        either model can satisfy it.
+        True if both models use the same columns, no row has a second look, and no row was audited. A known share makes
+        no difference, because either model can satisfy it.
         """
         return (
             not self.observations.has_second_looks and not self.observations.n_audited and same_columns(self.f, self.e)
@@ -148,9 +149,9 @@ class PairProblem(NamedTuple):
 
     @property
     def has_extra_information(self) -> bool:
-        """Whether there is more information than one label for each row, so that the likelihood can choose an optimum.
+        """Whether there is more information than one label for each row. The likelihood then chooses the optimum.
 
-        For example several looks, audits, constraints, offsets, bounds or false positives.
+        Examples are several looks, audits, constraints, offsets, bounds and false positives.
         """
         return not isinstance(self.objective, LogisticPair)
 
@@ -227,15 +228,16 @@ class PairProblem(NamedTuple):
     def thinned(self, n_rows: int) -> "PairProblem":
         """Return the problem on every k-th row, or on all rows of a small table.
 
-        The number of rows is at least `n_rows`, if the table has so many, and less than twice as large.
+        The number of rows is at least `n_rows`, if the table has that many, and less than twice `n_rows`.
         """
         engine = self.engine.every(max(1, self.engine.n_rows // n_rows))
         return self._moved(engine, row_totals(engine))
 
     def part(self, n_rows: int, *, first: int = 0) -> "PairProblem":
-        """Return the problem on about `n_rows` rows, with weights scaled so that penalties count as for all rows.
+        """Return the problem on about `n_rows` rows, with weights scaled up to the total weight of all rows.
 
-        Parts with different `first` have different rows, if there are enough.
+        Penalties then have the same relative strength as for all rows. Parts with different `first` have different rows
+        if there are enough rows.
         """
         step = max(1, self.engine.n_rows // n_rows)
         engine = self.engine.every(step, first % step)
@@ -272,7 +274,7 @@ def add_pseudo_observations(
 ) -> PseudoPositives | None:
     """Return pseudo-observations of this weight at the mean of the rows; None for a weight of 0.
 
-    Swappable models get none: if all positives are labelled, pseudo-observations would swap the models.
+    The result is also None for swappable models: if all positives are labelled, pseudo-observations would swap them.
     """
     if weight == 0 or swappable:
         return None

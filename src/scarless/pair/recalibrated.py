@@ -31,7 +31,7 @@ from scarless.numerics.linear import Design, squared_sums, transposed_product
 from scarless.numerics.newton import Solution, Status, solve_positive
 from scarless.numerics.objectives import Curvature, PairObjective
 from scarless.numerics.recalibrated import (
-    LEVEL,
+    SHIFT,
     SLOPE,
     RecalibratedPair,
     centre_sums,
@@ -51,7 +51,7 @@ PROPENSITY_RIDGE = 1.0  # penalty on the coefficients of standardised propensity
 HELD_PROPENSITY_RIDGE, HELD_SHIFT_RIDGE = 4.0, 4.0
 LOG_LIKELIHOOD_DIVISOR = 3.0  # divides log-likelihoods in intervals, because no table follows the models exactly
 ASSUMED_FOLLOW_SLOPE = 0.5  # assumed slope of the propensity's logit in the class logit
-UNNAMED_ATTRIBUTE_SHARE = 0.1  # weight in intervals of a model with a propensity attribute that was not named
+UNNAMED_ATTRIBUTE_SHARE = 0.1  # weight, in intervals, of a propensity attribute that was not named
 _MAX_GAIN_BY_FOLLOWING = 9.0  # larger log-likelihood gains do not raise this weight further
 _TOL, _MAX_ITER = 1e-10, 100
 _GRID_DEPTH = 20.0  # log-likelihood below the highest point at which the grid ends
@@ -61,8 +61,8 @@ _MAX_SHIFT_STEP = 2.0  # largest change of the shift, in logits
 _MIN_CLASS_PRIOR_CHANGE = 1e-6  # the grid ends if a step changes the class prior by less
 # The grid also ends if a step of `_MAX_SHIFT_STEP` changes the class prior p by less than this times p(1 - p).
 _MIN_CHANGE_PER_VARIANCE = 1e-3
-_REPORTED_PSEUDO_EFFECT = 0.1  # a remark reports a larger change of the class prior by pseudo-observations
-LOGIT_CAP = 10.0  # larger logits count as this one in variances: their probabilities are all nearly 1
+_REPORTED_PSEUDO_EFFECT = 0.1  # there is a remark if pseudo-observations change the class prior by more than this
+LOGIT_CAP = 10.0  # logits are clipped to this absolute value in variances: probabilities beyond it hardly differ
 _MAX_FREQUENCY_LOGIT = 30.0  # logit of a label frequency that rounds to 1
 _MIN_ROWS_TO_MERGE = 3_000  # smaller tables are not merged
 _MERGE_WIDTH = 0.01  # largest difference of merged logits, in standard deviations, for up to 10,000 rows
@@ -95,9 +95,9 @@ class ClassPriorGrid(NamedTuple):
         """Weight of each class prior in intervals.
 
         Log-likelihood differences are divided by 3, because no table follows the models exactly and out-of-fold logits
-        are noisy. On tables that are not in the paper, nominal 95% intervals of a search then contain the true
-        class prior in 83% of the tasks (``benchmarks/README.md``). Pseudo-observations move the estimate but do not
-        shorten intervals.
+        are noisy. On tables that are not in the paper, nominal 95% intervals of a search then contain the true class
+        prior in 83% of the tasks (``benchmarks/README.md``). Pseudo-observations are left out of these weights, so that
+        they do not shorten intervals.
         """
         return self._shares(
             (self.log_density - self.pseudo_log_density - self.known) / (LOG_LIKELIHOOD_DIVISOR * self.inflation)
@@ -105,9 +105,9 @@ class ClassPriorGrid(NamedTuple):
         )
 
     def with_known_values(self, known_values: Sequence[KnownShare]) -> "ClassPriorGrid":
-        """Return the grid with known values counted, and with more points near them.
+        """Return the grid with known values included in its densities, and with more points near them.
 
-        A known value outside the grid contradicts the labels; the nearest end of the grid then gets the weight.
+        A known value outside the grid contradicts the labels. The nearest end of the grid then gets the largest weight.
         """
         if not known_values:
             return self
@@ -124,8 +124,8 @@ class ClassPriorGrid(NamedTuple):
     def disagreement(self) -> float:
         """Disagreement between the labels and the known values, in standard errors.
 
-        This is the root of twice the log-likelihood gain without the known values. The log-likelihood is divided as in
-        `interval_weight`.
+        This is the square root of twice the log-likelihood gain without the known values. The log-likelihood is divided
+        by 3, as in `interval_weight`.
         """
         labels = (self.log_density - self.pseudo_log_density - self.known) / (LOG_LIKELIHOOD_DIVISOR * self.inflation)
         return float(np.sqrt(2.0 * (labels.max() - (labels + self.known).max())))
@@ -156,8 +156,8 @@ class ClassPriorGrid(NamedTuple):
             return []
         return [
             f"The labels say little about the class prior. It is {self.mean:.3f} with pseudo-observations, which keep "
-            f"the label frequency away from 0 and 1, and {alone:.3f} without. The interval does not use them. Auditing "
-            "a few rows would determine the class prior."
+            f"the label frequency away from 0 and 1, and {alone:.3f} without. The interval does not use "
+            "pseudo-observations. Audit a few rows to estimate the class prior more reliably."
         ]
 
     @property
@@ -280,7 +280,7 @@ def recalibrate(
     hold : array, optional
         Fitted parameters of a propensity that uses all columns of the classifier, so that the two models could be
         swapped. The penalties then keep the propensity near these parameters and the shift near 0. Grid points at
-        which the models are swapped do not count in the mean, but count in intervals.
+        which the models are swapped are left out of the mean, but used in intervals.
     follow : float, default=0.0
         Slope of the propensity's logit in the class logit, if no propensity attributes were named.
     given : bool, default=False
@@ -290,24 +290,24 @@ def recalibrate(
     known : sequence of KnownShare
         Known values for all rows, in addition to the constraints of the problem.
     merge : bool, default=False
-        Whether rows in memory with the same labels and nearly the same logit are merged, for speed. Only done if the
-        propensity has no attributes.
+        Whether rows in memory with the same labels and nearly the same logit are merged, for speed. They are merged
+        only if the propensity has no attributes.
     """
     sees_nothing = not columns_of_propensities(problem.objective).size
     alike = sees_nothing and hold is None and not (given or problem.constraints)
     if merge and alike and problem.engine.n_rows > _MIN_ROWS_TO_MERGE:
         problem = _merged(problem)
     optimum, fits = _GridFits.of(problem, pseudo_weight, hold, follow, given=given).fit_optimum(start)
-    of_all_rows = [constraint for constraint in problem.constraints if _of_all(constraint)]
+    of_all_rows = [constraint for constraint in problem.constraints if _is_on_all_rows(constraint)]
     known_values = [*known, *(ClassPrior(each.value, float(np.sqrt(each.variance))) for each in of_all_rows)]
-    # The optimum counts as not swapped, whatever its neighbours are. With a constraint on all rows, it is not the best
-    # fit at its own shift, so that point is fitted again.
+    # The optimum counts as not swapped, even if its neighbours are. A constraint on all rows moves the optimum away
+    # from the best fit at the same shift, so the first grid point is fitted again without the constraint.
     refit = fits.prior_is_identified and bool(known_values)
     first = fits.refit_at_shift_of(optimum) if refit else optimum._replace(swapped=False)
     both_sides = (*fits.grid_points(first, 1.0), *fits.grid_points(first, -1.0))
     points = sorted([first, *both_sides], key=lambda point: point.class_prior)
     grid = _grid_of(points)
-    # The sampling variance of rows is added only if the class prior is identified: otherwise it is negligible.
+    # The sampling variance of rows is added only if the class prior is identified. Otherwise it is negligible.
     if fits.prior_is_identified and grid.deviation > 0:
         grid = grid._replace(inflation=1.0 + optimum.row_variance / (LOG_LIKELIHOOD_DIVISOR * grid.deviation**2))
     grid = grid.with_known_values(known_values)
@@ -318,7 +318,7 @@ def recalibrate(
 def recalibrate_roughly(
     problem: PairProblem, *, pseudo_weight: float = 4.0, hold: Vector | None = None, start: Vector | None = None
 ) -> Recalibration:
-    """Return the recalibration at the optimum, without a grid of class priors: enough to compare classifiers."""
+    """Return the recalibration at the optimum, without a grid of class priors. It is used to compare classifiers."""
     optimum, fits = _GridFits.of(problem, pseudo_weight, hold).fit_optimum(start)
     return fits.recalibration(optimum, _grid_of([optimum]))
 
@@ -326,8 +326,8 @@ def recalibrate_roughly(
 def grid_if_propensity_follows(found: Recalibration, other: Recalibration, n_models: int = 1) -> ClassPriorGrid:
     """Return, for intervals, the grid of a propensity that follows the class logit, with its weight.
 
-    This allows for a propensity attribute that was not named. The weight is 0.1 of that of the `n_models` other models,
-    times the likelihood ratio, with log-likelihood differences divided by 3.
+    This allows for a propensity attribute that was not named. The weight is 0.1 times the number `n_models` of other
+    models, times the likelihood ratio, with the log-likelihood difference divided by 3.
     """
     gain = min(other.log_likelihood - found.log_likelihood, _MAX_GAIN_BY_FOLLOWING)
     return other.grid._replace(share=UNNAMED_ATTRIBUTE_SHARE * float(np.exp(gain / LOG_LIKELIHOOD_DIVISOR)) * n_models)
@@ -374,8 +374,8 @@ class _GridPoint(NamedTuple):
     label_frequency: float
     log_likelihood: float
     log_density: float  # penalised, with pseudo-observations and constraints
-    pseudo_log_density: float  # part of it from pseudo-observations
-    known: float  # part of it from constraints on groups and looks
+    pseudo_log_density: float  # part of `log_density` that comes from pseudo-observations
+    known: float  # part of `log_density` that comes from constraints on groups and looks
     prior_slope: float  # derivative of the class prior with respect to the shift
     pivot: float  # logit around which a change of slope changes the class prior least
     row_variance: float  # sampling variance of the class prior
@@ -420,7 +420,7 @@ class _GridFits:
         ridge = np.full(n, PROPENSITY_RIDGE if hold is None else HELD_PROPENSITY_RIDGE)
         if prior_is_identified:
             ridge[2:] = problem.ridge[template.f.n_parameters :] / pair.parameter_units**2
-        ridge[SLOPE], ridge[LEVEL] = SLOPE_RIDGE, 0.0 if hold is None else HELD_SHIFT_RIDGE
+        ridge[SLOPE], ridge[SHIFT] = SLOPE_RIDGE, 0.0 if hold is None else HELD_SHIFT_RIDGE
         ridge[pair.intercepts] = 0.0
         return cls(
             rows,
@@ -436,16 +436,16 @@ class _GridFits:
         )
 
     def fit_optimum(self, start: Vector | None = None) -> tuple[_GridPoint, "_GridFits"]:
-        """Return the optimum over all parameters, and this object with the multipliers of the constraints there.
+        """Return the optimum over all parameters, and this object with the constraints' multipliers at the optimum.
 
         `start` are parameters of the propensities, and rates of false positives, in the units of the table.
         """
         n, theta = self.objective.n_parameters, np.zeros(self.objective.n_parameters)
         if start is not None:
             theta[2:] = self.objective.standardised(start)
-        # A weak pull keeps the shift finite if the labels say nothing about it.
+        # A weak penalty keeps the shift finite if the labels say nothing about the shift.
         weight_of_class = _MIN_PSEUDO_WEIGHT if self.prior_is_identified else 0.1
-        of_class = Pull(weight_of_class, np.eye(n)[LEVEL], self.objective.centre)
+        of_class = Pull(weight_of_class, np.eye(n)[SHIFT], self.objective.centre)
         weight = max(self.pseudo_weight, _MIN_PSEUDO_WEIGHT)
         pulls = (*self.pulls, of_class, *(Pull(weight, np.eye(n)[place]) for place in self.objective.intercepts))
 
@@ -462,22 +462,22 @@ class _GridFits:
     def fit_at_shift(
         self, shift: float, theta: Vector, curvature: Matrix | None = None, pivot: float = 0.0
     ) -> _GridPoint:
-        """Return the best fit at one shift, started at `theta`, with the Hessian there if it is known.
+        """Return the best fit at one shift. The solver starts at `theta`; `curvature` is the Hessian there, if known.
 
         The shift is the change of a logit that is equal to `pivot`. If the pivot were far from the logits of rows with
         an uncertain class, a change of slope would change the class prior even if the shift is fixed.
         """
-        theta, pair = theta.copy(), replace(self.objective, held=(LEVEL,), pivot=pivot)
-        theta[LEVEL] = shift
+        theta, pair = theta.copy(), replace(self.objective, held=(SHIFT,), pivot=pivot)
+        theta[SHIFT] = shift
         constraints = [
-            replace(constraint, objective=pair) for constraint in self.constraints if not _of_all(constraint)
+            replace(constraint, objective=pair) for constraint in self.constraints if not _is_on_all_rows(constraint)
         ]
         solution = self._solve(pair, theta, (*self.pulls, *constraints), curvature)
         return self._point(replace(solution, parameters=pair.turned(solution.parameters, 0.0)), held=True)
 
     def refit_at_shift_of(self, point: _GridPoint) -> _GridPoint:
         """Return the best fit at the shift of another point."""
-        shift = self.objective.turned(point.theta, point.pivot)[LEVEL]
+        shift = self.objective.turned(point.theta, point.pivot)[SHIFT]
         return self.fit_at_shift(shift, point.theta, None, point.pivot)
 
     def grid_points(self, optimum: _GridPoint, sign: float) -> Iterator[_GridPoint]:
@@ -488,9 +488,9 @@ class _GridFits:
             step = min(1.3 * step, _MAX_CLASS_PRIOR_STEP / max(point.prior_slope, 1e-6), _MAX_SHIFT_STEP)
             before = point
             # The start extrapolates the other parameters from the last two points.
-            shift = self.objective.turned(before.theta, before.pivot)[LEVEL] + sign * step
+            shift = self.objective.turned(before.theta, before.pivot)[SHIFT] + sign * step
             point = self.fit_at_shift(shift, before.theta + step * velocity, before.curvature, before.pivot)
-            # Points beyond a swapped one stay swapped.
+            # All points beyond a swapped point count as swapped.
             point = point._replace(swapped=point.swapped or before.swapped)
             velocity = (point.theta - before.theta) / step
             moved, least = abs(point.class_prior - before.class_prior), _MIN_CLASS_PRIOR_CHANGE
@@ -515,7 +515,7 @@ class _GridFits:
         for _ in range(_N_SHIFT_CORRECTIONS if exactly else 0):
             shift += (grid.mean - found.class_prior) / max(found.prior_slope, 1e-6)
             found = self.fit_at_shift(shift, found.theta)
-        # With many propensity attributes the fit may jump to another optimum, with a very different class prior.
+        # With many propensity attributes, the fit may end at another optimum, with a very different class prior.
         return nearest if abs(found.class_prior - grid.mean) > _MAX_CLASS_PRIOR_STEP else found
 
     def recalibration(self, point: _GridPoint, grid: ClassPriorGrid) -> Recalibration:
@@ -524,7 +524,7 @@ class _GridFits:
         e = pair.in_table_units(theta[2:])
         return Recalibration(
             pair.centre,
-            shift=float(theta[LEVEL]),
+            shift=float(theta[SHIFT]),
             slope=float(np.exp(theta[SLOPE])),
             e=e if self.hold is None else e + self.hold,
             class_prior=point.class_prior,
@@ -544,8 +544,8 @@ class _GridFits:
         tol: float = _TOL,
     ) -> Solution:
         ridge = self.ridge.copy()
-        if LEVEL in objective.held:
-            ridge[LEVEL] = 0.0  # a fixed shift has no derivatives, so that its ridge alone would move it
+        if SHIFT in objective.held:
+            ridge[SHIFT] = 0.0  # a fixed shift has no derivatives, so that its ridge alone would move it
         problem = PenalisedProblem(self.engine, objective, ridge, additions)
         return problem.solve(
             start,
@@ -558,16 +558,16 @@ class _GridFits:
 
     def _point(self, solution: Solution, *, held: bool = False) -> _GridPoint:
         theta = solution.parameters
-        sums, moments = self.engine.total(_block_answers, self.objective, theta, self.hold is not None)
+        sums, moments = self.engine.total(_block_grid_sums, self.objective, theta, self.hold is not None)
         value, positives, labelled, variance, weighted_logit, squares = map(float, sums)
         spread = moments[1] / self.weight - (moments[0] / self.weight) ** 2
         prior, frequency = positives / self.weight, labelled / positives
         per_pseudo_observation = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
         pseudo_log_density = self.pseudo_weight * max(per_pseudo_observation, -1e6) if self.pseudo_weight else 0.0
-        others = [constraint for constraint in self.constraints if not _of_all(constraint)]
+        others = [constraint for constraint in self.constraints if not _is_on_all_rows(constraint)]
         losses = [float(constraint.sums(theta, Curvature.NONE).value) for constraint in others]
         density = value - 0.5 * float(self.ridge @ theta**2) + pseudo_log_density - sum(losses)
-        # A constraint that holds exactly limits the models, and says nothing about the class prior.
+        # Exact constraints are left out: they limit the models, but are not evidence about the class prior.
         known = -sum(loss for constraint, loss in zip(others, losses, strict=True) if not constraint.widened)
         return _GridPoint(
             theta,
@@ -586,20 +586,20 @@ class _GridFits:
         )
 
     def _first_step(self, optimum: _GridPoint) -> float:
-        """Return the first change of the shift: 0.3 of its standard error, so that little likelihood is lost.
+        """Return the first change of the shift: 0.3 of its standard error, so that the likelihood changes little.
 
-        If the class prior is not identified, the standard error is that of as many audits as there are labels.
+        If the class prior is not identified, the standard error is computed as if each label were an audit.
         """
         if not self.prior_is_identified:
             return 0.3 / np.sqrt(max(self.labelled * max(optimum.prior_slope, 1e-6), 1.0))
-        pair, one = replace(self.objective, pivot=optimum.pivot), np.eye(optimum.theta.size)[LEVEL]
+        pair, one = replace(self.objective, pivot=optimum.pivot), np.eye(optimum.theta.size)[SHIFT]
         theta = self.objective.turned(optimum.theta, optimum.pivot)
         problem = PenalisedProblem(self.engine, pair, self.ridge, self.pulls)
         variance = float(one @ solve_positive(problem.evaluate(theta, Curvature.EXPECTED).curvature, one))
         return 0.3 * float(np.sqrt(min(max(variance, 1e-12), _MAX_SHIFT_STEP**2)))
 
 
-def _of_all(constraint: Constraint) -> bool:
+def _is_on_all_rows(constraint: Constraint) -> bool:
     """Whether a constraint is on the class prior of all rows, which varies over the grid."""
     return constraint.kind is None and constraint.group is None
 
@@ -614,7 +614,7 @@ def _grid_of(points: list[_GridPoint]) -> ClassPriorGrid:
         label_frequency=each("label_frequency"),
         log_density=each("log_density"),
         pseudo_log_density=each("pseudo_log_density"),
-        shift=theta[:, LEVEL],
+        shift=theta[:, SHIFT],
         slope=np.exp(theta[:, SLOPE]),
         swapped=each("swapped").astype(bool),
         known=known if known.any() else 0.0,
@@ -624,8 +624,8 @@ def _grid_of(points: list[_GridPoint]) -> ClassPriorGrid:
 def _merged(problem: PairProblem) -> PairProblem:
     """Merge rows with the same labels and nearly the same logit.
 
-    Without propensity attributes the likelihood uses nothing else of a row. The more rows there are, the closer merged
-    logits must be, so that merging changes the log-likelihood by less than 0.1 in total.
+    Without propensity attributes, the likelihood depends only on the labels and the logit of a row. The more rows there
+    are, the closer merged logits must be, so that merging changes the log-likelihood by less than 0.1 in total.
     """
     names = ("s", *(name for name in problem.objective.observed if name != "s"))
     values = np.transpose(problem.engine.collect(_values, names))
@@ -669,7 +669,7 @@ def standard_scales(engine: Engine, objective: PairObjective, weight: float) -> 
 
 
 def _pooled(values: Vector, objective: PairObjective, columns: Columns) -> Vector:
-    """Return values with the mean in place of each, for columns of different looks that share a coefficient."""
+    """Return values in which columns of different looks that share a coefficient have the mean of their values."""
     group = np.arange(columns.size)
     for model in objective.models:
         if len(model) > 1:
@@ -683,13 +683,13 @@ def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vec
     return transposed_product(X, w)[:-1], squared_sums(X, w)[:-1], np.asarray(float(sparse.issparse(X)))
 
 
-def _block_answers(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
+def _block_grid_sums(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
     """Return the sums of log-likelihood, f, f times the probability of a label, f(1 - f), f(1 - f) u, and f^2.
 
-    If `both` models are compared, the second result has the sums of both logits and of their squares.
+    With `both`, the second result contains the sums of both logits and of their squares, to compare the models.
     """
     w, table, inside = rows["w"], pair.table(X, rows, theta), pair.inside(theta)
-    value, f, found = pair.inner.row_answers(table, rows, inside)
+    value, f, found = pair.inner.row_probabilities(table, rows, inside)
     xp = namespace_of(w)
     open_class = f * (1.0 - f)
     sums = xp.stack([w @ each for each in (value, f, f * found, open_class, open_class * rows["u"], f * f)])

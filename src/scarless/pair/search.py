@@ -50,7 +50,7 @@ class Grid(NamedTuple):
 
     @property
     def middle(self) -> tuple[float, float]:
-        """The pair closest to 1, which is fitted first."""
+        """The penalties closest to 1. This pair is fitted first."""
         return _closest_to_one(self.Cs), _closest_to_one(self.propensity_Cs)
 
 
@@ -175,7 +175,7 @@ def _fit_first(problem: PairProblem, options: FitOptions) -> PairFit:
 def _fit_from_neighbour(problem: PairProblem, neighbour: PairFit, options: FitOptions) -> PairFit:
     """Fit from the optimum of another penalty, and for large tables with its Hessian.
 
-    For small tables the penalty is a large part of the Hessian, so that the neighbour's would not help.
+    For small tables, the penalty is a large part of the Hessian, so the Hessian of another penalty would not help.
     """
     at, known = neighbour.parameters, neighbour.information
     if known is None or problem.engine.n_rows < MIN_ROWS_FOR_CURVATURE:
@@ -215,11 +215,11 @@ def _block_moments(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -
 def fit_folds(
     paths: list[PenaltyPath], grid: Grid, engines: list[Engine], *, tol: float, max_iter: int
 ) -> list[FoldFits]:
-    """Fit all candidates on the training rows of each fold, starting anew in each. Constraints apply in every fold."""
+    """Fit all candidates on the training rows of each fold, with new starts. Constraints apply in every fold."""
     size = len(grid.pairs())
     empty = [Candidate(path.problem.objective, np.zeros(0)) for path in paths for _ in range(size)]
     found = [FoldFits(list(empty), np.zeros(len(empty), dtype=bool)) for _ in engines]
-    # One path after another, so that cached products of columns of one path can be dropped before the next.
+    # Paths are fitted one after another, so that cached products of columns can be dropped before the next path.
     for number, path in enumerate(paths):
         problems = [path.problem.on(engine) for engine in engines]
         for fold, place, fit in fit_grid(problems, grid, tol=tol, max_iter=max_iter):
@@ -294,7 +294,7 @@ def _row_terms(X: Any, rows: Any, models: list[Candidate]) -> Iterator[tuple[Vec
     With one label for each row, the logits of all candidates are one matrix product.
     """
     if not all(isinstance(each.objective, LogisticPair) for each in models):
-        yield from (each.objective.row_answers(X, rows, each.parameters) for each in models)
+        yield from (each.objective.row_probabilities(X, rows, each.parameters) for each in models)
         return
     u, v = (block_products(X, each) for each in _matrices(models, X.shape[1]))
     for i in range(len(models)):
@@ -385,7 +385,7 @@ class HeldOutGain(NamedTuple):
     tested: float  # weight of the held-out rows
 
     def behind(self, other: int) -> Vector:
-        """Return the gap between each candidate and another one."""
+        """Return the gap between each candidate and the candidate `other`."""
         return np.asarray(self.mean[other] - self.mean)
 
     def error(self, other: int) -> Vector:
@@ -416,9 +416,9 @@ def tied_with_best(gains: HeldOutGain, paths: NDArray[np.intp], n_standard_error
 def select(results: dict[str, Any], *, combine: bool, by_score: bool = False) -> Selection:
     """Choose the penalties nearest to 1 of each tied path; then combine all tied paths, or choose one of them.
 
-    If the labels cannot distinguish penalties, an extreme one should not win by chance; C = 1 is the default. With
-    `combine`, tied paths are averaged. Otherwise the path with the lowest label frequency is chosen, as in the paper.
-    Several looks or audits identify the label frequency; with `by_score`, the path with the best score is then chosen.
+    Penalties near 1, the default, are preferred so that an extreme penalty does not win by chance. With `combine`, tied
+    paths are averaged. Otherwise the path with the lowest label frequency is chosen, as in the paper. With `by_score`,
+    the path with the best score is chosen; use it if several looks or audits identify the label frequency.
     """
     tied = np.flatnonzero(results["tied"])
     members = _nearest_to_one(results, tied)
@@ -449,26 +449,30 @@ def _reason(
 ) -> str:
     total = len(results["params"])
     if n_tied == 1:
-        return f"The best of {total} candidates by held-out log-likelihood."
+        return f"Of {total} candidates, the one with the highest held-out log-likelihood was chosen."
     reason = f"The held-out log-likelihood cannot distinguish {n_tied} of {total} candidates. "
     chosen = [results["params"][i] for i in members]
     named = listed([f"C = {row['C']:.3g} (classifier uses {row['attributes']})" for row in chosen])
-    reason += f"Of each set of attributes, the penalty nearest to 1 was chosen: {named}. "
+    if n_paths == 1:
+        return reason + f"The penalty nearest to 1 was chosen: {named}."
+    reason += "For each set of attributes, the penalty nearest to 1 was used. "
     if len(members) > 1:
-        return reason + f"These were averaged; their class priors range from {spread[0]:.3f} to {spread[1]:.3f}."
-    if n_paths > 1:
-        frequency = results["label_frequency"][members[0]]
-        merit = "best score" if by_score else f"lowest label frequency, {frequency:.2f}"
         return reason + (
-            f"It has the {merit}; the class priors of tied candidates range from {spread[0]:.3f} to {spread[1]:.3f}."
+            f"The average of these candidates was chosen: {named}. Their class priors range from {spread[0]:.3f} to "
+            f"{spread[1]:.3f}."
         )
-    return reason
+    frequency = results["label_frequency"][members[0]]
+    merit = "best score" if by_score else f"lowest label frequency ({frequency:.2f})"
+    return reason + (
+        f"The candidate with the {merit} was chosen: {named}. The class priors of tied candidates range from "
+        f"{spread[0]:.3f} to {spread[1]:.3f}."
+    )
 
 
 class RecalibratedPairFit(NamedTuple):
     """A recalibrated pair of logistic models."""
 
-    problem: PairProblem  # with the columns of all members, and the penalty rescaled to the recalibrated coefficients
+    problem: PairProblem  # with the columns of all members, and C rescaled to the recalibrated coefficients
     f: Vector
     e: Vector
     recalibration: Recalibration
@@ -526,7 +530,7 @@ def combine(
         last = recalibrated(folded.engine.derive(_mean_logits, fold_models, found, keep=True))
         beta = last.of_linear(beta)
     columns = np.unique(np.concatenate([of_member.f.indices for of_member, *_ in members]))
-    # Coefficients that were multiplied by a slope have the penalty of a C multiplied by its square.
+    # If a coefficient is multiplied by a slope, C must be multiplied by the square of the slope to keep the penalty.
     rescaled = [of_member.C * each.slope**2 for (of_member, *_), each in zip(members, found, strict=True)]
     C = float(np.mean(rescaled)) * (last.slope**2 if len(members) > 1 else 1.0)
     whole = problem.with_class_design(Design.of(columns))._replace(C=C)

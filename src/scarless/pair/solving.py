@@ -28,7 +28,8 @@ from scarless.numerics.newton import (
 )
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
-# For models up to this width, one pass computes a matrix that saves a pass for every step length that is tried.
+# For models with at most this number of parameters, one pass computes a matrix. With this matrix, the solver can try
+# step lengths without further passes.
 MAX_COLUMNS_OF_GRAM = 300
 
 
@@ -52,7 +53,7 @@ class ChangeOfUnits(NamedTuple):
 
     @classmethod
     def of(cls, units: Units | None, designs: tuple[Design, ...], ridge: Vector) -> "ChangeOfUnits | None":
-        """Return the conversion for some models; None if no column needs one or the models use no columns directly."""
+        """Return the conversion for some models; None if no column is badly scaled, or there are no designs."""
         if units is None or not designs:
             return None
         scale, shift, start = np.ones(ridge.size), [], 0
@@ -64,42 +65,44 @@ class ChangeOfUnits(NamedTuple):
         return cls(scale, shift)
 
     def ridge(self, ridge: Vector) -> Vector:
-        """Return the penalty on the new parameters, capped at 1e300, which keeps a coefficient at 0."""
+        """Return the penalty on the parameters for scaled columns, at most 1e300, which keeps a coefficient at 0."""
         with np.errstate(over="ignore"):
             return np.minimum(np.where(ridge > 0, ridge * self.scale * self.scale, 0.0), 1e300)
 
-    def forth(self, beta: Vector) -> Vector:
-        """Return the new parameters."""
+    def to_scaled(self, beta: Vector) -> Vector:
+        """Return the parameters for the scaled columns."""
         new = beta / self.scale
         for coefficients, intercept, shift in self.shift:
             new[intercept] += shift @ beta[coefficients]
         return new
 
     def point(self, point: Vector) -> Vector:
-        """Return the coefficients of a linear function of the parameters, converted to the new parameters."""
+        """Convert the coefficients of a linear function of the parameters to the parameters for scaled columns."""
         new = point * self.scale
         for coefficients, intercept, shift in self.shift:
             new[coefficients] -= point[intercept] * shift * self.scale[coefficients]
         return new
 
     def curvature(self, curvature: Matrix) -> Matrix:
-        """Return the matrix of a quadratic form of the parameters, converted to the new parameters."""
+        """Convert the matrix of a quadratic form of the parameters to the parameters for scaled columns."""
         half = np.array([self.point(row) for row in curvature])
         return np.array([self.point(row) for row in half.T])
 
     def back(self, solution: Solution) -> Solution:
-        """Return a solution converted to the units of the table."""
-        history = [at._replace(parameters=self._old(at.parameters)) for at in solution.history]
-        curvature = None if solution.curvature is None else self._old_curvature(solution.curvature)
-        return replace(solution, parameters=self._old(solution.parameters), history=history, curvature=curvature)
+        """Convert a solution to the units of the table."""
+        history = [at._replace(parameters=self._to_original(at.parameters)) for at in solution.history]
+        curvature = None if solution.curvature is None else self._curvature_to_original(solution.curvature)
+        return replace(
+            solution, parameters=self._to_original(solution.parameters), history=history, curvature=curvature
+        )
 
-    def _old(self, new: Vector) -> Vector:
+    def _to_original(self, new: Vector) -> Vector:
         beta = new * self.scale
         for coefficients, intercept, shift in self.shift:
             beta[intercept] -= shift @ beta[coefficients]
         return beta
 
-    def _old_curvature(self, curvature: Matrix) -> Matrix:
+    def _curvature_to_original(self, curvature: Matrix) -> Matrix:
         into = np.diag(1.0 / self.scale)
         for coefficients, intercept, shift in self.shift:
             into[intercept, coefficients] = shift
@@ -212,10 +215,10 @@ class PenalisedProblem:
         return None if self.objective.n_parameters > MAX_COLUMNS_OF_GRAM else self.engine.total(self.objective.grams)
 
     def point_beside_saddle(self, solution: Solution) -> Vector | None:
-        """Return a lower point near a saddle point that the solver took for an optimum; None if it is no saddle.
+        """Return a lower point near the solution if the solution is a saddle point; None if it is an optimum.
 
-        Two models that use the same columns and start equal stay equal, so that the solver ends at the best pair of
-        equal models. The check needs the exact Hessian and is skipped for models that are too wide for it.
+        Two models that use the same columns and have the same start stay equal, so the solver ends at the best pair of
+        equal models. The check needs the exact Hessian, and is skipped for models that are too wide for it.
         """
         beta = solution.parameters
         if solution.status is not Status.CONVERGED or self.objective.convex or beta.size > MAX_MATRIX_PARAMETERS:
@@ -273,9 +276,8 @@ class PenalisedProblem:
             curvature=curvature,
             progress=progress,
         )
-        # Between passes, the solver only adds up parameters, which is too little work for several BLAS threads. They
-        # would spin and take cores from the threads that read the rows. Setting the limit here once, and not in every
-        # pass, saves time for small tables.
+        # Between passes, the solver has too little work for several BLAS threads. They would spin and take cores from
+        # the threads that read the rows. Setting the limit once, and not in every pass, saves time for small tables.
         one_thread = options.matrix_free or self.objective.n_parameters <= MAX_COLUMNS_OF_GRAM
         with BLAS.on_one_thread() if one_thread else nullcontext():
             change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)
@@ -289,7 +291,7 @@ class PenalisedProblem:
         problem = PenalisedProblem(self.engine.in_units(), self.objective, change.ridge(self.ridge), pulls)
         if options.curvature is not None:
             options = replace(options, curvature=change.curvature(options.curvature))
-        return change.back(minimise(problem, change.forth(start), options))
+        return change.back(minimise(problem, change.to_scaled(start), options))
 
 
 def _row_curvature(X: Any, rows: Any, objective: Objective, beta: Vector, curvature: Curvature) -> dict[str, Any]:

@@ -57,7 +57,7 @@ FOLLOW_SLOPES_TRIED = (0.0, 0.5, 1.0)
 _CS_TRIED = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-6  # tolerance per row of the fits that choose a penalty
 _DIRECTION_TOL = 1e-5  # tolerance per row of the fits that are averaged
-_ROWS_RANKED = 100_000  # rankings are compared on at least so many rows of larger tables, every k-th row
+_ROWS_RANKED = 100_000  # in larger tables, rankings are compared on every k-th row, at least this many rows
 # Inverse penalties of the logistic member without named attributes, on standardised columns.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
 # Label frequencies that this member assumes, as powers of the labelled share. With power 0, all unlabelled rows are
@@ -76,7 +76,7 @@ class Member:
     logits: Callable[[Any], Vector]  # logits of new rows before recalibration
     model: Any
     n_iter: int
-    weight: float = 1.0  # in the mean; 0 if the member ranks held-out labels worse than the naive model
+    weight: float = 1.0  # weight in the mean; 0 if the member ranks held-out labels worse than the naive model
 
     @property
     def f(self) -> Vector:
@@ -105,9 +105,9 @@ def mean_logits(members: Sequence[Member], logits: list[Vector] | None = None) -
 
 
 def needs_dense(classifier: Any) -> bool:
-    """Whether scikit-learn's tags say that a member does not accept sparse rows.
+    """Whether scikit-learn's tags say that a classifier does not accept sparse rows.
 
-    Pipelines count as accepting them, because a step may make the rows dense. None is the logistic model.
+    The result is False for pipelines, because a step may make the rows dense, and for None, the logistic model.
     """
     return not (classifier is None or isinstance(classifier, Pipeline) or get_tags(classifier).input_tags.sparse)
 
@@ -133,7 +133,7 @@ def logistic_member(
 ) -> Member:
     """Fit two logistic models. Of the penalties tied with the best on held-out rows, the one nearest to 1 is used.
 
-    The `problem` holds the observations, as in `cross_fit`.
+    `problem` contains the observations, as in `cross_fit`.
     """
     engine = engine_of(training.X, **row_values(problem), w=training.weight)
     folded, grid = FoldedRows.of(engine, folds), Grid(_CS_TRIED, np.array([options.propensity_C]))
@@ -221,10 +221,10 @@ def weigh_against_naive(members: list[Member], naive: Member, training: Training
 
 
 def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None) -> RankingGap | None:
-    """Compare the rankings of the training labels by a fit and by the naive model with the same penalty.
+    """Compare how well a fit and the naive model with the same penalty rank the training labels.
 
-    The ranking is that of the classifier, or with `beta_e` that of the product of both models. Returns None if the rows
-    are not in memory.
+    The fit ranks rows by the class probability or, with `beta_e`, by the product of both models. Returns None if the
+    rows are not in memory.
     """
     if not isinstance(problem.engine, InMemoryEngine):
         return None
@@ -314,8 +314,8 @@ def recalibrated_logits(
 ) -> Recalibration:
     """Return the recalibration of out-of-fold logits, with the propensities of the problem.
 
-    If no propensity attributes were named, the propensity follows the class logit. Several looks or audits determine
-    the slope; with one label for each row it is assumed.
+    If no propensity attributes were named, the propensity follows the class logit. With several looks or audits, the
+    slope with the highest likelihood is used; with one label for each row, the slope is assumed.
     """
     columns = columns_of_propensities(problem.objective)
     out_of_fold = with_values(out_of_fold_problem(training, problem, columns, folds), u=u)
@@ -421,7 +421,7 @@ class FoundColumn(NamedTuple):
 
 
 def min_gain(n_columns: int) -> float:
-    """Return the gain from which on a column counts; it grows with the number of columns, as does the gain by chance.
+    """Return the smallest gain at which a column is accepted. It grows with the number of columns.
 
     Examples
     --------
@@ -475,7 +475,7 @@ class _ColumnSearch(NamedTuple):
     columns: tuple[int, ...]
 
     def gain(self, column: int) -> float:
-        """Return the log-likelihood gain if a column is in both models, compared with the class model only."""
+        """Return the log-likelihood gain of using a column in both models instead of the class model only."""
         plain = self._fit((*self.columns, column), self.columns, self._begin())
         n_class = self.n_logits + len(self.columns) + 1
         ends = []

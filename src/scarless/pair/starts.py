@@ -33,29 +33,29 @@ PAPER = "paper"
 NAMES = (PAPER, "exclusion", "random")  # starts that a user may name, in addition to class priors
 MIN_START_PRIOR = 1e-12  # smallest distance of a start's class prior from 0 and 1
 START_TOL = 1e-6  # tolerance per row of fits that make a start: these need not be exact
-#: Trial fits that search for starts: number of each kind, and least number of rows and of labels that they use.
-#: Evidence: in ``benchmarks.starts``, with five starts, 0 of the 200 fits on which these numbers were chosen ended
-#: below the best known optimum, and 1 of 200 other fits. Without trial fits and extreme starts, 8 of the first 200 did.
+#: Trial fits that search for starts: number of each kind, and smallest number of rows and of labels that they use.
+#: Evidence: in ``benchmarks.starts`` with five starts, 0 of the 200 fits on which these numbers were chosen, and 1 of
+#: 200 other fits, ended below the best known optimum. Without trial fits and extreme starts, 8 of the first 200 did.
 TRIAL_FITS, ROWS_OF_TRIAL_FITS, LABELS_OF_TRIAL_FITS = 16, 1000, 50
-MAX_PARAMETERS_OF_TRIAL_FIT = 300  # wider models have no trial fits: they would be slow
+MAX_PARAMETERS_OF_TRIAL_FIT = 300  # models with more parameters have no trial fits, because these would be slow
 MAX_PARAMETERS_OF_ALL_TRIAL_FITS = 800  # number of trial fits of one kind times number of parameters
 #: Number of trial fits whose ends are used as starts. Evidence: as for `TRIAL_FITS`.
 TRIAL_FITS_KEPT = 3
 #: Class priors of starts, as fractions of the range from the labelled share to 1. Evidence: as for `TRIAL_FITS`.
 CLASS_PRIORS_OF_STARTS = np.array([0.5, 0.25, 0.75])
 #: In tables with at least the first number of rows, the paper's start is first optimised on two parts of the rows. The
-#: second number is that of rows in each part. By judgement.
+#: second number is the number of rows in each part. By judgement.
 MIN_ROWS_FOR_PARTS, ROWS_OF_A_PART = 100_000, 20_000
 ROWS_OF_LARGER_PARTS = (100_000, 500_000, 2_500_000)
-#: Largest difference of the label frequencies of the two parts at which they are the same optimum. By judgement.
+#: Largest difference between the label frequencies of the two fits at which they are the same optimum. By judgement.
 SAME_LABEL_FREQUENCY = 0.05
-#: Propensity of the start "all labelled", and class probability of the start "all positive". It is below 1 because
+#: Propensity of the start "all labelled", and class probability of the start "all positive". It is below 1, because
 #: gradients vanish at 1. Evidence: as for `TRIAL_FITS`.
 PROBABILITY_OF_EXTREME_STARTS = 0.9
-#: Least audits of each class for a start that is made from audits. By judgement.
+#: Smallest number of audits of each class for a start that is made from audits. By judgement.
 MIN_AUDITS_TO_BEGIN = 10
 RANGE_OF_FIRST_RATES = (0.01, 0.4)  # range of false positive rates of starts
-MIN_LOOKS = 1e-12  # smallest mean number of looks, to avoid a division by 0
+MIN_LOOKS = 1e-12  # smallest mean number of looks that is used, to avoid a division by 0
 
 
 class Start(NamedTuple):
@@ -70,8 +70,8 @@ def make_starts(problem: PairProblem, n_starts: Any, rng: np.random.Generator) -
     """Return the requested starts: a number of them, or a list of names and class priors.
 
     If both models use the same columns with different penalties, the problem with swapped penalties has the same
-    optima, with the models swapped. The swapped starts of that problem are added, so that both problems find the same
-    optima.
+    optima, with the models swapped. The starts of that problem are therefore added, with the models swapped, so that
+    both problems find the same optima.
     """
     if not problem.swappable or problem.propensity_C == problem.C:
         return _requested_starts(problem, n_starts, rng)
@@ -82,9 +82,10 @@ def make_starts(problem: PairProblem, n_starts: Any, rng: np.random.Generator) -
 def starts_for_extra_information(problem: PairProblem, n_starts: int) -> list[Start]:
     """Return the starts of a problem with looks, audits or constraints.
 
-    These are a start from audits, the paper's start and the two extreme ones; further requested starts have different
-    class priors. They are made as if each row had one look, with the label "any label was found". Swappable models have
-    the paper's start only: otherwise the likelihood might choose a swapped optimum.
+    These are a start from audits, the paper's start, and the starts "all labelled" and "all positive". If more starts
+    were requested, they have different class priors. All starts are made as if each row had one look, with the label
+    "any label was found". For swappable models, only the paper's start is used: otherwise the likelihood might choose a
+    swapped optimum.
     """
     one, named = problem.one_look, [make_paper_start, all_labelled_start, all_positive_start]
     starts = [make(one) for make in (named[:1] if problem.swappable else named)]
@@ -148,7 +149,7 @@ def check_starts(n_starts: Any, *, logistic: bool) -> None:
     if not several:
         check_whole(n_starts, "n_starts", at_least=1)
     elif not n_starts:
-        raise ValueError("n_starts is an empty list. Name at least one start, or give the number of starts.")
+        raise ValueError("n_starts is an empty list. Give a list with at least one start, or a number of starts.")
     for each in n_starts if several else ():
         if isinstance(each, str):
             check_choice(each, "each of n_starts", NAMES)
@@ -163,8 +164,8 @@ def check_starts(n_starts: Any, *, logistic: bool) -> None:
             )
     if not logistic and (several or n_starts > 1):
         raise ValueError(
-            f"n_starts={n_starts!r} is only for two logistic models. A cross-fit always starts with a classifier of "
-            "labelled against unlabelled rows. Leave n_starts out."
+            f"n_starts must be 1 with an estimator or propensity_estimator; got {n_starts!r}. Only a fit of two "
+            "logistic models can have several starts. Leave n_starts out."
         )
 
 
@@ -176,8 +177,8 @@ def is_paper_start_alone(n_starts: Any) -> bool:
 def make_paper_start(problem: PairProblem) -> Start:
     """Return the paper's start: a balanced classifier of the labels, and the propensity that it implies.
 
-    Large tables start at the optimum of a part of the rows, which is near that of all rows. This saves no time on
-    devices that process many rows as fast as few (`flat_rows`).
+    For large tables, the start is the optimum of a part of the rows, which is near the optimum of all rows. This saves
+    no time on devices that process many rows as fast as few (`flat_rows`).
     """
     many = max(MIN_ROWS_FOR_PARTS, getattr(problem.engine, "flat_rows", 0))
     ahead = _fit_parts_first(problem) if problem.engine.n_rows >= many else None
@@ -185,7 +186,7 @@ def make_paper_start(problem: PairProblem) -> Start:
 
 
 def _fit_parts_first(problem: PairProblem) -> tuple[Vector, Matrix | None] | None:
-    """Return the optimum of a part of the rows from the paper's start; None unless that of another part agrees.
+    """Return the optimum of a part of the rows from the paper's start; None unless the optimum of another part agrees.
 
     Two optima agree if their label frequencies are nearly the same. Larger and larger parts follow, each from the
     optimum and the Hessian of the part before.
@@ -269,9 +270,9 @@ def trial_starts(problem: PairProblem) -> list[Start]:
     """Return the distinct optima of rough fits to a part of the rows, best first.
 
     Half of the fits start at random coefficients, small and large. The other half start at the optimum of the paper's
-    start, with some parameters doubled, set to 0 or with the opposite sign: these find optima that only one in forty
-    random starts finds. Three more start at other class priors. The random numbers have a fixed seed, so that two fits
-    agree.
+    start, with some parameters doubled, set to 0 or with the opposite sign. These starts find optima that only one in
+    forty random starts finds. Three more fits start at other class priors. The random numbers have a fixed seed, so
+    that two fits agree.
     """
     if problem.n_parameters > MAX_PARAMETERS_OF_TRIAL_FIT:
         return []
@@ -313,7 +314,7 @@ def _start_sequence(problem: PairProblem, rng: np.random.Generator) -> Iterator[
 
 
 def _between(problem: PairProblem, share: Vector) -> Vector:
-    """Return class priors at these fractions of the range from the labelled share, the lowest possible one, to 1."""
+    """Return class priors at these fractions of the range from the labelled share, the lowest possible value, to 1."""
     least = problem.labelled_share
     return np.clip(least + (1.0 - least) * share, 1e-6, 1.0 - 1e-6)
 

@@ -1,4 +1,4 @@
-"""Conversion of long tables, with one line for each unit and look, into the table and labels that `fit` takes."""
+"""Conversion of long tables, with one line for each unit and look, into the table and labels that `fit` needs."""
 
 import sys
 from collections import Counter
@@ -12,7 +12,7 @@ import numpy as np
 from scarless.checks.attributes import nearest_name
 from scarless.checks.labels import same_value, yes_or_no
 from scarless.checks.options import check_choice, real_number, shown
-from scarless.checks.tables import refuse_unread
+from scarless.checks.tables import refuse_lazy_query
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 from scarless.outside.extras import need
 
@@ -21,10 +21,10 @@ MAX_NAMED_LOOKS = 20  # if a look column has more different values, `align="auto
 
 @dataclass(frozen=True)
 class LongColumn:
-    """The different values of a column, and the code of each line's value."""
+    """The different values of a column, and for each line the position of its value among them."""
 
     values: list[Any]
-    codes: Integers  # position among `values`; -1 if missing
+    codes: Integers  # -1 if the value is missing
 
     @property
     def missing(self) -> Mask:
@@ -166,7 +166,7 @@ def from_long(
     pos_label: Any = None,
     align: str = "auto",
 ) -> Looks:
-    """Convert a long table, with one line for each unit and look, into the table and labels that `fit` takes.
+    """Convert a long table, with one line for each unit and look, into the table and labels that `fit` needs.
 
     Parameters
     ----------
@@ -301,8 +301,8 @@ def _lines_of(frame: LongFrame, unit: Any, look: Any, align: str) -> _Lines:
         line = order[same[0]]
         raise ValueError(
             f"{_lines_like(row, place, line)} lines have unit {units[row[line]]!r} and look {looks[place[line]]!r} "
-            f"(lines that repeat an earlier pair: {same.size}). Each look at a unit must have one line. If they are "
-            "different looks, number them, or add the time to the date."
+            f"(lines that repeat an earlier unit and look: {same.size}). Each look at a unit must have one line. If "
+            "these lines are different looks, number the looks, or add the time to the date."
         )
     starts = np.flatnonzero(np.diff(row[order], prepend=-1))
     chosen = _alignment(units, looks, len(frame)) if align == "auto" else align
@@ -342,9 +342,9 @@ def _refuse_varying(frame: LongFrame, lines: _Lines, name: Any) -> None:
         one, two = column.shown(int(lines.first[lines.row[line]])), column.shown(line)
         units = np.unique(lines.row[other]).size
         raise ValueError(
-            f"Attribute {name!r} differs within {lines.unit_of(line)}: {one} and {two} (number of such units: "
-            f"{units}). If it describes looks, name it in visit_attributes. Otherwise leave it out: name the columns "
-            "to keep in attributes=[...]."
+            f"Attribute {name!r} must be constant within a unit, but {lines.unit_of(line)} has {one} and {two} (number "
+            f"of such units: {units}). If the column describes looks, name it in visit_attributes. Otherwise leave it "
+            "out, by naming the other columns in attributes=[...]."
         )
 
 
@@ -375,8 +375,8 @@ def _numbers_of(frame: LongFrame, lines: _Lines, name: Any, looked: Mask) -> Vec
     if absent.size:
         raise ValueError(
             f"Visit attribute {name!r} is missing in {absent.size} of {int(looked.sum())} looks that took place "
-            f"(first: line {absent[0]}, {lines.unit_of(int(absent[0]))}). Fill in the values. If the look did not take "
-            "place, leave its label missing too."
+            f"(first: line {absent[0]}, counted from 0, {lines.unit_of(int(absent[0]))}). Fill in the values. If a "
+            "look did not take place, leave its label missing too."
         )
     if {*map(type, column.values)} <= {float} and np.isfinite(column.values).all():  # fast path for many values
         return column.replaced(column.values)
@@ -399,8 +399,11 @@ def _number(value: Any, name: Any) -> float:
 
 def open_frame(table: Any) -> LongFrame:
     """Return the table as a `LongFrame`; raise if it is not a data frame in memory."""
-    refuse_unread(table, "table")
-    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")  # imported already if `table` is theirs
+    refuse_lazy_query(table, "table")
+    pandas, polars = (
+        sys.modules.get("pandas"),
+        sys.modules.get("polars"),
+    )  # imported already if `table` is one of their frames
     is_pandas = pandas is not None and isinstance(table, pandas.DataFrame)
     if not is_pandas and not (polars is not None and isinstance(table, polars.DataFrame)):
         raise TypeError(
@@ -463,8 +466,8 @@ def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers
     if column.missing.any():
         raise ValueError(
             f"Column {name!r} ({parameter}) is missing in {int(column.missing.sum())} of {len(frame)} lines (first: "
-            f"line {int(np.flatnonzero(column.missing)[0])}). Every line must have a {parameter}. Fill it in, or drop "
-            "these lines."
+            f"line {int(np.flatnonzero(column.missing)[0])}, counted from 0). Every line must have a {parameter}. Fill "
+            "in the values, or drop these lines."
         )
     values = column.values
     categories = frame.order_of(name)
@@ -495,8 +498,8 @@ def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, li
         return column.replaced(coded), values
     if len(values) > 2:
         raise ValueError(
-            f"Column {name!r} (label) must hold two values, for labelled and not labelled; it has {len(values)}: "
-            f"{_listed(values)}. If a look did not take place, its label must be missing."
+            f"Column {name!r} (label) must hold two values, one for labelled and one for not labelled; it has "
+            f"{len(values)}: {_listed(values)}. If a look did not take place, its label must be missing."
         )
     if pos_label is None:
         raise ValueError(
@@ -504,7 +507,10 @@ def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, li
             "pos_label=, or code labels as 1 and 0, or yes and no."
         )
     if len(values) == 2 and not _among(pos_label, values):
-        raise ValueError(f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}.")
+        raise ValueError(
+            f"pos_label={shown(pos_label)} is not among the labels {_listed(values)} of column {name!r}. Pass one of "
+            "these."
+        )
     return _coded_by(column, pos_label), values
 
 
@@ -526,7 +532,7 @@ def audit_of(
     if both.size:
         raise ValueError(
             f"Column {name!r} (audit) has both classes for unit {units[both[0]]!r} (number of such units: "
-            f"{both.size}). A unit has one true class. Correct it, or leave it missing."
+            f"{both.size}). A unit has one true class. Correct the audits of these units, or leave them missing."
         )
     return np.where(count[1] > 0, 1.0, np.where(count[0] > 0, 0.0, np.nan))
 

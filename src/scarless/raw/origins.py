@@ -33,7 +33,7 @@ class Origin(NamedTuple):
 
     column: str | None  # name of the raw column; None if unknown
     piece: str = ""  # category, part of a date, "missing", "log" or words; empty for the column itself
-    unit: float = 1.0  # size of one unit in raw units: the standard deviation if standardised; NaN if unknown
+    unit: float = 1.0  # raw units per prepared unit: the standard deviation if standardised; NaN if unknown
     words: bool = False  # whether the column is one of several derived from free text, described by `piece`
 
     @property

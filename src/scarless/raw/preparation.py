@@ -43,7 +43,7 @@ MIN_CORRELATION = 0.1  # between a word and a column, for the word to describe t
 MAX_WORD_LENGTH = 20  # characters of a word that are shown
 _MISSING_AS_TEXT = ("None", "nan", "<NA>", "NaT")  # str() of missing values
 BRACKETED = {"none": "(none)", "None": "(None)"}  # words that skrub would treat as missing values
-# Kinds of columns in skrub's words -> in ours.
+# skrub's name of a kind of column -> our name.
 _KINDS = {"numeric": NUMBER, "datetime": DATE, "low_cardinality": CATEGORIES, "high_cardinality": TEXT}
 
 
@@ -165,7 +165,7 @@ class NumberColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return sorted(range(len(owners)), key=owners.__getitem__)
 
     def of_column(self, name: str) -> tuple[SimpleImputer, LongTail]:
-        """Return the imputer and the `LongTail` step that do the same to one column."""
+        """Return an imputer and a `LongTail` step that have the same effect on one column."""
         j = self.names_.index(name)
         imputer, tail = clone(self.imputer_), LongTail()
         imputer.statistics_ = self.imputer_.statistics_[j : j + 1]
@@ -237,9 +237,10 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             return self.vectoriser_.transform(X)
         names = [str(name) for name in getattr(X, "columns", ())]
         if names != self.feature_names_in_:
-            differing = sorted(set(names) ^ set(self.feature_names_in_)) or ["their order"]
+            differing = ", ".join(sorted(set(names) ^ set(self.feature_names_in_))[:6])
             raise ValueError(
-                f"X must have the columns of the fit, in their order. Different: {', '.join(differing[:6])}."
+                "X must have the columns of the fit, in the same order. "
+                f"{f'In X or in the fit only: {differing}' if differing else 'Only the order differs'}."
             )
         if not hasattr(X, "iloc"):
             X = X.to_pandas()

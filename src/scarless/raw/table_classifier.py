@@ -57,7 +57,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Classifier for raw tables: a preparation of the columns and a classifier of this package.
 
     Columns are named as in the table: ``propensity_attributes=["insurance"]`` selects all columns that the preparation
-    derives from `insurance`. All methods take raw tables.
+    derives from `insurance`. All methods accept raw tables.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : classifier
-        The fitted classifier. Its methods take prepared tables.
+        The fitted classifier. Its methods accept prepared tables only.
     preparation_ : transformer
         The fitted preparation.
     origins_ : list of Origin, or None
@@ -321,26 +321,26 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Vector:
         """Return the probability of each class for each row of a raw table, given its attributes only."""
-        return np.asarray(self.estimator_fitted.predict_proba(self.prepare(X)))
+        return np.asarray(self.fitted_estimator.predict_proba(self.prepare(X)))
 
     def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
         """Return the class of each row of a raw table; see `SAREMClassifier.predict` for `decision`."""
         # The last step of a pipeline may be a classifier without `decision`.
         given = {} if decision == "accuracy" else {"decision": decision}
-        return np.asarray(self.estimator_fitted.predict(self.prepare(X), **given))
+        return np.asarray(self.fitted_estimator.predict(self.prepare(X), **given))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean log-likelihood of the observed labels; audits are not used."""
-        return float(self.estimator_fitted.score(self.prepare(X), y, sample_weight=sample_weight))
+        return float(self.fitted_estimator.score(self.prepare(X), y, sample_weight=sample_weight))
 
     @_has("predict_propensity")
     def predict_propensity(self, X: Any, look: int | None = None) -> Vector:
-        """Return the propensity of each row of a raw table, of one look if there are several.
+        """Return the propensity of each row of a raw table; with several looks, the propensity at one look.
 
         A missing visit attribute is replaced by its mean.
         """
         given = {} if look is None else {"look": look}
-        return np.asarray(self.estimator_fitted.predict_propensity(self.prepare(X), **given))
+        return np.asarray(self.fitted_estimator.predict_propensity(self.prepare(X), **given))
 
     @_has("predict_posterior")
     def predict_posterior(
@@ -352,24 +352,24 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         looks.
         """
         known = {} if propensity is None else {"propensity": propensity}
-        if known and not isinstance(self.estimator_fitted, PropensityWeightedClassifier):
+        if known and not isinstance(self.fitted_estimator, PropensityWeightedClassifier):
             raise ValueError(
                 f"propensity was passed, but {type(self.estimator_).__name__} has learned it. Leave propensity out."
             )
         given = known | ({} if audit is None else {"audit": audit})
         self._refuse_gaps(X, s)
-        return np.asarray(self.estimator_fitted.predict_posterior(self.prepare(X), s, **given))
+        return np.asarray(self.fitted_estimator.predict_posterior(self.prepare(X), s, **given))
 
     @_has("predict_proba_interval")
     def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
         """Return a confidence interval for the class probability of each row."""
-        return np.asarray(self.estimator_fitted.predict_proba_interval(self.prepare(X), level=level))
+        return np.asarray(self.fitted_estimator.predict_proba_interval(self.prepare(X), level=level))
 
     @_has("predict_propensity_interval")
     def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
-        """Return a confidence interval for the propensity of each row, of one look if there are several."""
+        """Return a confidence interval for the propensity of each row; with several looks, at one look."""
         given = {} if look is None else {"look": look}
-        return np.asarray(self.estimator_fitted.predict_propensity_interval(self.prepare(X), level=level, **given))
+        return np.asarray(self.fitted_estimator.predict_propensity_interval(self.prepare(X), level=level, **given))
 
     @_has("predict_posterior_interval")
     def predict_posterior_interval(
@@ -378,7 +378,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return a confidence interval for the posterior of each row."""
         given = {} if audit is None else {"audit": audit}
         self._refuse_gaps(X, s)
-        return np.asarray(self.estimator_fitted.predict_posterior_interval(self.prepare(X), s, level=level, **given))
+        return np.asarray(self.fitted_estimator.predict_posterior_interval(self.prepare(X), s, level=level, **given))
 
     @_has("draw_posteriors")
     def draw_posteriors(
@@ -393,30 +393,30 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return draws of the posteriors that reflect the uncertainty of the parameters; one draw covers all rows."""
         given = ({} if audit is None else {"audit": audit}) | {"n_draws": n_draws, "random_state": random_state}
         self._refuse_gaps(X, s)
-        return np.asarray(self.estimator_fitted.draw_posteriors(self.prepare(X), s, **given))
+        return np.asarray(self.fitted_estimator.draw_posteriors(self.prepare(X), s, **given))
 
     @_has("out_of_fold_logits")
     def out_of_fold_logits(
         self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> tuple[Vector, Vector]:
         """Return the out-of-fold logits of class and propensity of the rows of the fit."""
-        u, v = self.estimator_fitted.out_of_fold_logits(self.prepare(X), s, sample_weight=sample_weight)
+        u, v = self.fitted_estimator.out_of_fold_logits(self.prepare(X), s, sample_weight=sample_weight)
         return u, v
 
     @_has("detection_curve")
     def detection_curve(self, X: Any, n_looks: int | None = None) -> Vector:
         """Return the share of positives that have been labelled after one look, after two looks, and so on."""
-        return np.asarray(self.estimator_fitted.detection_curve(self.prepare(X), n_looks))
+        return np.asarray(self.fitted_estimator.detection_curve(self.prepare(X), n_looks))
 
     @_has("class_prior_interval")
     def class_prior_interval(self, *, level: float = 0.95) -> Interval:
         """Return a confidence interval for the class prior."""
-        return Interval(*self.estimator_fitted.class_prior_interval(level=level))
+        return Interval(*self.fitted_estimator.class_prior_interval(level=level))
 
     @_has("label_frequency_interval")
     def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
         """Return a confidence interval for the label frequency."""
-        return Interval(*self.estimator_fitted.label_frequency_interval(level=level))
+        return Interval(*self.fitted_estimator.label_frequency_interval(level=level))
 
     @_has("summary")
     def summary(self, *, level: float = 0.95) -> Any:
@@ -424,7 +424,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         Intercepts, and coefficients of columns whose unit cannot be traced, are those of the prepared table.
         """
-        found = self.estimator_fitted.summary(level=level)
+        found = self.fitted_estimator.summary(level=level)
         if self.origins_ is None or not isinstance(found, Summary):
             return found
         return in_raw_units(found, attribute_names(self.estimator_), self.origins_, self.visit_units)
@@ -480,7 +480,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         names = column_names(prepared)
         origins = [None] * len(names) if self.origins_ is None else [each.column for each in self.origins_]
         groups = grouped([name if raw is None else raw for name, raw in zip(names, origins, strict=True)])
-        parts = contributions(self.estimator_fitted, prepared, mean, list(groups.values()))
+        parts = contributions(self.fitted_estimator, prepared, mean, list(groups.values()))
         return explanation(X, groups, parts, n_reasons)
 
     def _refuse_gaps(self, X: Any, s: Any) -> None:
@@ -497,7 +497,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return {} if self._visits is None else dict(self._visits.scale)
 
     @property
-    def estimator_fitted(self) -> Any:
+    def fitted_estimator(self) -> Any:
         """The fitted classifier."""
         check_is_fitted(self)
         return self.estimator_

@@ -301,7 +301,7 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
             found = read_column(_cells(X[name]))
             if name in number and found.n_cells and not np.isfinite(found.values).any():
                 raise ValueError(
-                    f"--number names column {str(name)!r}, which holds no number. Remove it from --number."
+                    f"--number names column {str(name)!r}, which holds no number. Remove the column from --number."
                 )
             if found.verdict == "number" or name in number:
                 changed[name] = found.values
@@ -376,7 +376,7 @@ def huge_cells(name: str, row: int, value: float, n_cells: int) -> str:
     """Return the error text for a cell that is too large; `row` counts from 0."""
     follow = "1 more such cell follows" if n_cells == 2 else f"{n_cells - 1:,} more such cells follow"
     others = f" ({follow})" if n_cells > 1 else ""
-    what = "infinite" if np.isinf(value) else f"above {MAX_CELL:.1g}, the largest number that can be used"
+    what = "infinite" if np.isinf(value) else f"beyond {MAX_CELL:.1g}, the largest absolute value that can be used"
     return (
         f"Column {name!r} holds {value:g} in row {row + 1} (counted from 1){others}, which is {what}. Correct the "
         "cell, leave it empty if the value is not known, or leave out the column."
@@ -423,9 +423,9 @@ def question_of(name: str, found: ColumnReading) -> str:
     return (
         f"Does column {name!r} hold numbers? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are "
         f"numbers, and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as numbers: "
-        f"{_shown(_unreadable(found))} (rows are counted from 1). If it holds numbers and these cells are missing, use "
-        f"--number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], errors='coerce'). If it holds text, "
-        f"use --text {quote(name)}, or table[{name!r}].astype('category')."
+        f"{_shown(_unreadable(found))} (rows are counted from 1). If it holds numbers and these cells are missing "
+        f"values, use --number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], errors='coerce'). If "
+        f"it holds text, use --text {quote(name)}, or table[{name!r}].astype('category')."
     )
 
 
@@ -433,7 +433,7 @@ def _message_about_text(name: str, found: ColumnReading) -> str:
     return (
         f"Column {name!r} is read as text: most of its cells are numbers, but {found.n_unreadable:,} of "
         f"{found.n_cells:,} are ranges or codes: {_shown(_unreadable(found))} (rows are counted from 1). If it "
-        f"holds numbers and these cells are missing, use --number {quote(name)}, or in Python "
+        f"holds numbers and these cells are missing values, use --number {quote(name)}, or in Python "
         f"pandas.to_numeric(table[{name!r}], errors='coerce')."
     )
 

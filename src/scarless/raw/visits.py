@@ -12,7 +12,7 @@ from scipy import sparse
 from scarless.checks.attributes import check_attributes
 from scarless.checks.looks import check_looks, is_names
 from scarless.checks.options import shown
-from scarless.engines.base import Several
+from scarless.engines.base import LabelColumns
 from scarless.numerics.arrays import Mask, Matrix
 from scarless.pair.constraints import labelling_of
 from scarless.raw.origins import Origin
@@ -111,8 +111,8 @@ class VisitColumns(NamedTuple):
                 column = self.columns[name][look]
                 raise ValueError(
                     f"Column {column!r} (visit attribute {name!r}) is missing in {int(gaps[:, look].sum())} rows in "
-                    f"which that look took place (first: row {row}). Fill in the values. If the look did not take "
-                    "place, leave its label missing too."
+                    f"which that look took place (first: row {row}, counted from 0). Fill in the values. If the look "
+                    "did not take place, leave its label missing too."
                 )
 
     def _values(self, X: Any) -> dict[str, Matrix]:
@@ -155,20 +155,21 @@ def _numbers(X: Any, column: str, name: str) -> Any:
 
 
 def refuse_raw_columns(estimator: Any) -> None:
-    """Raise if the estimator has an offset, or a class prior of a group: both name raw columns."""
+    """Raise if the estimator has an offset, or a class prior of some rows, because both use raw columns."""
     if labelling_of(estimator).offset is not None:
         raise ValueError(
-            "offset names a column that is added without changes, but a preparation changes columns. Prepare the "
-            "table yourself and fit SAREMClassifier to it."
+            "TableClassifier does not support the offset of Labelling, because a preparation may change the column of "
+            "the offset. Prepare the table yourself, and fit SAREMClassifier to it."
         )
     if any(getattr(claim, "where", None) for claim in getattr(estimator, "known", None) or ()):
         raise ValueError(
-            "known contains ClassPrior(..., where=...), which selects rows by raw columns, but the preparation changes "
-            "columns. Give the class prior of all rows, or prepare the table yourself and fit SAREMClassifier to it."
+            "TableClassifier does not support ClassPrior(..., where=...) in known, because a preparation may change "
+            "the columns that select the rows. Give the class prior of all rows, or prepare the table yourself, and "
+            "fit SAREMClassifier to it."
         )
 
 
-def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> str | Several:
+def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> str | LabelColumns:
     """Return the columns of labels and audits of a table in files; raise if an argument needs a table in memory."""
     if not isinstance(y, str) and not is_names(y):
         raise TypeError(
@@ -181,9 +182,9 @@ def columns_in_files(y: Any, audit: Any, estimator: Any, preparation: Any) -> st
         )
     if not isinstance(preparation, str) and labelling_of(estimator).visit_attributes:
         raise ValueError(
-            "visit_attributes need a table in memory: the columns of one attribute must be scaled together, but in "
-            "files each is scaled separately. Read the table into memory, or prepare it first and use "
-            "preparation='passthrough'."
+            "visit_attributes need a table in memory: the columns of one visit attribute must be scaled together, "
+            "but for a table in files each column is scaled separately. Read the table into memory, or prepare it "
+            "first and use preparation='passthrough'."
         )
     looks = (y,) if isinstance(y, str) else tuple(y)
-    return y if isinstance(y, str) and audit is None else Several((*looks, *([] if audit is None else [audit])))
+    return y if isinstance(y, str) and audit is None else LabelColumns((*looks, *([] if audit is None else [audit])))

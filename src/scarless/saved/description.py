@@ -160,7 +160,7 @@ class DescriptionCheck:
             )
         self.n_parts = self._visit(schema)
         if self.n_parts > MAX_PARTS or self.bytes > MAX_UNPACKED_BYTES:
-            raise ValueError(f"the model would have {self.n_parts:,} parts and {self.bytes:,} bytes")
+            raise ValueError(f"the model would have {self.n_parts:,} parts and {self.bytes:,} bytes, more than allowed")
 
     def _visit(self, value: Any) -> int:
         """Check a value, and return its number of parts, including referenced parts."""
@@ -184,7 +184,7 @@ class DescriptionCheck:
         if number is None:
             return None
         if type(number) is not int or number in self._defined or part["__loader__"] != OBJECT:
-            raise ValueError(f"the number {number!r} is used twice or in a wrong place")
+            raise ValueError(f"the object number {number!r} is used twice, or in a wrong place")
         self._defined.add(number)
         return number
 

@@ -78,7 +78,7 @@ _REMOVED = ("solver", "relax", "refit", "slope_tol", "window", "start", "_f_lear
 # Class -> earlier name -> current name of attributes that were renamed.
 _RENAMED: dict[type, dict[str, str]] = {
     Crossed: {"relaxation": "recalibration", "beside": "following_grid"},
-    FittedPair: {"levels": "grids", "relaxation": "recalibration"},
+    FittedPair: {"levels": "grids", "relaxation": "recalibration", "judged": "held_out_weight"},
     Member: {"relaxation": "recalibration"},
     Optimum: {"exchanged": "swapped"},
     PairInference: {"exchangeable": "swappable", "audits": "pseudo_observations"},
@@ -116,7 +116,7 @@ def renew(value: Any) -> None:
         held.clear()
         held.update(state)
     elif type(value) in _CLASSES.values():
-        name, state = state_of_today(type(value).__name__, held)
+        name, state = current_state(type(value).__name__, held)
         if type(value) is not _CLASSES[name]:
             value.__class__ = _CLASSES[name]
         held.clear()
@@ -132,7 +132,7 @@ def _rename(value: Any, held: dict[str, Any]) -> None:
         held.update(state)
 
 
-def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def current_state(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the current class name and state of an object of an earlier version.
 
     Parameters
@@ -149,7 +149,7 @@ def state_of_today(name: str, state: dict[str, Any]) -> tuple[str, dict[str, Any
 
     Examples
     --------
-    >>> name, state = state_of_today("SAREMClassifier", {"solver": "em", "propensity_attributes": [2], "window": 5})
+    >>> name, state = current_state("SAREMClassifier", {"solver": "em", "propensity_attributes": [2], "window": 5})
     >>> name, state["propensity_attributes"], state["window"]
     ('PublishedEMClassifier', [2], 5)
     """
@@ -213,7 +213,7 @@ def _with_pair(name: str, state: dict[str, Any]) -> dict[str, Any]:
         source = StackSource.of(state["members_"], state["recalibration_"], template)
         objective, parameters = source.objective, source.parameters
     if source is not None:
-        names = ("_weight", "weight"), ("_labelled", "labelled"), ("_judged", "judged"), ("_digest", "digest")
+        names = ("_weight", "weight"), ("_labelled", "labelled"), ("_judged", "held_out_weight"), ("_digest", "digest")
         common |= {new: held[old] for old, new in (*names, ("_looks_found", "shares")) if old in held}
         state["_pair"] = FittedPair(
             objective=objective, parameters=parameters, e_columns=held["_e_columns"], source=source, **common
@@ -261,7 +261,8 @@ def _crossed(held: dict[str, Any]) -> dict[str, Any]:
 def _crossed_to_looks(held: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a cross-fit to several looks, whose logit of the class was ``shift + slope u + added z``.
 
-    It had no grid of class priors, so the grid has one point. The intervals are those of the model that holds it.
+    Such a cross-fit had no grid of class priors, so the grid has one point. Intervals come from the model that contains
+    the cross-fit.
     """
     fit, slope, shift, others = (held[name] for name in ("fit", "slope", "shift", "others"))
     renew(held["objective"])

@@ -46,6 +46,7 @@ SCHEMA_NUMBER = 1  # version of our additions to skops' format: stamp, names of 
 SUFFIX = ".skops"
 _VERSION_TEXT = re.compile(r"\d+(\.\d+)*[0-9A-Za-z.+!-]{0,30}")
 _CLASS_NAME = re.compile(r"\w{1,100}")
+_EXTRAS = {"polars": "frames"}  # extra that installs a package of a model file; all others are in "tool"
 _PACKAGES = ("numpy", "scikit-learn", "skops", "skrub", "pandas", "polars")
 STAMP, SCHEMA = "scarless.json", "schema.json"
 MAX_STAMP_BYTES = 2**16
@@ -54,8 +55,9 @@ MAX_COMPRESSION_RATIO = 300  # unpacked bytes for each byte of the zip; models h
 MIN_BOMB_BYTES = 2**26  # smaller files are harmless, and zeros may be compressed by a factor of 1,000
 _MEMBER_NAME = re.compile(r"(scarless|schema)\.json|[0-9a-f]{64}\.(npy|bin)")
 _OTHER_WAY = (
-    "Leave that object out, for example by naming columns instead of a function. Or store the model with joblib or "
-    "cloudpickle. Their files run code when they are loaded, so load only your own."
+    "Remove your own functions and classes from the model, for example by naming columns instead of passing a "
+    "function. Or store the model with joblib or cloudpickle. Such files can run code when they are loaded, so load "
+    "only your own."
 )
 
 
@@ -187,7 +189,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     if stamp.versions["scikit-learn"] != here:
         warn_user(
             f"{called} was written with scikit-learn {stamp.versions['scikit-learn']}, but {here} is installed. Parts "
-            "of the model may predict different values, or fail. Fit and save it again, or install that version.",
+            "of the model may predict different values, or fail. Fit and save the model again, or install "
+            f"scikit-learn {stamp.versions['scikit-learn']}.",
             UserWarning,
         )
     return model
@@ -303,7 +306,7 @@ def _refused(contents: ZipContents, stamp: FileStamp, called: str) -> list[str]:
         with checked_once():
             refused = check.refused or set(skops.get_untrusted_types(data=contents.data)) - set(TRUSTED)
         if not refused and stamp.model not in (schema["__class__"], _plain_name(schema)):
-            raise ValueError(f"the stamp names the class {stamp.model}")
+            raise ValueError(f"the stamp names another class, {stamp.model}")
         return sorted(refused)
     except Exception as error:
         raise ModelFileError(damaged(called, f"its description is invalid ({_line(error)})")) from error
@@ -326,7 +329,8 @@ def _built(data: bytes, stamp: FileStamp, called: str) -> Any:
     except NoLongerFitted as error:
         raise ModelFileError(f"{called} {error}") from error
     except ImportError as error:
-        raise ImportError(f"{called} needs {error.name}: {install('tool')}.") from error
+        package = (error.name or "a package that is not installed").partition(".")[0]
+        raise ImportError(f"{called} needs {package}: {install(_EXTRAS.get(package, 'tool'))}.") from error
     except Exception as error:
         why = f"the model cannot be created ({_line(error)}){_other_versions(stamp)}"
         raise ModelFileError(damaged(called, why)) from error
@@ -385,7 +389,9 @@ def check_path(path: Any) -> Path:
 def refuse_unfitted(estimator: Any) -> None:
     """Raise if the estimator is a class or is not fitted."""
     if isinstance(estimator, type):
-        raise ModelFileError(f"estimator must be a fitted model; got the class {estimator.__name__}.")
+        raise ModelFileError(
+            f"estimator must be a fitted model; got the class {estimator.__name__}. Pass a fitted instance."
+        )
     if isinstance(estimator, BaseEstimator):
         try:
             check_is_fitted(estimator)
@@ -501,5 +507,5 @@ def _refuse_bombs(sizes: dict[str, int], packed: int, called: str) -> None:
     if total > MIN_BOMB_BYTES and total > MAX_COMPRESSION_RATIO * packed:
         raise ModelFileError(
             f"{called} would unpack from {packed:,} to {total:,} bytes, more than {MAX_COMPRESSION_RATIO} times as "
-            "much. Such a file is not a model, but is made to fill the memory."
+            "much. A model does not compress that well: such files are made to fill the memory."
         )

@@ -257,7 +257,7 @@ def _converted(graph: Graph, pipeline: Pipeline, inputs: list[str], columns: lis
             )
             other = {each.domain for each in model.opset_import} - OPSETS.keys()
             if other:
-                raise ValueError(f"They need operators of {min(other)}, which not every runtime has.")
+                raise ValueError(f"The steps need operators of {min(other)}, which not every runtime has.")
             graph.onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # skl2onnx raises many kinds of exceptions
         raise ModelFileError(
@@ -324,8 +324,8 @@ def compare(model: Any, X: Any, expected: Vector) -> None:
         worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
         raise ModelFileError(
             f"skl2onnx's conversion of these steps predicts different probabilities: {found[worst]:.8f} for row "
-            f"{worst} of X, where the model predicts {expected[worst]:.8f}. Use other steps, or store the model with "
-            "scarless.save."
+            f"{worst} of X (counted from 0), but the model predicts {expected[worst]:.8f}. Use other steps, or store "
+            "the model with scarless.save."
         )
 
 

@@ -23,8 +23,8 @@ What an attacker could do with a file that contains these names:
   before the model is returned (`scarless.saved.values`).
 - ``LossNode``: constants and formulas that are used in training only.
 
-These rules cannot prevent that a file holds a wrong model, or arrays that other compiled code does not expect. Do not
-trust predictions of a file from an unknown author.
+A file can still hold a wrong model, or arrays that other compiled code does not expect. Do not trust the predictions of
+a model from an unknown author.
 """
 
 OBJECT, TUPLE, FUNCTION, METHOD = "ObjectNode", "TupleNode", "FunctionNode", "MethodNode"

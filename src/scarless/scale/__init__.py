@@ -4,7 +4,7 @@ from scarless.scale.columns import PartitionError
 from scarless.scale.engine import PartitionedEngine
 from scarless.scale.files import file_advice
 from scarless.scale.parquet import ParquetRows
-from scarless.scale.predictions import Written
+from scarless.scale.predictions import WrittenPredictions
 from scarless.scale.preparing import FilePreparation, PreparedRows
 
 __all__ = [
@@ -13,6 +13,6 @@ __all__ = [
     "PartitionError",
     "PartitionedEngine",
     "PreparedRows",
-    "Written",
+    "WrittenPredictions",
     "file_advice",
 ]

@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from scarless.engines.base import MayMiss, Several, column_names
+from scarless.engines.base import LabelColumns, NullableColumn, column_names
 from scarless.outside.extras import need
 from scarless.scale.partitions import Arrays
 
 SCALE = "scale"
-# Names that pandas and Dask give to an index without a name. Such a column is never an attribute.
+# Names that pandas and Dask give to the column of an unnamed index. Such a column is never an attribute.
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
-Place = Callable[[int | None], str]  # location of a row in a partition, for messages; None for the whole partition
+# Function that describes, for messages, the location of a row of a partition, or of the whole partition (None).
+Place = Callable[[int | None], str]
 
 
 class PartitionError(ValueError):
-    """A partition cannot be read, or holds invalid values."""
+    """A partition cannot be read, or contains invalid values."""
 
 
 def row_names_of(schema: Any) -> frozenset[str]:
@@ -30,14 +31,14 @@ def row_names_of(schema: Any) -> frozenset[str]:
 
 
 def without_row_names(there: Sequence[str], row_names: Collection[str] = ()) -> list[str]:
-    """Return the columns that may be attributes."""
+    """Return the columns that may be attributes: all columns but the index of a data frame."""
     return [name for name in there if name not in row_names and not _UNNAMED_INDEX.fullmatch(name)]
 
 
 def choose_names(
     there: Sequence[str],
     wanted: Sequence[str] | None,
-    label: str | Several | None,
+    label: str | LabelColumns | None,
     weight: str | None,
     called: str,
     row_names: Collection[str] = (),
@@ -65,8 +66,8 @@ def choose_names(
     twice = next((name for name, times in counts.items() if times > 1 and name in (*names, *aside)), None)
     if twice is not None:
         raise ValueError(
-            f"{counts[twice]} columns of {called} are called {twice!r}, but names must be unique. Rename them, or "
-            "leave them out of columns=."
+            f"{counts[twice]} columns of {called} have the name {twice!r}, but names must be unique. Rename them, or "
+            "select other columns."
         )
     return names
 
@@ -87,15 +88,15 @@ def common_type(kinds: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str
 def check_kind(kind: Any, name: str, place: str) -> None:
     """Raise an error if the Arrow type of a column is not numeric.
 
-    A column without any value has Arrow's null type. It passes this check, and `numbers` raises the error.
+    A column without any value has Arrow's null type. It passes this check, because `numbers` raises an error for it.
     """
     types = need("pyarrow", "ParquetRows", SCALE).types
     plain = kind.value_type if types.is_dictionary(kind) else kind
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     if not any(check(plain) for check in numeric):
         raise PartitionError(
-            f"{place}: the column {name!r} holds {_shortened(kind)}, not numbers. Write it as numbers, or leave it out "
-            "of the columns."
+            f"{place}: the column {name!r} holds {_shortened(kind)}, not numbers. Write it as numbers, or select "
+            "other columns."
         )
 
 
@@ -104,30 +105,39 @@ def check_labels_alike(kind: Any, other: Any, name: str, place: str) -> None:
     types = need("pyarrow", "ParquetRows", SCALE).types
     plain = [each.value_type if types.is_dictionary(each) else each for each in (kind, other)]
     as_text = [types.is_string(each) or types.is_large_string(each) or "view" in str(each) for each in plain]
-    if as_text[0] != as_text[1] or types.is_nested(kind):
+    if types.is_nested(kind):
+        raise _nested_labels(kind, name, place)
+    if as_text[0] != as_text[1]:
         raise PartitionError(
             f"{place}: the label {name!r} holds {_shortened(kind)}, but it holds {_shortened(other)} in other files. "
             "Write labels of one type to all files."
         )
 
 
+def _nested_labels(kind: Any, name: str, place: str) -> PartitionError:
+    return PartitionError(
+        f"{place}: the label {name!r} must have one value for each row; it holds {_shortened(kind)}. Write one number "
+        "or text for each row."
+    )
+
+
 def arrays_of(
-    table: Any, names: Sequence[str], label: str | Several | None, weight: str | None, dtype: str, place: Place
+    table: Any, names: Sequence[str], label: str | LabelColumns | None, weight: str | None, dtype: str, place: Place
 ) -> Arrays:
-    """Return an Arrow table as arrays. X has Fortran order: a copy in C order would take as long as decoding."""
+    """Return an Arrow table as arrays. X is in Fortran order, because a copy in C order takes as long as decoding."""
     transposed = np.empty((len(names), table.num_rows), dtype=dtype)
-    with np.errstate(over="ignore"):  # Numbers that are too large become infinite, which is reported later.
+    with np.errstate(over="ignore"):  # Numbers that are too large become infinite. Infinite values are reported later.
         for row, name in zip(transposed, names, strict=True):
             row[:] = numbers(table.column(name), name, place)
     return {"X": transposed.T, **labels_and_weights(table, label, weight, place)}
 
 
-def labels_and_weights(table: Any, label: str | Several | None, weight: str | None, place: Place) -> Arrays:
+def labels_and_weights(table: Any, label: str | LabelColumns | None, weight: str | None, place: Place) -> Arrays:
     """Return the labels and weights, if there are any."""
     arrays: Arrays = {}
-    if isinstance(label, Several):
+    if isinstance(label, LabelColumns):
         for number, name in enumerate(label):
-            arrays[f"y{number}"] = in_few_bytes(labels(table.column(name), MayMiss(name), place))
+            arrays[f"y{number}"] = in_few_bytes(labels(table.column(name), NullableColumn(name), place))
     elif label is not None:
         arrays["y"] = labels(table.column(label), label, place)
     if weight is not None:
@@ -136,13 +146,13 @@ def labels_and_weights(table: Any, label: str | Several | None, weight: str | No
 
 
 def numbers(column: Any, name: str, place: Place) -> Any:
-    """Return a column of numbers as an array; decimals become float64. Raise if a value is missing."""
+    """Return a column of numbers as an array; decimals become float64. Raise an error if a value is missing."""
     pyarrow = need("pyarrow", "ParquetRows", SCALE)
     check_kind(column.type, name, place(None))
     if column.null_count:
         raise PartitionError(
-            f"{place(_first_null(column))}: the column {name!r} is missing in {column.null_count} of {len(column)} "
-            "rows. Fill in the values, leave out the column, or use scarless.analyse, which prepares the table."
+            f"{place(_first_null(column))}: the column {name!r} has no value in {column.null_count} of {len(column)} "
+            "rows. Fill in the values, leave out the column, or use scarless.analyse, which fills in attributes."
         )
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -153,12 +163,10 @@ def labels(column: Any, name: str, place: Place) -> Any:
     """Return a column of labels as an array, of numbers or of text."""
     types = need("pyarrow", "ParquetRows", SCALE).types
     if types.is_nested(column.type):
+        raise _nested_labels(column.type, name, place(None))
+    if column.null_count and not isinstance(name, NullableColumn):
         raise PartitionError(
-            f"{place(None)}: the label {name!r} must hold one value for each row; it holds {_shortened(column.type)}."
-        )
-    if column.null_count and not isinstance(name, MayMiss):
-        raise PartitionError(
-            f"{place(_first_null(column))}: the label {name!r} is missing in {column.null_count} of {len(column)} "
+            f"{place(_first_null(column))}: the label {name!r} has no value in {column.null_count} of {len(column)} "
             "rows. Write 0 for unlabelled rows."
         )
     if types.is_dictionary(column.type):

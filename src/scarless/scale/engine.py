@@ -1,4 +1,4 @@
-"""Engine over partitions that need not fit into memory, with threads, a Dask cluster or Ray.
+"""Engine over partitions that need not fit into memory. Threads, a Dask cluster or Ray process the partitions.
 
 The results of passes can be stored, so that an interrupted fit can be resumed.
 """
@@ -40,11 +40,11 @@ from scarless.scale.partitions import (
 DIGEST_BYTES = hashlib.sha256().digest_size  # length of the checksum at the beginning of each checkpoint file
 _PACKAGE = "scarless."
 
-MAX_BYTES_IN_PROCESS = 2**27  # A selection of rows whose X has fewer bytes is copied into this process.
+MAX_BYTES_IN_PROCESS = 2**27  # A selection of rows is copied into this process if its X has at most this size.
 
 
 class _StoredEntries:
-    """Owner of stored entries; the entries are removed when the last engine that needs them is deleted."""
+    """A reference to stored entries, which are removed when the last engine that needs them is deleted."""
 
     _owners: ClassVar[Counter[str]] = Counter()
 
@@ -61,7 +61,7 @@ class _StoredEntries:
 
 
 class PartitionedEngine:
-    """Engine over partitions. Each partition is loaded by the worker that processes it; rows are never sent.
+    """Engine over partitions. Each worker reads the partitions that it processes, and sends only its results.
 
     Sums are added in the order of the plan, so threads and clusters, with and without a cache, give identical results.
     """
@@ -92,11 +92,11 @@ class PartitionedEngine:
 
     @property
     def units(self) -> Units | None:
-        """Shift and scale of the columns for the solver; None if the columns need none."""
+        """Shift and scale of the columns for the solver; None if no column has to be shifted or scaled."""
         return self.preparation.reading.units
 
     def place_of(self, row: int) -> str:
-        """Return the file and row group of a row, for an error message; "" if unknown."""
+        """Return the file and row group of a row, for error messages; "" if they are not known."""
         starts = [each.start for each in self.plan.partitions]
         partition = self.plan.partitions[bisect_right(starts, row) - 1]
         find = getattr(partition.source, "place_of", None)
@@ -114,7 +114,7 @@ class PartitionedEngine:
         return self.passes.recall(key, compute)
 
     def collect(self, row_function: Callable[..., NDArray[Any]], *parameters: Any, into: Any = None) -> Any:
-        """Return ``row_function(X, rows, *parameters)`` of all blocks, concatenated in row order."""
+        """Apply ``row_function(X, rows, *parameters)`` to every block, and return the values of all rows in order."""
         found = [each for each in self._map(values_of, row_function, parameters) if each is not None]
         if into is None:
             return np.concatenate(found)
@@ -127,7 +127,7 @@ class PartitionedEngine:
     def derive(
         self, row_function: Callable[..., dict[str, Any]], *parameters: Any, keep: bool = False
     ) -> "PartitionedEngine":
-        """Return an engine whose blocks also hold the values of ``row_function(X, rows, *parameters)``, by name."""
+        """Return an engine whose rows also have the values that ``row_function(X, rows, *parameters)`` returns."""
         preparation = self.preparation.and_derive(row_function, parameters)
         if not keep:
             return self._with_changes(preparation=preparation)
@@ -142,7 +142,7 @@ class PartitionedEngine:
     def every(self, step: int, first: int = 0) -> Any:
         """Return an engine over every `step`-th row, starting at row `first`.
 
-        A small selection is copied into this process, which makes passes over it fast.
+        A small selection is copied into this process, so that passes over it are fast.
         """
         rows = self._rows[first::step]
         token = token_of(self._token, step, first)
@@ -153,11 +153,11 @@ class PartitionedEngine:
         return selected._in_memory()
 
     def read_as(self, reading: Reading) -> "PartitionedEngine":
-        """Return an engine over the same rows with another precision and units of the columns."""
+        """Return an engine that reads the same rows with another precision and other units of the columns."""
         return self._with_changes(preparation=Preparation(reading, derived=self.preparation.derived))
 
     def in_units(self) -> "PartitionedEngine":
-        """Return an engine over the same rows with the columns scaled to their units."""
+        """Return an engine over the same rows whose columns are shifted and scaled by their units."""
         return self._with_changes(preparation=self.preparation.in_units())
 
     def _in_memory(self) -> InMemoryEngine:
@@ -181,12 +181,12 @@ class PartitionedEngine:
 
 
 class Passes:
-    """Folder with the result of every pass over the rows, by a key of the computation.
+    """Folder that stores the result of every pass over the rows, under a key that identifies the computation.
 
     A fit is a deterministic sequence of passes: the parameters of each pass follow from the results of earlier passes.
-    A fit that is started again therefore finds the stored results and continues where it was interrupted. A file holds
-    a checksum, plain arrays and their description. Reading it runs no code. If a file is damaged, its pass is computed
-    again.
+    A fit that is started again therefore finds the stored results and continues where it was interrupted. A file
+    contains a checksum, arrays and a description of the arrays. Reading a file runs no code from it. If a file is
+    damaged, its pass is computed again.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -217,7 +217,10 @@ class Passes:
 
 
 def packed(value: Any, key: str) -> bytes | None:
-    """Return a value as bytes, with a checksum of the value and its key; None if it is not plain data.
+    """Return a value as bytes, with a checksum of the value and its key; None if it cannot be stored.
+
+    Values that can be stored consist of numbers, text, arrays, tuples, lists, and named tuples and dataclasses of this
+    package.
 
     Examples
     --------
@@ -231,7 +234,7 @@ def packed(value: Any, key: str) -> bytes | None:
         if any(array.dtype.hasobject for array in arrays):
             return None
         np.savez(buffer, np.frombuffer(described, dtype=np.uint8), *arrays)
-    except (TypeError, ValueError):  # the value holds objects
+    except (TypeError, ValueError):  # The value contains other objects.
         return None
     content = buffer.getvalue()
     return _digest(content, key) + content
@@ -246,7 +249,7 @@ def unpacked(data: bytes, key: str) -> Any:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             described, *arrays = (file[f"arr_{number}"] for number in range(len(file.files)))
         return _restored(json.loads(described.tobytes()), arrays)
-    except Exception as error:  # for example, the class was renamed
+    except Exception as error:  # For example, a class was renamed.
         raise ValueError(f"cannot be read by this version of scarless ({type(error).__name__})") from error
 
 
@@ -255,10 +258,10 @@ def _digest(content: bytes, key: str) -> bytes:
 
 
 def _described(value: Any, arrays: list[Any]) -> Any:
-    """Return a value as JSON that refers to arrays by number; raise TypeError if it is not plain data."""
+    """Return a value as JSON that refers to arrays by number; raise TypeError if it cannot be stored."""
     if value is None or type(value) in (bool, int, float, str):
         return {"plain": value}
-    if isinstance(value, np.ndarray) and value.dtype == object:  # for example, labels that are texts
+    if isinstance(value, np.ndarray) and value.dtype == object:  # For example, labels that are text.
         return {"objects": [list(value.shape), [_described(each, arrays) for each in value.flat]]}
     if isinstance(value, np.ndarray | np.generic):
         arrays.append(np.asarray(value))
@@ -269,11 +272,11 @@ def _described(value: Any, arrays: list[Any]) -> Any:
     if _is_ours(kind):
         held = value if isinstance(value, tuple) else [getattr(value, field.name) for field in fields(value)]
         return {"class": [kind.__module__, kind.__qualname__], "held": [_described(each, arrays) for each in held]}
-    raise TypeError(f"{kind} is not plain data")
+    raise TypeError(f"{kind} cannot be stored")
 
 
 def _restored(described: dict[str, Any], arrays: list[Any]) -> Any:
-    """Return the value of a description."""
+    """Return the value that `_described` has described."""
     if "class" in described:
         module, name = described["class"]
         kind: Any = getattr(import_module(module), name) if module.startswith(_PACKAGE) else None

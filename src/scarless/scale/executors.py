@@ -1,11 +1,11 @@
 """Executors, which process batches of partitions: threads of this process, or an existing cluster of Dask or Ray.
 
-Dask's protocol executes pickles: anyone who can reach a scheduler or a worker can run code there, and a scheduler can
-run code in this process. Use Dask only in a network that you trust, or use TLS with certificates on all sides. To use
-TLS, pass a client made with ``security=distributed.Security(require_encryption=True, tls_ca_file=...,
-tls_client_cert=..., tls_client_key=...)``. If you pass an address, set the same options in Dask's configuration
-(``distributed.comm``). Ray executes pickles, too: trust the network, or turn on its TLS (``RAY_USE_TLS=1``, with
-certificates).
+Dask sends pickles, and reading a pickle can run code. Anyone who can reach a scheduler or a worker can therefore run
+code there, and a scheduler can run code in this process. Use Dask only in a network that you trust, or use TLS with
+certificates for the scheduler, the workers and the client. To use TLS, pass a client made with
+``security=distributed.Security(require_encryption=True, tls_ca_file=..., tls_client_cert=..., tls_client_key=...)``. If
+you pass an address, set the same options in Dask's configuration (``distributed.comm``). Ray sends pickles, too: use it
+only in a network that you trust, or turn on its TLS (``RAY_USE_TLS=1``, with certificates).
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from scarless.engines.blas import BLAS
 from scarless.outside.extras import need
 from scarless.scale.partitions import STORE, Batch, Program
 
-MAX_ACTORS_PER_BATCH = 5  # actors that may end while they process the same batch of one pass
+MAX_ACTORS_PER_BATCH = 5  # a pass fails if this many actors in a row end with the same batch
 
 DASK = "dask"
-SECONDS_BETWEEN_CHECKS = 0.5  # time between two checks of which workers are alive
-MAX_PAUSED_SECONDS = 10.0  # Dask pauses a worker near its memory limit; after this time its tasks are sent elsewhere
-TASKS_PER_THREAD = 4  # tasks in a pass: enough to balance the load, but not more, because each costs milliseconds
-MAX_WORKERS_PER_BATCH = 5  # workers that may end while they process the same batch of one pass
+SECONDS_BETWEEN_CHECKS = 0.5  # time between two checks for workers that have ended
+MAX_PAUSED_SECONDS = 10.0  # Dask pauses a worker near its memory limit; after this time, others get its tasks
+TASKS_PER_THREAD = 4  # tasks of a pass: enough to balance the load, and few, because each takes milliseconds
+MAX_WORKERS_PER_BATCH = 5  # a pass fails if this many workers in a row end with the same batch
 MIN_SCATTERED_BYTES = 2**20  # parameters larger than this are sent once to each worker, not with every task
 CACHE_SHARE_OF_LIMIT = 0.7  # share of a worker's memory limit for decoded rows, before OTHER_BYTES are subtracted
-OTHER_BYTES = 4 * 10**8  # memory of a worker that does not hold rows
+OTHER_BYTES = 4 * 10**8  # memory that a worker needs for everything but rows
 RELEASE_SHARE_OF_LIMIT = 0.6  # share of a worker's memory limit above which it returns free memory to the system
 _HOW_TO_RESUME = "with checkpoint=folder, the fit resumes after the last finished pass"
 Task = Callable[..., Any]
@@ -52,7 +52,7 @@ class ClusterError(ConnectionError):
 
 
 class Executor(Protocol):
-    """Applies a task to every batch of partitions."""
+    """Interface of objects that apply a task to every batch of partitions."""
 
     def map(self, task: Task, program: Program, batches: list[Batch], arguments: tuple[Any, ...]) -> list[Any]:
         """Return ``task(program, batch, *arguments)`` of all batches, in their order."""
@@ -64,7 +64,7 @@ class Executor(Protocol):
 
 
 class Threads:
-    """Threads of this process; by default as many as BLAS may use now, so that limits of the caller apply."""
+    """Executor with threads of this process; by default, as many as BLAS may use now."""
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = n_threads or BLAS.threads()
@@ -82,7 +82,7 @@ class Threads:
 
 
 def find_executor(scheduler: Any = None) -> Executor:
-    """Return the executor of a scheduler.
+    """Return the executor for a scheduler.
 
     `scheduler` is "threads", "ray", a Dask client, the address of a Dask scheduler, or `DaskWorkers` with other waiting
     times. None means the Dask client or the Ray session of this process if there is one, else threads.
@@ -139,7 +139,7 @@ def _call_glibc(function: str, *arguments: int) -> None:
 
 
 class _RayWorker:
-    """Class of the Ray actors. An actor holds the current task; the store of its process holds decoded rows."""
+    """Class of the Ray actors. An actor has the current task; the store of its process has the decoded rows."""
 
     def begin(self, payload: bytes) -> None:
         reuse_memory()
@@ -153,10 +153,10 @@ class _RayWorker:
 
 
 class RayActors:
-    """Executor with one Ray actor for each CPU of the session. In every pass an actor gets the same batches.
+    """Executor with one Ray actor for each CPU of the session. An actor gets the same batches in every pass.
 
-    The actors end with this object. They do not reserve CPUs, because two concurrent fits could then wait for each
-    other forever.
+    The actors end when this object is deleted. They do not reserve CPUs, because two fits at the same time could then
+    wait for each other forever.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class RayActors:
                 return [found[number] for number in sorted(found)]
         raise ClusterError(
             f"{MAX_ACTORS_PER_BATCH} Ray actors in a row ended while they processed the same partitions. Most likely "
-            "they ran out of memory. Give the session more memory, or use less at once with a smaller memory=."
+            "they ran out of memory. Give the session more memory, or pass a smaller memory= to ParquetRows."
         )
 
     def forget(self, prefix: str) -> None:
@@ -192,7 +192,7 @@ class RayActors:
         """Process the waiting batches, add their results to `found`, and replace actors that have ended."""
         actor_of = {number: number % len(self.actors) for number in waiting}
         for actor in set(actor_of.values()):
-            self.actors[actor].begin.remote(payload)  # an actor processes its calls in this order
+            self.actors[actor].begin.remote(payload)  # An actor processes its calls in this order.
         sent = {number: self.actors[actor_of[number]].process.remote(batch) for number, batch in waiting.items()}
         errors, ended = self.ray.exceptions, set()
         for number, future in sent.items():
@@ -210,27 +210,27 @@ class RayActors:
 
 
 class DaskWorkers:
-    """Executor with the workers of a Dask cluster. In every pass a worker gets the same batches of partitions.
+    """Executor with the workers of a Dask cluster. A worker gets the same batches of partitions in every pass.
 
-    A worker keeps the rows that it has decoded, and rows are never sent. Workers may end and join at any time. Another
-    worker then computes the batches of a worker that has ended, with identical results.
+    A worker stores the rows that it has decoded, and sends only its results. Workers may join and end at any time. If a
+    worker ends, other workers process its batches, with identical results.
 
     Parameters
     ----------
     client : distributed.Client
-        A client that is not asynchronous. Its protocol executes pickles: trust the network, or use TLS.
-    patience : float, default=300
-        Seconds to wait for a worker if there is none.
-    silence : float, default=15
-        Seconds to wait for an answer of the scheduler.
+        A client that is not asynchronous. Dask sends pickles: use it only in a network that you trust, or with TLS.
+    worker_timeout : float, default=300
+        Seconds to wait for a worker if no worker accepts tasks.
+    scheduler_timeout : float, default=15
+        Seconds to wait for an answer from the scheduler.
     """
 
-    def __init__(self, client: Any, *, patience: float = 300.0, silence: float = 15.0) -> None:
+    def __init__(self, client: Any, *, worker_timeout: float = 300.0, scheduler_timeout: float = 15.0) -> None:
         if client.asynchronous:
             raise ValueError("The Dask client must not be asynchronous. Pass Client(..., asynchronous=False).")
-        self.client, self.patience, self.silence = client, patience, silence
-        self.assigned: dict[str, str] = {}  # key of the first partition of a batch -> its worker
-        self.paused: dict[str, float] = {}  # paused worker -> time at which it was first found paused
+        self.client, self.worker_timeout, self.scheduler_timeout = client, worker_timeout, scheduler_timeout
+        self.assigned: dict[str, str] = {}  # worker of each batch, by the key of its first partition
+        self.paused: dict[str, float] = {}  # paused workers, with the time at which each was first found paused
 
     @classmethod
     def of(cls, scheduler: Any) -> "DaskWorkers":
@@ -249,11 +249,11 @@ class DaskWorkers:
             client = distributed.Client(scheduler, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise ClusterError(
-                f"No Dask scheduler answers at {scheduler!r} ({_first_line(error)}). Expected an address such as "
-                '"tcp://host:8786", where `dask scheduler` is running.'
+                f"No Dask scheduler answers at {scheduler!r} ({_first_line(error)}). Start one with `dask scheduler`, "
+                'and pass its address, such as "tcp://host:8786".'
             ) from error
         workers = cls(client)
-        weakref.finalize(workers, _close, client).atexit = False  # the client ends with the process anyway
+        weakref.finalize(workers, _close, client).atexit = False  # The client ends with the process anyway.
         return workers
 
     def map(self, task: Task, program: Program, batches: list[Batch], arguments: tuple[Any, ...]) -> list[Any]:
@@ -266,22 +266,22 @@ class DaskWorkers:
 
     def forget(self, prefix: str) -> None:
         """Remove all stored entries whose keys begin with `prefix` in all workers, without waiting for them."""
-        with suppress(RuntimeError):  # the loop, and so the client, has ended
+        with suppress(RuntimeError):  # The event loop, and so the client, has ended.
             self.client.loop.add_callback(_forget_in_workers, self.client, prefix)
 
-    async def living(self) -> dict[str, int]:
+    async def available_workers(self) -> dict[str, int]:
         """Return the workers that accept tasks, with their numbers of threads."""
-        deadline = monotonic() + self.silence
+        deadline = monotonic() + self.scheduler_timeout
         while (left := deadline - monotonic()) > 0 and self.client.scheduler is not None:
             with suppress(OSError, TimeoutError, asyncio.TimeoutError):
-                return await asyncio.wait_for(self._ask_scheduler(), left)
+                return await asyncio.wait_for(self._query_scheduler(), left)
             await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
         raise ClusterError(
-            f"The Dask scheduler has not answered for {self.silence:g} seconds: it has ended, or cannot be reached. "
-            f"Start it again and repeat the fit; {_HOW_TO_RESUME}."
+            f"The Dask scheduler has not answered for {self.scheduler_timeout:g} seconds: it has ended, or cannot be "
+            f"reached. Start it again and repeat the fit; {_HOW_TO_RESUME}."
         )
 
-    async def _ask_scheduler(self) -> dict[str, int]:
+    async def _query_scheduler(self) -> dict[str, int]:
         cores = await self.client.scheduler.ncores()
         running = await self.client.scheduler.ncores_running()
         now = monotonic()
@@ -289,13 +289,13 @@ class DaskWorkers:
         given_up = {worker for worker, since in self.paused.items() if now - since > MAX_PAUSED_SECONDS}
         return {worker: cores[worker] for worker in sorted(cores) if cores[worker] and worker not in given_up}
 
-    async def some_living(self) -> dict[str, int]:
+    async def wait_for_workers(self) -> dict[str, int]:
         """Return the workers that accept tasks; wait if there is none."""
-        deadline = monotonic() + self.patience
-        while not (workers := await self.living()):
+        deadline = monotonic() + self.worker_timeout
+        while not (workers := await self.available_workers()):
             if monotonic() > deadline:
                 raise ClusterError(
-                    f"No Dask worker accepted tasks for {self.patience:g} seconds: all have ended, or are paused "
+                    f"No Dask worker accepted tasks for {self.worker_timeout:g} seconds: all have ended, or are paused "
                     "because their memory is full. Start workers, or give them more memory, and repeat the fit; "
                     f"{_HOW_TO_RESUME}."
                 )
@@ -312,7 +312,7 @@ class _SentTask(NamedTuple):
 
 
 class _DaskPass:
-    """One pass over all batches, which are sent again if their worker ends."""
+    """One pass over all batches. If a worker ends, its batches are sent to other workers."""
 
     def __init__(self, cluster: DaskWorkers, name: str, payload: bytes, batches: list[Batch]) -> None:
         self.cluster, self.client, self.name, self.payload = cluster, cluster.client, name, payload
@@ -345,8 +345,8 @@ class _DaskPass:
         return [by_number[number] for number in range(len(self.batches))]
 
     async def _send_waiting(self) -> None:
-        """Send every batch that is not under way to the worker that had it before, or to the worker with most room."""
-        workers = await self.cluster.some_living()
+        """Send every batch that is not being processed, to its worker of earlier passes if possible."""
+        workers = await self.cluster.wait_for_workers()
         keys = [batch[0].key for batch in self.batches]
         self.cluster.assigned.update(assign_batches(keys, self.cluster.assigned, workers))
         under_way = {number for each in self.sent for number in each.numbers}
@@ -358,7 +358,7 @@ class _DaskPass:
             self.sent += await self._sent_to(worker, numbers, TASKS_PER_THREAD * workers[worker])
 
     async def _sent_to(self, worker: str, numbers: list[int], n_tasks: int) -> list[_SentTask]:
-        only = {"workers": [worker], "allow_other_workers": False, "pure": False}  # Dask never moves such tasks
+        only = {"workers": [worker], "allow_other_workers": False, "pure": False}  # Dask does not move such tasks.
         name = f"{self.name}-{uuid.uuid4().hex}"
         payload = self.payload if len(self.payload) <= MIN_SCATTERED_BYTES else await self._scattered(worker)
         if payload is None:
@@ -378,21 +378,24 @@ class _DaskPass:
         )
         while not sending.done():
             await asyncio.wait({sending}, timeout=SECONDS_BETWEEN_CHECKS)
-            if not sending.done() and worker not in await self.cluster.living():
+            if not sending.done() and worker not in await self.cluster.available_workers():
                 sending.cancel()
                 return None
         return None if sending.cancelled() or sending.exception() else sending.result()
 
     async def _watch(self, gathering: Any) -> None:
-        """Wait for the results, or until some of them are lost."""
+        """Wait until all results are there, or until some of them are lost."""
         while not gathering.done():
             await asyncio.wait({gathering}, timeout=SECONDS_BETWEEN_CHECKS)
-            living = None if gathering.done() else await self.cluster.living()
-            if await self._drop_lost(living):
+            available = None if gathering.done() else await self.cluster.available_workers()
+            if await self._drop_lost(available):
                 return
 
-    async def _drop_lost(self, living: dict[str, int] | None) -> bool:
-        """Raise the error of a task; otherwise drop the tasks whose worker or connection was lost."""
+    async def _drop_lost(self, available: dict[str, int] | None) -> bool:
+        """Forget tasks whose worker or connection was lost, and return whether there are any.
+
+        If a task has raised an error, raise it here.
+        """
         killed = need("distributed", "Dask", DASK).KilledWorker
         for each in self.sent:
             if each.future.status == "error" and not isinstance(error := await each.future.exception(), killed):
@@ -401,7 +404,7 @@ class _DaskPass:
             each
             for each in self.sent
             if each.future.status in ("error", "cancelled", "lost")
-            or (living is not None and each.worker not in living)
+            or (available is not None and each.worker not in available)
         ]
         self.sent = [each for each in self.sent if each not in lost]
         self._check_tries([number for each in lost for number in each.numbers])
@@ -412,14 +415,14 @@ class _DaskPass:
         if failed:
             source = self.batches[failed[0]][0].source
             raise ClusterError(
-                f"{MAX_WORKERS_PER_BATCH} Dask workers in a row ended or were paused while they processed partitions "
-                f"such as those of {getattr(source, 'path', source)}. Most likely they ran out of memory. Give workers "
-                "more memory, or use less at once: a smaller memory=, or files with smaller row groups."
+                f"{MAX_WORKERS_PER_BATCH} Dask workers in a row ended or were paused while they processed the same "
+                f"partitions of {getattr(source, 'path', 'X')}. Most likely they ran out of memory. Give the workers "
+                "more memory, pass a smaller memory= to ParquetRows, or write files with smaller row groups."
             )
 
 
 def assign_batches(batches: list[str], assigned: dict[str, str], workers: dict[str, int]) -> dict[str, str]:
-    """Return a worker for each batch: the worker that had it before, if it is alive and its share is not full.
+    """Return a worker for each batch: its worker of earlier passes, if it is still available and has room.
 
     `workers` maps each worker to its number of threads. The shares of batches are proportional to these numbers.
     """
@@ -438,14 +441,14 @@ def assign_batches(batches: list[str], assigned: dict[str, str], workers: dict[s
 
 
 class _ReceivedPass:
-    """Task, program and arguments of a pass in a worker, unpickled once for each worker and pass."""
+    """Task, program and arguments of a pass. A worker unpickles them once for each pass."""
 
     def __init__(self, payload: bytes) -> None:
         reuse_memory()
         self.worker = need("distributed", "Dask", DASK).get_worker()
         self.limit = self.worker.memory_manager.memory_limit or 0
         self.task, program, self.arguments = pickle.loads(payload)
-        if self.limit:  # Dask pauses a worker at 0.8 of the limit, and ends it at 0.95
+        if self.limit:  # Dask pauses a worker at 80% of the limit, and ends it at 95%.
             memory = min(program.cache.memory, max(0, int(CACHE_SHARE_OF_LIMIT * self.limit) - OTHER_BYTES))
             program = program._replace(cache=replace(program.cache, memory=memory))
         self.program: Program = program
@@ -460,10 +463,10 @@ class _ReceivedPass:
 
 
 class _SentPass(NamedTuple):
-    """A pass on its way to a worker, where unpickling turns it into a `_ReceivedPass`.
+    """A pass that is sent to a worker. Unpickling turns it into a `_ReceivedPass`.
 
-    Tasks therefore refer only to functions of Python's standard library. The scheduler resolves these references, and
-    importing this package would block it for seconds.
+    Tasks therefore refer only to functions of Python's standard library. The scheduler imports the functions of tasks,
+    and importing this package would block it for seconds.
     """
 
     payload: bytes
@@ -477,13 +480,13 @@ def _forget(prefix: str) -> None:
 
 
 async def _forget_in_workers(client: Any, prefix: str) -> None:
-    with suppress(Exception):  # workers that have ended hold nothing
+    with suppress(Exception):  # Workers that have ended have no entries.
         await client.run(_forget, prefix, on_error="ignore")
 
 
 def _close(client: Any) -> None:
     """Close a client without waiting for it, because this may run in the client's own thread."""
-    with suppress(RuntimeError):  # the process is about to end
+    with suppress(RuntimeError):  # The process is about to end.
         Thread(target=client.close, name="scarless-close-dask-client").start()
 
 

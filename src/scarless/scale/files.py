@@ -18,11 +18,11 @@ from scarless.outside.extras import need
 from scarless.outside.notices import listed
 from scarless.scale.columns import SCALE, PartitionError, row_names_of
 
-# `file_advice` gives advice beyond these limits of the rows and the decoded bytes of a row group, and of the files.
+# Limits beyond which `file_advice` gives advice: rows and decoded bytes of a row group, and number of files.
 MIN_ROWS_PER_GROUP, MAX_BYTES_PER_GROUP = 20_000, 2**28
 MAX_FILES = 10_000
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # The scheme has two letters or more, unlike the drive in C:/.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")  # A scheme has two letters or more, unlike a drive such as C:/.
 MAX_PARALLEL_FOOTERS = 16  # remote files whose footers are read at the same time
 
 
@@ -51,12 +51,15 @@ def find_files(where: Any, filesystem: Any = None) -> FoundFiles:
     for each in given:
         found += _local_files(each) if system is None else _remote_files(str(each), system)
     if not found:
-        raise FileNotFoundError(f"{wanted}: there is no Parquet file.")
+        raise FileNotFoundError(
+            f"{wanted}: no Parquet file was found. Check the path. In a folder, the names of files must end in "
+            ".parquet."
+        )
     return FoundFiles(found, system)
 
 
 def is_address(path: Any) -> bool:
-    """Return whether a path names its file system.
+    """Return whether a path is an address, which begins with the scheme of its file system.
 
     Examples
     --------
@@ -89,7 +92,7 @@ def stamp_of(path: str, filesystem: Any = None) -> tuple[int, int]:
 
 @contextmanager
 def opened(path: str, filesystem: Any = None) -> Iterator[Any]:
-    """Open a local or remote file for pyarrow."""
+    """Yield a file that pyarrow can read: the path of a local file, or an open remote file."""
     if filesystem is None:
         yield path
     else:
@@ -103,7 +106,7 @@ class Footer:
 
     path: str
     called: str  # name in errors
-    there: tuple[str, ...]  # names of columns
+    there: tuple[str, ...]  # names of the columns
     kinds: dict[str, Any]  # Arrow types by name
     group_rows: tuple[int, ...]  # rows of each row group
     stamp: tuple[int, int]
@@ -111,7 +114,7 @@ class Footer:
 
 
 def read_footer(path: str, called: str, filesystem: Any = None) -> Footer:
-    """Return the metadata of a Parquet file; errors call the file `called`."""
+    """Return the metadata of a Parquet file; `called` is its name in errors."""
     parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
     try:
         stamp = stamp_of(path, filesystem)
@@ -123,12 +126,14 @@ def read_footer(path: str, called: str, filesystem: Any = None) -> Footer:
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{called}: there is no such file.") from error
     except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-        raise PartitionError(f"{called}: the file is not Parquet, or is truncated ({first_line(error)}).") from error
+        raise PartitionError(
+            f"{called}: the file cannot be read as Parquet ({first_line(error)}). If it is damaged, write it again."
+        ) from error
     return Footer(path, called, there, kinds, rows, stamp, row_names)
 
 
 def read_footers(files: list[str], called: str, filesystem: Any = None) -> list[Footer]:
-    """Return the metadata of files, in their order; remote files are read in parallel to hide the latency."""
+    """Return the metadata of files, in their order; remote files are read in parallel, because each has a latency."""
 
     def read(path: str) -> Footer:
         return read_footer(path, called or path, filesystem)
@@ -164,7 +169,9 @@ def _remote_files(where: str, filesystem: Any) -> list[str]:
         chosen = fs.FileSelector(root, recursive=True, allow_not_found=True)
         inside = [each.path for each in filesystem.get_file_info(chosen) if each.is_file]
     except OSError as error:
-        raise OSError(f"{kind}://{root}: the files cannot be listed ({first_line(error)}).") from error
+        raise OSError(
+            f"{kind}://{root}: the files cannot be listed ({first_line(error)}). Check the address and the credentials."
+        ) from error
     if plain == len(parts):
         found = [path for path in inside if path.endswith(".parquet")]
     else:
@@ -177,7 +184,7 @@ def _fits(path: str, pattern: str) -> bool:
 
 
 def _by_address(given: list[str]) -> tuple[Any, list[str]]:
-    """Return the common file system of addresses, and the paths in it; raise if there are several file systems."""
+    """Return the file system of addresses, and the paths in it; raise an error if there are several file systems."""
     fs = need("pyarrow.fs", "ParquetRows", SCALE)
     pairs = []
     for each in given:
@@ -186,21 +193,20 @@ def _by_address(given: list[str]) -> tuple[Any, list[str]]:
         except (OSError, ValueError, NotImplementedError) as error:
             raise ValueError(
                 f"{each}: pyarrow cannot open this address ({first_line(error)}). It supports s3://, gs://, abfss://, "
-                "hdfs:// and file://. For other addresses, pass filesystem=..., with a file system of pyarrow.fs "
-                "or fsspec."
+                "hdfs:// and file://. For other addresses, pass a file system of pyarrow.fs or fsspec as filesystem=."
             ) from error
     first = pairs[0][0]
     other = next((each for each, (system, _) in zip(given, pairs, strict=True) if not system.equals(first)), None)
     if other is not None:
         raise ValueError(
             f"{given[0]} and {other} are in different file systems, but all files of a table must be in one. Copy "
-            "them, or pass filesystem= for both."
+            "them, or pass a filesystem= that can read both."
         )
     return first, [path for _, path in pairs]
 
 
 def _of_pyarrow(filesystem: Any) -> Any:
-    """Return a file system of pyarrow; one of fsspec is wrapped."""
+    """Return a file system of pyarrow; a file system of fsspec is wrapped."""
     fs = need("pyarrow.fs", "ParquetRows", SCALE)
     if isinstance(filesystem, fs.FileSystem):
         return filesystem
@@ -231,7 +237,7 @@ class _Layout(NamedTuple):
     groups: int
     largest: int  # bytes of the largest row group, decoded
     dictionary: tuple[str, ...]  # columns of floats that are written with a dictionary
-    double: tuple[str, ...]  # columns in double precision
+    double: tuple[str, ...]  # columns of float64
     slow_codecs: tuple[str, ...]
 
 
@@ -258,28 +264,29 @@ def file_advice(paths: Iterable[str], *, filesystem: Any = None) -> list[str]:
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "small.parquet")
     ...     pyarrow.parquet.write_table(pyarrow.table({"x": range(100_000)}), path, row_group_size=1_000)
-    ...     print(file_advice([str(path)])[0][:36])
-    100 row groups hold 1,000 rows each:
+    ...     print(file_advice([str(path)])[0][:35])
+    100 row groups have 1,000 rows each
     """
     layouts = [_layout_of(path, filesystem) for path in paths]
     advice = _advice_on_groups(layouts)
     dictionary = sorted({name for each in layouts for name in each.dictionary})
     if dictionary:
         advice.append(
-            f"{_named(dictionary)}: floats with a dictionary. A dictionary makes files larger and slower unless there "
-            "are few different values. Write floats without one (use_dictionary=[], or the names of text columns)."
+            f"{_named(dictionary)}: floats are written with a dictionary. Unless there are few different values, this "
+            "makes files larger and slower to read. Write floats without a dictionary: pass use_dictionary=[...], with "
+            "the names of text columns only."
         )
     double = sorted({name for each in layouts for name in each.double})
     if double:
         advice.append(
-            f"{_named(double)}: double precision. Single precision (float32) takes half the memory and time, and is "
-            "enough for most attributes."
+            f"{_named(double)}: the type is float64. float32 takes half the memory and time, and is precise enough for "
+            "most attributes."
         )
     slow = sorted({codec for each in layouts for codec in each.slow_codecs})
     if slow:
         advice.append(f"The compression {listed(slow)} is slow to decode. Use zstd, snappy or none.")
     if len(layouts) > MAX_FILES:
-        advice.append(f"{len(layouts):,} files take long to open. Merge them into files of 100 MB or more.")
+        advice.append(f"{len(layouts):,} files are slow to open. Merge them into files of 100 MB or more.")
     return advice
 
 
@@ -287,14 +294,14 @@ def _advice_on_groups(layouts: list[_Layout]) -> list[str]:
     advice, groups, rows = [], sum(each.groups for each in layouts), sum(each.rows for each in layouts)
     if groups > 1 and rows / groups < MIN_ROWS_PER_GROUP:
         advice.append(
-            f"{groups:,} row groups hold {rows // groups:,} rows each: so many small groups are slow to read. Write "
-            "100,000 to 1,000,000 rows to a group (row_group_size)."
+            f"{groups:,} row groups have {rows // groups:,} rows each on average: small groups are slow to read. Write "
+            "100,000 to 1,000,000 rows to each group (row_group_size)."
         )
     largest = max((each.largest for each in layouts), default=0)
     if largest > MAX_BYTES_PER_GROUP:
         advice.append(
             f"A row group takes {largest / 1e6:,.0f} MB of memory in every worker that decodes it. Write fewer rows to "
-            "a group (row_group_size)."
+            "each group (row_group_size)."
         )
     return advice
 

@@ -1,6 +1,6 @@
 """Tables in files: Parquet files, and pyarrow datasets of any format.
 
-Datasets may have filters, and folders whose names hold the values of columns.
+Datasets may have filters, and folders whose names contain the values of columns (``year=2020/``).
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.engines.base import Engine, Several, column_names, open_rows
+from scarless.engines.base import Engine, LabelColumns, column_names, open_rows
 from scarless.outside.extras import need
 from scarless.scale.columns import (
     SCALE,
@@ -45,7 +45,7 @@ class _FileRows:
     n_rows: int
     stamp: tuple[int, int]  # size and modification time of the file when the plan was made
     names: tuple[str, ...]
-    label: str | Several | None
+    label: str | LabelColumns | None
     weight: str | None
     dtype: str
 
@@ -66,7 +66,7 @@ class _FileRows:
         return labels_and_weights(table, self.label, self.weight, self.place_of)
 
     def numbers(self, table: Any, name: str) -> Any:
-        """Return a column of numbers; raise if a value is missing."""
+        """Return a column of numbers; raise an error if a value is missing."""
         return numbers(table.column(name), name, self.place_of)
 
     @property
@@ -90,7 +90,10 @@ class _FileRows:
 
     def _check_length(self, table: Any) -> Any:
         if table.num_rows != self.n_rows:
-            raise PartitionError(f"{self.place_of()}: expected {self.n_rows} rows; found {table.num_rows}.")
+            raise PartitionError(
+                f"{self.place_of()}: expected {self.n_rows} rows; found {table.num_rows}. The file must not change "
+                "while it is read."
+            )
         return table
 
 
@@ -99,11 +102,14 @@ class RowGroups(_FileRows):
     """Some row groups of a Parquet file."""
 
     group_rows: tuple[int, ...] = ()
-    called: str = ""  # name in errors, if the path means nothing to the user
+    called: str = ""  # name in errors, if the file is temporary and the user does not know its path
     filesystem: Any = field(default=None, repr=False, compare=False)  # None: local files
 
     def read(self, others: Sequence[str] = (), *, dictionaries: bool = False) -> Any:
-        """Return the attributes, labels, weights and other columns as an Arrow table; text as dictionaries if asked."""
+        """Return the attributes, labels, weights and other columns as an Arrow table.
+
+        With `dictionaries`, attributes of text are dictionary-encoded.
+        """
         self._check_stamp()
         parquet = need("pyarrow.parquet", "ParquetRows", SCALE)
         wanted = self._wanted(others)
@@ -148,12 +154,12 @@ class RowGroups(_FileRows):
 
 
 def check_present(there: Sequence[str], wanted: Sequence[str], place: str) -> None:
-    """Raise if a partition lacks a column."""
+    """Raise an error if a partition lacks a column."""
     absent = [name for name in wanted if name not in there]
     if absent:
         raise PartitionError(
-            f"{place}: there is no column {absent[0]!r}, which other files have. Write it to all files, or name the "
-            "columns that all files have in columns=."
+            f"{place}: there is no column {absent[0]!r}, which other files have. Write it to all files, or select "
+            "columns that all files have: columns=[...]."
         )
 
 
@@ -164,7 +170,7 @@ def in_words(groups: tuple[int, ...]) -> str:
 
 
 class ParquetRows:
-    """Rows of Parquet files, which `fit`, `predict` and diagnostics take in place of a table in memory.
+    """Rows of Parquet files, which `fit`, `predict` and diagnostics accept in place of a table in memory.
 
     Labels and weights are columns, given by name: ``fit(ParquetRows("claims/*.parquet"), "diagnosed")``.
 
@@ -172,17 +178,17 @@ class ParquetRows:
     ----------
     where : path, list of paths, or pyarrow Dataset
         File, folder (all ``.parquet`` files below it) or pattern with ``*``. Addresses of pyarrow, such as
-        ``s3://bucket/claims/``, work too. A pyarrow Dataset of Parquet files keeps its filter, and the columns whose
-        values are in the names of folders.
+        ``s3://bucket/claims/``, are also possible. For a pyarrow Dataset of Parquet files, its filter applies, and the
+        values in the names of folders are columns.
     columns : list of str, optional
         Attributes, in this order. Default: all columns but labels, weights, and the index of a pandas data frame.
     dtype : {"float32", "float64"}, optional
         Precision of the attributes. Default: float32 if all attributes are float32, else float64.
     memory : int, default=2 GiB
-        Bytes of decoded rows that each process may hold in memory; further rows are written to memory-mapped files.
+        Bytes of decoded rows that each process may keep in memory; further rows are written to memory-mapped files.
     scratch : path or False, optional
-        Folder of the memory-mapped files; False to decode further rows again in every pass. Default: the system's
-        temporary folder.
+        Folder of the memory-mapped files. If False, further rows are not written, but decoded again in every pass.
+        Default: the system's temporary folder.
     checkpoint : path, optional
         Folder for the result of every pass. If an interrupted fit is started again, it continues from these results.
     scheduler : "threads", "ray", a Dask client or the address of a Dask scheduler, optional
@@ -208,7 +214,7 @@ class ParquetRows:
     0.5
     """
 
-    _called = ""  # name in errors, if the names of the files mean nothing to the user
+    _called = ""  # name in errors, if the files are temporary and the user does not know their paths
     _with_index = False  # whether a named index of a data frame is an attribute
 
     def __init__(
@@ -229,7 +235,7 @@ class ParquetRows:
         elif filesystem is None:
             self.files, self.filesystem = files_of(where)
         else:
-            raise ValueError("filesystem must not be passed with a pyarrow Dataset, which has its own. Leave it out.")
+            raise ValueError("filesystem: a pyarrow Dataset has its own file system. Leave filesystem out.")
         self._wanted = None if columns is None else tuple(columns)
         self.dtype, self.scheduler, self.checkpoint = dtype, scheduler, checkpoint
         self.cache = Cache(int(memory), "" if scratch is False else None if scratch in (None, True) else str(scratch))
@@ -244,7 +250,7 @@ class ParquetRows:
 
     @property
     def condition(self) -> str:
-        """Filter of a dataset as text; empty for all rows."""
+        """Filter of a dataset as text; empty if there is no filter."""
         found = None if self._dataset is None else filter_of(self._dataset)
         return "" if found is None else str(found)
 
@@ -255,12 +261,12 @@ class ParquetRows:
 
     @property
     def column_names(self) -> list[str]:
-        """Attributes, if no column is a label or a weight."""
+        """Names of the attributes, if no column is a label or a weight."""
         return list(self.plan(raw=True).names)
 
     def plan(
         self,
-        label: str | Several | None = None,
+        label: str | LabelColumns | None = None,
         weight: str | None = None,
         *,
         raw: bool = False,
@@ -292,13 +298,13 @@ class ParquetRows:
         self,
         footers: list[Footer],
         names: list[str],
-        label: str | Several | None,
+        label: str | LabelColumns | None,
         weight: str | None,
         index: frozenset[str],
         *,
         raw: bool,
     ) -> None:
-        """Raise if a file lacks a column, or a column does not hold numbers, before anything is decoded."""
+        """Raise an error if a file lacks a column or a column is not numeric, before any row is decoded."""
         first, others = footers[0], column_names(label, weight)
         for footer in footers:
             place = f"{footer.called}, {in_words(tuple(range(len(footer.group_rows))))}"
@@ -327,7 +333,7 @@ def _open_parquet(X: ParquetRows, y: Any = None, sample_weight: Any = None) -> E
 def need_names(kind: str, holder: str, **given: Any) -> None:
     """Raise an error if labels or weights are not names of columns."""
     for name, value in given.items():
-        if value is not None and not isinstance(value, str | Several):
+        if value is not None and not isinstance(value, str | LabelColumns):
             raise TypeError(
                 f"{name} must name a column of the {holder} if X is {kind}, such as "
                 f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; got "
@@ -345,7 +351,7 @@ def _partitions(footer: Footer, model: RowGroups, row_bytes: int) -> list[RowGro
 
 
 def together(group_rows: Sequence[int], row_bytes: int) -> list[tuple[int, ...]]:
-    """Merge neighbouring row groups into partitions that are large enough for a task; empty partitions are left out.
+    """Merge neighbouring row groups into partitions of about 32 MB; empty partitions are left out.
 
     Examples
     --------
@@ -370,7 +376,7 @@ def together(group_rows: Sequence[int], row_bytes: int) -> list[tuple[int, ...]]
 
 @dataclass(frozen=True)
 class FragmentRows(_FileRows):
-    """Rows of a file of a dataset, or of some of its row groups, that pass the filter."""
+    """Rows of one file of a dataset, or of some of its row groups, that pass the filter of the dataset."""
 
     partition: str  # values in the name of the folder
     asked: str  # filter, as text
@@ -397,7 +403,7 @@ class DatasetRows:
     """Rows of a pyarrow dataset of files. Each file, or some of its row groups, is a partition.
 
     The filter is applied when a partition is read, and the remaining rows are counted once. Values in names of folders
-    (``year=2020/``) are columns. A dataset caches what it has read of its files. If the files were replaced, make a new
+    (``year=2020/``) are columns. A pyarrow dataset caches metadata of its files. If files were replaced, make a new
     dataset.
     """
 
@@ -411,11 +417,11 @@ class DatasetRows:
 
     @property
     def column_names(self) -> list[str]:
-        """Attributes, if no column is a label or a weight."""
+        """Names of the attributes, if no column is a label or a weight."""
         schema = self.dataset.schema
         return choose_names(schema.names, self._wanted, None, None, "The dataset", row_names_of(schema))
 
-    def plan(self, label: str | Several | None = None, weight: str | None = None) -> Plan:
+    def plan(self, label: str | LabelColumns | None = None, weight: str | None = None) -> Plan:
         """Return the partitions of the rows."""
         return plan_dataset(self.dataset, self._wanted, label, weight)
 
@@ -423,7 +429,7 @@ class DatasetRows:
 def plan_dataset(
     dataset: Any,
     wanted: Sequence[str] | None,
-    label: str | Several | None = None,
+    label: str | LabelColumns | None = None,
     weight: str | None = None,
     *,
     dtype: str | None = None,
@@ -457,7 +463,8 @@ def plan_dataset(
     ]
     sources = [source for source in sources if source.n_rows]
     if not sources:
-        raise ValueError(f"The dataset has no rows{'' if condition is None else f' where {condition}'}.")
+        passing = "" if condition is None else f" that pass its filter, {condition}"
+        raise ValueError(f"The dataset has no rows{passing}.")
     return Plan.of(sources, names, precision)
 
 
@@ -467,7 +474,7 @@ def made_of_files(X: Any) -> bool:
 
 
 def files_of(dataset: Any) -> FoundFiles:
-    """Return the Parquet files of a dataset; raise if it does not consist of such files."""
+    """Return the Parquet files of a dataset; raise an error if it does not consist of Parquet files."""
     if not made_of_files(dataset) or dataset.format.default_extname != "parquet":
         kind = f"of {dataset.format.default_extname} files" if hasattr(dataset, "format") else "not made of files"
         raise TypeError(
@@ -485,7 +492,7 @@ def _open_dataset(X: DatasetRows, y: Any = None, sample_weight: Any = None) -> E
 
 
 def filter_of(dataset: Any) -> Any:
-    """Return the filter of a dataset, from a private attribute of pyarrow whose presence `made_of_files` checks."""
+    """Return the filter of a dataset. It is in a private attribute of pyarrow, which `made_of_files` checks for."""
     return dataset._scan_options.get("filter")
 
 
@@ -503,12 +510,12 @@ def _address(fragment: Any) -> str:
 
 
 def _pieces(fragment: Any, row_bytes: int) -> list[tuple[Any, tuple[int, ...]]]:
-    """Return partitions of a file with the numbers of their row groups; the whole file if its format has none."""
+    """Return the partitions of a file with their row groups; the whole file if its format has no row groups."""
     try:
         found = getattr(fragment, "row_groups", None)
     except (OSError, need("pyarrow", "a pyarrow Dataset", SCALE).ArrowException) as error:
         raise PartitionError(
-            f"{fragment.path}: the file is absent or truncated ({first_line(error)}). Write or copy the file again."
+            f"{fragment.path}: the file is absent or damaged ({first_line(error)}). Write or copy the file again."
         ) from error
     if found is None:
         return [(fragment, ())]

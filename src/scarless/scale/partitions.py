@@ -1,7 +1,7 @@
 """Partitions: the store of decoded rows, the blocks of a partition, batches of partitions, and tasks on batches.
 
-The code here runs where a partition is stored: in a thread, a Dask worker or a Ray actor. The results are identical to
-the bit. A chain of steps leads from a partition to its blocks; each step derives values of rows, or selects rows.
+This code runs in a thread of this process, in a Dask worker or in a Ray actor, with identical results. A chain of steps
+leads from a partition to its blocks: each step derives values of rows, or selects rows.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, add_up
 
 _MAX_BLOCK_NUMBERS, _MAX_BLOCK_ROWS = 393_216, 16_384  # as in `scarless.engines.memory`
-# A batch of partitions is one task of a pass. There are few batches, because a task costs a millisecond, but enough to
-# give each worker four.
+# A batch of partitions is one task of a pass. There are few batches, because each takes an additional millisecond, but
+# enough of them to give several to each worker.
 MIN_BATCHES, MAX_BATCHES, PARTITIONS_PER_BATCH = 64, 1024, 8
 
 # --- store of decoded rows
@@ -44,7 +44,7 @@ class Cache:
 
 
 class PartitionStore:
-    """Arrays that one process has decoded or computed, by key. Each is computed once, even if many threads need it."""
+    """Arrays that one process has decoded or computed, by key. Several threads share each entry."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -58,7 +58,7 @@ class PartitionStore:
     @property
     def held(self) -> int:
         """Bytes of the entries in memory, without mapped files."""
-        return sum(list(self._sizes.values()))  # a copy, because other threads may change the dict
+        return sum(list(self._sizes.values()))  # The list is a copy, because other threads may change the dict.
 
     def get(self, key: str, cache: Cache, make: Callable[[], Arrays]) -> Arrays:
         """Return the arrays of a key; compute and store them if they are absent."""
@@ -81,10 +81,11 @@ class PartitionStore:
                 self._entries[key] = arrays
             return arrays
 
-    def rest(self, key: str) -> None:
-        """Release the pages of mapped files from the memory of this process; the system caches them while it has room.
+    def release_pages(self, key: str) -> None:
+        """Release the pages of memory-mapped files from the memory of this process.
 
-        Otherwise the pages would count as memory of this process, and a memory limit could end it.
+        Otherwise they would count as memory of this process, and a memory limit could end it. The operating system
+        still caches them while it has room.
         """
         for array in self._entries.get(key, {}).values() if key in self._files else ():
             pages = getattr(array if isinstance(array, np.memmap) else array.base, "_mmap", None)
@@ -102,7 +103,7 @@ class PartitionStore:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _mapped(self, key: str, arrays: Arrays, cache: Cache) -> Arrays:
-        """Write arrays to files, and return memory maps; arrays of text cannot be mapped and stay in memory."""
+        """Write arrays to files, and return memory maps of them; arrays of text cannot be mapped and stay in memory."""
         folder = self._folder(cache.folder) / key.replace("/", "-")
         folder.mkdir(exist_ok=True)
         self._files[key] = folder
@@ -180,7 +181,7 @@ Step = KeepValues | SelectRows
 
 
 class Program(NamedTuple):
-    """Steps that turn partitions into the blocks that block functions take."""
+    """Steps that turn a partition into prepared blocks."""
 
     chain: tuple[Step, ...]
     preparation: Preparation
@@ -194,15 +195,15 @@ class _LoadedRows(NamedTuple):
 
 
 def blocks_of(partition: Partition, program: Program) -> Iterator[tuple[Any, Rows]]:
-    """Yield the blocks of a partition that block functions take."""
+    """Yield the prepared blocks of a partition."""
     loaded = _load(partition, program.chain, program.cache)
     yield from _prepared_blocks(loaded, program.preparation)
     for key in _keys(partition, program.chain):
-        STORE.rest(key)
+        STORE.release_pages(key)
 
 
 def token_of(before: str, *what: Any) -> str:
-    """Return an identifier of a step after the steps `before`; it is the same for equal steps that can be pickled."""
+    """Return an identifier of a step after the steps `before`; equal steps that can be pickled have equal ones."""
     try:
         content = pickle.dumps(what)
     except Exception:  # A function may refer to objects that cannot be pickled.
@@ -230,7 +231,7 @@ def _load(partition: Partition, chain: tuple[Step, ...], cache: Cache) -> _Loade
 
 
 def _selected(loaded: _LoadedRows, select: SelectRows) -> _LoadedRows:
-    spacing = loaded.where.step  # of the rows so far
+    spacing = loaded.where.step  # distance between the rows that earlier steps have selected
     ahead, step = (select.first - loaded.where.start) // spacing, select.step // spacing
     here = slice(ahead if ahead >= 0 else ahead % step, None, step)
     return _LoadedRows(loaded.X[here], {name: values[here] for name, values in loaded.rows.items()}, loaded.where[here])
@@ -276,7 +277,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, sources: list[Any], names: list[str], dtype: np.dtype[Any]) -> "Plan":
-        """Return the plan with one partition for each source, in their order."""
+        """Return a plan with one partition for each source, in the order of the sources."""
         sizes = np.array([source.n_rows for source in sources], dtype=np.int64)
         ends = np.cumsum(sizes)
         described = repr((names, str(dtype), sources)).encode()
@@ -294,7 +295,7 @@ class Plan(NamedTuple):
 
 
 def _even_cuts(ends: Any) -> tuple[int, ...]:
-    """Return the cuts of batches with about equal numbers of rows."""
+    """Return cuts between batches that have about equal numbers of rows."""
     n_batches = int(np.clip(ends.size // PARTITIONS_PER_BATCH, MIN_BATCHES, MAX_BATCHES))
     if ends.size <= n_batches:
         return tuple(range(ends.size + 1))

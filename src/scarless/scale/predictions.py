@@ -1,7 +1,7 @@
 """Predictions for a table in files, written to files, one file for each partition.
 
 A file is written under a hidden name in its folder, and renamed when it is complete. Its metadata identify the model,
-the input file and the options. An interrupted call can therefore be repeated, and writes only the missing files.
+the input file and the options. If an interrupted call is repeated, it therefore writes only the missing files.
 """
 
 import json
@@ -31,7 +31,7 @@ LOCK_NAME = ".predict_to.lock"
 GROUP_ROWS = 2**20  # rows in a row group of the output
 
 
-class Written(NamedTuple):
+class WrittenPredictions(NamedTuple):
     """Files with predictions, returned by `predict_to`."""
 
     folder: Path
@@ -44,9 +44,9 @@ class Written(NamedTuple):
 class PredictionRequest:
     """Description of the predictions for every row.
 
-    `predict(source, table)` returns columns of numbers, by name, for a partition that was read as an Arrow table. It is
-    sent to workers. `model` and `options` identify the predictions. A folder holds files of one model and one set of
-    options.
+    `predict(source, table)` returns columns of numbers, by name, for a partition that was read as an Arrow table. The
+    function is sent to workers. `model` and `options` identify the predictions: all files in a folder have the same
+    model and options.
     """
 
     predict: Callable[[Any, Any], dict[str, Vector]]
@@ -68,7 +68,7 @@ class _Job:
     root: str
 
     def target(self, source: Any) -> Path:
-        """Return the output path of a partition, which lies in `folder` as the input file lies in `root`."""
+        """Return the output path of a partition: `folder` has the same subfolders as the input folder `root`."""
         inside = Path(os.path.relpath(absolute(source.path), self.root))
         name = f"{inside.stem}.{source.groups[0]:05d}-{source.groups[-1]:05d}.parquet"
         return Path(self.folder) / inside.with_name(name)
@@ -84,7 +84,9 @@ class _Job:
         }
 
 
-def write_predictions(table: Any, folder: str | Path, request: PredictionRequest, *, force: bool = False) -> Written:
+def write_predictions(
+    table: Any, folder: str | Path, request: PredictionRequest, *, force: bool = False
+) -> WrittenPredictions:
     """Write predictions for all rows of a table in files.
 
     Parameters
@@ -100,7 +102,7 @@ def write_predictions(table: Any, folder: str | Path, request: PredictionRequest
 
     Returns
     -------
-    Written
+    WrittenPredictions
     """
     plan = table.plan(request.label, raw=True)
     sources = [each.source for each in plan.partitions]
@@ -115,7 +117,9 @@ def write_predictions(table: Any, folder: str | Path, request: PredictionRequest
         if missing:
             with progress_bar("writing predictions", len(missing)) as advance, _watched(list(missing), advance):
                 _run(table, plan, list(missing.values()), job)
-    return Written(folder, [folder / path.relative_to(job.folder) for path in targets], plan.n_rows, len(missing))
+    return WrittenPredictions(
+        folder, [folder / path.relative_to(job.folder) for path in targets], plan.n_rows, len(missing)
+    )
 
 
 def _run(table: Any, plan: Plan, sources: list[Any], job: _Job) -> None:
@@ -125,7 +129,7 @@ def _run(table: Any, plan: Plan, sources: list[Any], job: _Job) -> None:
 
 
 def write_batch(program: Program, batch: Batch, job: _Job) -> int:
-    """Write the predictions of a batch of partitions; decoded rows are not kept."""
+    """Write the predictions for a batch of partitions; decoded rows are not cached."""
     with BLAS.on_one_thread():
         for partition in batch:
             source = partition.source
@@ -176,9 +180,9 @@ def _write(target: Path, table: Any, stamp: dict[str, Any]) -> None:
 
 
 def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, Any]:
-    """Return the files to write, and remove outdated files; raise if the folder has predictions of another request."""
+    """Remove outdated files, and return the files to write; raise an error if files are from another request."""
     for path in Path(job.folder).rglob(f".*{UNFINISHED}"):
-        path.unlink(missing_ok=True)  # the folder is locked, so this file is from an interrupted call
+        path.unlink(missing_ok=True)  # The folder is locked, so this file is from an interrupted call.
     wanted = {path: job.stamp(source) for path, source in targets.items()}
     inputs = {stamp["path"] for stamp in wanted.values()}
     stale, others, done = [], [], set()
@@ -195,8 +199,8 @@ def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, 
     if others and not force:
         path, why = others[0]
         raise ValueError(
-            f"{path} holds predictions {why} (files like this one: {len(others)}). Choose another folder, or pass "
-            "force=True to replace them."
+            f"{path} contains predictions {why}. Choose another folder, or pass force=True to replace such files (the "
+            f"folder has {len(others)})."
         )
     for path in [*stale, *(path for path, _ in others)]:
         path.unlink()
@@ -204,7 +208,7 @@ def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, 
 
 
 def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) -> str:
-    """Return how existing predictions differ from the request, apart from their rows; empty if they do not differ."""
+    """Return how the predictions of a file differ from the requested ones; empty if only the rows differ."""
     if there["model"] != job.request.model:
         return "of another model"
     if there["options"] != job.request.options:
@@ -226,7 +230,8 @@ def _stamp_of(path: Path, *, damaged: bool) -> dict[str, Any]:
         found = None
     if found is None:
         raise ValueError(
-            f"{path} was not written by predict_to, and the folder must hold nothing else. Choose another folder."
+            f"{path} was not written by predict_to, and the output folder must have no other Parquet files. Choose "
+            "another folder."
         )
     stamp: dict[str, Any] = json.loads(found)
     return stamp
@@ -236,14 +241,17 @@ def _check_columns(source: Any, request: PredictionRequest) -> None:
     there = source.columns_there()
     for name in (*request.keep, *request.others):
         if name not in there:
-            raise ValueError(f"{source.path} has no column {name!r}; it has {', '.join(there[:8])}.")
+            shown = ", ".join(there[:8]) + (", ..." if len(there) > 8 else "")
+            raise ValueError(f"{source.path} has no column {name!r}; its columns are {shown}.")
     taken = [name for name in request.keep if name in request.outputs]
     if taken:
-        raise ValueError(f"keep names {taken[0]!r}, which is the name of a prediction. Rename the column of the input.")
+        raise ValueError(
+            f"keep: {taken[0]!r} is also the name of a prediction. Rename the column in the input, or do not keep it."
+        )
 
 
 def check_target(folder: Any) -> Path:
-    """Return the output folder; raise if it is an address."""
+    """Return the output folder; raise an error if it is an address."""
     if is_address(folder):
         raise ValueError(
             f"folder must be a local folder that every worker can write to; {folder} is an address. Write to a local "
@@ -253,7 +261,7 @@ def check_target(folder: Any) -> Path:
 
 
 def refuse_inputs(folder: Path, paths: Sequence[str]) -> None:
-    """Raise if an input file is in the output folder."""
+    """Raise an error if an input file is in the output folder."""
     here = [path for path in paths if not is_address(path)]
     inside = [path for path in here if Path(path).resolve().is_relative_to(folder.resolve())]
     if inside:
@@ -261,7 +269,7 @@ def refuse_inputs(folder: Path, paths: Sequence[str]) -> None:
 
 
 def _root(paths: Sequence[str]) -> str:
-    """Return the common folder of all files, without folders that hold a value, such as ``year=2020``."""
+    """Return the common folder of all files, up to the first folder that contains a value, such as ``year=2020``."""
     folders = [os.path.dirname(absolute(path)) for path in paths]
     parts = Path(os.path.commonpath(folders)).parts
     plain = next((i for i, part in enumerate(parts) if "=" in part), len(parts))
@@ -273,12 +281,12 @@ def _root(paths: Sequence[str]) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that one process at a time writes to it."""
+    """Lock a folder, so that only one process at a time writes to it."""
     folder_lock = lock(folder / LOCK_NAME)
     try:
         folder_lock.__enter__()
     except OSError as error:
-        if error.filename is not None:  # the folder cannot be written to
+        if error.filename is not None:  # The folder cannot be written to.
             raise
         raise RuntimeError(f"Another process is writing predictions into {folder}. Wait until it ends.") from error
     try:
@@ -289,7 +297,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _watched(paths: list[Path], advance: Advance) -> Iterator[None]:
-    """Advance a progress bar by each file that appears, because workers write the files."""
+    """Advance a progress bar when files appear. Other processes may write them, so the folder is checked regularly."""
     over, waiting = Event(), set(paths)
 
     def count_new() -> None:

@@ -1,6 +1,7 @@
-"""Preparation of raw tables in files, with text, dates and missing values, fitted in one pass over all rows.
+"""Preparation of raw tables in files, with text, dates and missing values.
 
-It is applied when a partition is decoded, so no second table is written.
+The preparation is fitted in one pass over all rows, or two if a column has a long tail. It is applied when a partition
+is decoded, so no prepared table is written.
 """
 
 import hashlib
@@ -13,13 +14,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.engines.base import Engine, Several, open_rows
+from scarless.engines.base import Engine, LabelColumns, open_rows
 from scarless.engines.blocks import Preparation, Reading
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE
 from scarless.scale.engine import PartitionedEngine, Passes
 from scarless.scale.executors import find_executor
-from scarless.scale.parquet import ParquetRows, RowGroups
+from scarless.scale.parquet import ParquetRows, RowGroups, need_names
 from scarless.scale.partitions import Arrays, Batch, Cache, Plan, Program
 from scarless.scale.raw_columns import (
     MAX_CATEGORIES,
@@ -37,11 +38,12 @@ from scarless.scale.raw_columns import (
 class FilePreparation(BaseEstimator):
     r"""Preparation of a raw table in files, like `scarless.raw.preparation.table_preparation` in memory.
 
-    One pass over all rows finds means, variances, missing values and categories. Sums are added in the order of the
+    One pass over all rows computes means, variances, missing values and categories. Sums are added in the order of the
     rows, so the result does not depend on the scheduler.
 
-    - Numbers, and booleans as 0 and 1: a missing value becomes the mean, and a missing indicator is added. In a model
-      without a penalty, filling with the median instead would change only the coefficient of the indicator.
+    - Numbers, and booleans as 0 and 1: a missing value becomes the mean, and a column is added that indicates missing
+      values. In a model without a penalty, filling with the median instead would change only the coefficient of this
+      column.
     - Text and categories with up to `max_categories` values: one column for each category, or a single column if there
       are two. Missing values are a category. A category that was not seen in the fit has 0 in all columns.
     - Numbers with a long tail, such as income: their logarithm is added, which needs a second pass over these columns.
@@ -49,12 +51,12 @@ class FilePreparation(BaseEstimator):
     - Dates: year, month and day.
 
     All columns are standardised. Constant columns are left out. There are two differences from the preparation in
-    memory: text with more than `max_categories` values raises an error, and `m` is not the median.
+    memory: text with more than `max_categories` values raises an error, and `m` is the geometric mean, not the median.
 
     Parameters
     ----------
     max_categories : int, default=40
-        Largest number of different values of a column of text.
+        Largest number of different values that a column of text may have.
 
     Attributes
     ----------
@@ -65,7 +67,7 @@ class FilePreparation(BaseEstimator):
     def __init__(self, *, max_categories: int = MAX_CATEGORIES) -> None:
         self.max_categories = max_categories
 
-    def fit(self, X: ParquetRows, label: str | Several | None = None, weight: str | None = None) -> Self:
+    def fit(self, X: ParquetRows, label: str | LabelColumns | None = None, weight: str | None = None) -> Self:
         """Learn the preparation from all rows.
 
         Parameters
@@ -73,7 +75,8 @@ class FilePreparation(BaseEstimator):
         X : ParquetRows
             Rows of the raw table.
         label, weight : str, optional
-            Columns of labels and weights, which are not attributes. `label` may be `scarless.engines.base.Several`.
+            Columns of labels and weights, which are not attributes. `label` can be a
+            `scarless.engines.base.LabelColumns`.
 
         Returns
         -------
@@ -94,7 +97,7 @@ class FilePreparation(BaseEstimator):
             [describe_column(name, each, logarithms.get(name)) for name, each in statistics.items()]
         )
         if not any(column.outputs for column in columns):
-            raise ValueError(f"{X.files[0]}: every column is constant, so there is nothing to learn from.")
+            raise ValueError(f"{X.files[0]}: every column is constant. At least one attribute must vary.")
         self.columns_: list[RawColumn] = columns
         return self
 
@@ -102,14 +105,15 @@ class FilePreparation(BaseEstimator):
         many = [name for name, each in statistics.items() if each.many]
         if many:
             raise ValueError(
-                f"{', '.join(map(repr, many))}: text may have at most {self.max_categories} different values. Leave it "
-                "out with ParquetRows(folder, columns=[...]), group its values (a region for a postcode, a chapter for "
-                "a code), or write it as a number if it has an order."
+                f"{', '.join(map(repr, many))}: more than {self.max_categories} different texts, which is the limit "
+                "for one column. Leave the column out with ParquetRows(folder, columns=[...]), group its values "
+                "(regions instead of postcodes, chapters instead of codes), or write numbers if the values have an "
+                "order."
             )
 
     @property
     def raw_names(self) -> list[str]:
-        """Columns of the raw table."""
+        """Names of the columns of the raw table."""
         check_is_fitted(self, "columns_")
         return [column.name for column in self.columns_]
 
@@ -162,7 +166,7 @@ class FilePreparation(BaseEstimator):
 
 
 class PreparedRows:
-    """Rows of files, prepared when they are decoded. `fit`, `predict` and diagnostics take them as a table.
+    """Rows of files that are prepared when they are decoded. `fit`, `predict` and diagnostics accept them as a table.
 
     Parameters
     ----------
@@ -212,11 +216,11 @@ class PreparedRows:
 
     @property
     def condition(self) -> str:
-        """Description of the filter on the rows; empty for all rows."""
+        """Filter of the rows as text; empty if there is no filter."""
         return self.rows.condition
 
-    def plan(self, label: str | Several | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
-        """Return the partitions of the rows; raw columns are read regardless of `raw`."""
+    def plan(self, label: str | LabelColumns | None = None, weight: str | None = None, *, raw: bool = True) -> Plan:
+        """Return the partitions of the rows; `raw` has no effect, because raw columns are always read."""
         names = self.preparation.names
         plan = self.rows.plan(label, weight, raw=True, row_bytes=len(names) * self.dtype.itemsize)
         token = self.preparation.token
@@ -288,21 +292,19 @@ class PreparedGroups:
         return self.raw.beside(table)
 
     def numbers(self, table: Any, name: str) -> Any:
-        """Return a raw column of numbers; raise if a value is missing."""
+        """Return a raw column of numbers; raise an error if a value is missing."""
         return self.raw.numbers(table, name)
 
 
 @open_rows.register
 def _open_prepared(X: PreparedRows, y: Any = None, sample_weight: Any = None) -> Engine:
-    for name, value in (("labels", y), ("sample_weight", sample_weight)):
-        if value is not None and not isinstance(value, str | Several):
-            raise TypeError(f"{name} must name a column of the files if X is PreparedRows; got {type(value).__name__}.")
+    need_names("PreparedRows", "files", y=y, sample_weight=sample_weight)
     passes = None if X.rows.checkpoint is None else Passes(X.rows.checkpoint)
     return PartitionedEngine(X.plan(y, sample_weight), find_executor(X.scheduler), X.cache, passes)
 
 
 def batch_statistics(program: Program, batch: Batch, max_categories: int) -> dict[str, ColumnStatistics]:
-    """Return the statistics of each column in a batch of partitions; decoded rows are not kept."""
+    """Return the statistics of each column in a batch of partitions; decoded rows are not cached."""
     found = [_partition_statistics(each.source, max_categories) for each in batch]
     return reduce(lambda one, other: _merged(one, other, max_categories), found)
 
@@ -313,7 +315,7 @@ def _partition_statistics(source: RowGroups, max_categories: int) -> dict[str, C
 
 
 def _log_moments(X: ParquetRows, statistics: dict[str, ColumnStatistics]) -> dict[str, ColumnMoments]:
-    """Return the moments of the logarithms of columns with long tails, in one more pass over these columns."""
+    """Return the moments of the logarithms of columns with long tails, from a second pass over these columns."""
     tails = {name: each.tail for name, each in statistics.items() if each.tail is not None}
     if not tails:
         return {}

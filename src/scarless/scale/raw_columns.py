@@ -1,7 +1,7 @@
-"""Columns of raw tables: their statistics in one pass, and the numeric columns derived from them.
+"""Columns of raw tables: their statistics from one pass, and the numeric columns derived from them.
 
-`RawColumn` describes a raw column after a fit. The preparation of tables in files consists of such descriptions. The
-preparation of tables in memory can be described by them, too (`scarless.raw.preparation`).
+`RawColumn` describes a raw column after a fit. The preparation of a table in files consists of such descriptions. They
+can also describe the preparation of a table in memory (`scarless.raw.preparation`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,15 +13,15 @@ from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE, PartitionError
 
-# Kinds of columns. Model files hold these texts, so they must not change.
+# Kinds of columns. Model files contain these texts, so they must not change.
 NUMBER, DATE, CATEGORIES, EMPTY = "number", "date", "levels", "empty"
-# Kinds for tables in memory only: free text whose outputs are numbered (TEXT) or are described by words (WORDS).
+# Kinds for tables in memory only: free text whose outputs are numbered (TEXT) or named by words (WORDS).
 TEXT, WORDS = "text", "words"
-MISSING, LOG = "missing", "log"  # pieces of a column; models and reports contain these words
+MISSING, LOG = "missing", "log"  # names of outputs of a column; model files and reports contain them
 LONG_TAIL_SKEW = 2.0  # skewness of an exponential distribution
 MAX_CATEGORIES = 40  # largest number of different texts in a column that is read as categories
-# A column of numbers does not hold codes if it has more than MAX_CODE_VALUES different values in the first CODE_ROWS
-# rows of a partition.
+# A column of numbers is taken for codes, without a logarithm, unless it has more than MAX_CODE_VALUES different values
+# in the first CODE_ROWS rows of a partition.
 MAX_CODE_VALUES, CODE_ROWS = 40, 10_000
 DATE_PARTS = ("year", "month", "day")
 _KIND_NAMES = {NUMBER: "numbers", DATE: "dates", CATEGORIES: "text or categories"}
@@ -29,9 +29,9 @@ MAX_NUMBER = 1e100  # largest allowed number, as for tables in memory
 
 
 class ColumnMoments(NamedTuple):
-    """Count, mean, sums of squares and cubes about the mean, and range of numbers.
+    """Count, mean, sums of squared and cubed deviations from the mean, and range of numbers.
 
-    Moments of two sets of numbers can be merged without loss of precision.
+    The moments of two sets of numbers can be merged without loss of precision.
 
     Examples
     --------
@@ -87,14 +87,14 @@ class Tail(NamedTuple):
     """Parameters of the logarithm of a column with a long tail.
 
     `unit` is used if the minimum is 0. In memory it is the median of the positive values. In files it is their
-    geometric mean, because sums can be added over partitions and medians cannot.
+    geometric mean, which can be computed from sums over partitions, unlike the median.
     """
 
     least: float  # minimum in the fit
     unit: float
 
     def logarithm(self, values: Vector) -> Vector:
-        """Return the logarithm of numbers; numbers below the minimum of the fit are raised to it."""
+        """Return the logarithm of numbers; numbers below the minimum in the fit are replaced by this minimum."""
         raised = np.maximum(values, self.least)
         return np.asarray(np.log(raised) if self.least > 0 else np.log1p(raised / self.unit))
 
@@ -108,21 +108,21 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Statistics of a raw column in one pass: counts of rows and missing values, moments, counts of categories."""
+    """Statistics of a raw column from one pass: counts of rows and missing values, moments, counts of categories."""
 
     kind: str
     where: str  # the first partition with this kind, for errors
     n_rows: int
     n_missing: int
     parts: tuple[ColumnMoments, ...] = ()  # moments of the numbers, or of the parts of dates
-    counts: dict[str, int] = field(default_factory=dict)  # rows of each category
+    counts: dict[str, int] = field(default_factory=dict)  # number of rows of each category
     many: bool = False  # whether there are more categories than allowed
     logs: ColumnMoments = NO_VALUES  # moments of the logarithms of the positive values, if none is negative
     varied: bool = False  # whether a column of numbers has many different values
 
     @property
     def tail(self) -> Tail | None:
-        """Parameters of the logarithm, if the column holds numbers with a long tail."""
+        """Parameters of the logarithm, if the column has numbers with a long tail; otherwise None."""
         if self.kind != NUMBER or not self.varied or not self.parts or self.parts[0].least < 0:
             return None
         if not self.parts[0].skewness > LONG_TAIL_SKEW:
@@ -158,13 +158,13 @@ class ColumnStatistics:
 class Output(NamedTuple):
     """A prepared column: ``(x - mean) / scale``, where x is a number, a part of a date, a logarithm or an indicator.
 
-    For tables in memory, a later step centres and scales. The mean is then 0, and the scale is 1, or NaN for an output
-    without a unit, such as a direction in a space of words.
+    For tables in memory, a later step centres and scales the columns. The mean here is then 0, and the scale is 1, or
+    NaN for an output without a unit, such as a component of free text.
     """
 
     name: str
-    piece: str  # category, part of a date, MISSING, LOG or words; empty for the column itself
-    code: int  # position of the part or category; the position after the last one means missing
+    piece: str  # category, part of a date, MISSING, LOG or words; empty for the number itself
+    code: int  # position of the part or category; the position after the last one is that of missing values
     mean: float = 0.0
     scale: float = 1.0
 
@@ -180,7 +180,7 @@ class RawColumn(NamedTuple):
 
 
 def kind_of(kind: Any, name: str, where: str) -> str:
-    """Return the kind of a column of an Arrow type; raise if it cannot be turned into numbers."""
+    """Return the kind of a column from its Arrow type; raise an error if it cannot be turned into numbers."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return NUMBER
@@ -208,7 +208,7 @@ def column_statistics(column: Any, name: str, where: str, max_categories: int) -
         if used.size > max_categories:
             return ColumnStatistics(kind, where, n, int(counts[-1]), many=True)
         found: dict[str, int] = {}
-        for code in used:  # two values may have the same text
+        for code in used:  # Two values may have the same text.
             category = str(categories[code].as_py())
             found[category] = found.get(category, 0) + int(counts[code])
         return ColumnStatistics(kind, where, n, int(counts[-1]), counts=found)
@@ -233,7 +233,7 @@ def log_moments(column: Any, tail: Tail) -> ColumnMoments:
 def describe_column(name: str, statistics: ColumnStatistics, logarithm: ColumnMoments | None = None) -> RawColumn:
     """Return the description of a column, given the statistics of all rows; a constant column has no outputs.
 
-    `logarithm` holds the moments of the logarithm of a column with a long tail.
+    For a column with a long tail, `logarithm` has the moments of its logarithm.
     """
     n, outputs = statistics.n_rows, []
     categories = tuple(sorted(statistics.counts))
@@ -241,7 +241,7 @@ def describe_column(name: str, statistics: ColumnStatistics, logarithm: ColumnMo
         counts = [statistics.counts[each] for each in categories] + (
             [statistics.n_missing] if statistics.n_missing else []
         )
-        first = 1 if len(counts) == 2 else 0  # two categories need one column
+        first = 1 if len(counts) == 2 else 0  # Two categories need only one column.
         for code in range(first, len(counts) if len(counts) > 1 else 0):
             piece = categories[code] if code < len(categories) else MISSING
             outputs.append(_indicator(name, piece, code, counts[code] / n))
@@ -249,7 +249,7 @@ def describe_column(name: str, statistics: ColumnStatistics, logarithm: ColumnMo
     pieces = DATE_PARTS if statistics.kind == DATE else ("",) if logarithm is None else ("", LOG)
     parts = statistics.parts if logarithm is None else (*statistics.parts, logarithm)
     for code, (piece, part) in enumerate(zip(pieces, parts, strict=False)):
-        scale = float(np.sqrt(part.squares / n))  # missing values are filled with the mean
+        scale = float(np.sqrt(part.squares / n))  # Missing values are filled with the mean, and add 0.
         if part.most > part.least and scale > 0:
             outputs.append(Output(f"{name}_{piece}" if piece else name, piece, code, part.mean, scale))
     if 0 < statistics.n_missing < n:
@@ -266,12 +266,12 @@ def fill_outputs(transposed: Any, described: RawColumn, column: Any, where: str)
     """Write the outputs of a column into the rows of an array, one row for each output."""
     if column.null_count == len(column):
         arrow = need("pyarrow", "Preparing a table", SCALE)
-        column = arrow.chunked_array([arrow.nulls(len(column))])  # an empty column may have any type
+        column = arrow.chunked_array([arrow.nulls(len(column))])  # A column without values may have any type.
     kind = kind_of(column.type, described.name, where)
     if kind not in (described.kind, EMPTY):
         raise PartitionError(
             f"{where}: the column {described.name!r} must hold {_KIND_NAMES[described.kind]}, as in the fit; it holds "
-            f"{_KIND_NAMES[kind]}."
+            f"{_KIND_NAMES[kind]}. Write it with the type that it had in the fit."
         )
     if described.kind == CATEGORIES:
         codes = _known_codes(column, described.categories)
@@ -289,7 +289,7 @@ def fill_outputs(transposed: Any, described: RawColumn, column: Any, where: str)
         found = parts[output.code] if output.code < len(parts) else gaps
         row[:] = (found - output.mean) / output.scale
         if output.code < len(parts) and gaps.any():
-            row[gaps] = 0.0  # the mean
+            row[gaps] = 0.0  # The mean of a standardised column is 0.
 
 
 def _refuse_huge(parts: list[Vector], name: str, where: str) -> None:
@@ -305,7 +305,7 @@ def _refuse_huge(parts: list[Vector], name: str, where: str) -> None:
 
 
 def _parts(column: Any, kind: str) -> list[Vector]:
-    """Return the numbers, or the parts of the dates; missing values are NaN."""
+    """Return the numbers, or the years, months and days of dates; missing values are NaN."""
     if kind == NUMBER:
         return [_floats(column)]
     compute, types = (need(name, "Preparing a table", SCALE) for name in ("pyarrow.compute", "pyarrow.types"))
@@ -323,21 +323,21 @@ def _floats(column: Any) -> Vector:
 
 
 def _category_codes(column: Any) -> tuple[Any, Integers]:
-    """Return the different values of a column, and the code of each row; the code after the last means missing."""
+    """Return the different values of a column, and the code of each row; the next code is for missing values."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if not types.is_dictionary(column.type):
         column = column.dictionary_encode()
     found = column.unify_dictionaries().combine_chunks()
     categories = found.dictionary
     codes = np.asarray(found.indices.fill_null(len(categories)).to_numpy(zero_copy_only=False), dtype=np.intp)
-    if categories.null_count:  # a dictionary may contain a missing value
+    if categories.null_count:  # A dictionary may contain a missing value.
         missing = np.asarray(categories.is_null().to_numpy(zero_copy_only=False))
         codes = np.append(np.where(missing, len(categories), np.arange(len(categories))), len(categories))[codes]
     return categories, codes
 
 
 def _known_codes(column: Any, known: tuple[str, ...]) -> Integers:
-    """Return the code of each row's category; the two codes after the known ones mean missing and unknown."""
+    """Return the code of each row's category; the codes after the known ones are for missing and for new values."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if types.is_null(column.type):
         return np.full(len(column), len(known), dtype=np.intp)

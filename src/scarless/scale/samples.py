@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.engines.base import Several
+from scarless.engines.base import LabelColumns
 from scarless.engines.blocks import Preparation, Reading
 from scarless.numerics.arrays import Integers
 from scarless.outside.extras import need
@@ -16,17 +16,18 @@ from scarless.scale.parquet import ParquetRows
 from scarless.scale.partitions import Batch, Program
 
 _COUNT = "number of rows"
-# If more rows of a partition have a value in the column `also`, the random sample has enough of them.
+# If more rows of a partition have a value in the column `also`, they are not added: the random sample has enough of
+# them.
 MAX_CHECKED_PER_PARTITION = 2000
 
 
 class DrawnRows(NamedTuple):
     """A random sample of rows, and counts over all rows."""
 
-    table: Any  # drawn rows as an Arrow table, in the order of the files
+    table: Any  # drawn rows as an Arrow table, in their order in the files
     n_rows: int  # number of all rows
     labels: dict[Any, int]  # number of rows with each value of the first label column
-    kinds: Any  # Arrow table of the combinations of labels; its last column is the number of rows
+    kinds: Any  # Arrow table of the combinations of labels; the last column counts their rows
     checked: Any  # rows that were not drawn, but have a value in the column `also`
 
 
@@ -38,19 +39,20 @@ def draw_rows(rows: ParquetRows, label: str | Sequence[str], n: int, seed: int, 
     rows : ParquetRows
         Rows to draw from.
     label : str or list of str
-        Columns whose values are counted over all rows. `DrawnRows.labels` counts the first.
+        Columns whose values are counted over all rows. `DrawnRows.labels` has the counts of the first column.
     n : int
-        Number of rows to draw; all rows if there are fewer.
+        Number of rows to draw. If there are fewer rows, all are drawn.
     seed : int
         Seed of the random numbers.
     also : str, default=""
-        Column of checks. All rows with a value in this column are returned, except in partitions with very many.
+        Column such as an audit. All rows with a value in this column are returned, too, except from partitions with
+        more than `MAX_CHECKED_PER_PARTITION` such rows.
 
     Returns
     -------
     DrawnRows
     """
-    columns = Several([label] if isinstance(label, str) else label)
+    columns = LabelColumns([label] if isinstance(label, str) else label)
     plan = rows.plan(columns, raw=True)
     if plan.n_rows > n:
         numbers = np.sort(np.random.default_rng(seed).choice(plan.n_rows, n, replace=False, shuffle=False))
@@ -67,9 +69,9 @@ def draw_rows(rows: ParquetRows, label: str | Sequence[str], n: int, seed: int, 
 
 
 def draw_from_batch(
-    program: Program, batch: Batch, numbers: Integers, columns: Several, also: str
+    program: Program, batch: Batch, numbers: Integers, columns: LabelColumns, also: str
 ) -> tuple[Any, Any, Any]:
-    """Return the rows of a batch that have these numbers in the table, counts of labels, and checked rows."""
+    """Return the rows of a batch with these numbers, counts of labels, and other rows with a value in `also`."""
     arrow = need("pyarrow", "ParquetRows", SCALE)
     tables, kinds, checked = [], [], []
     for partition in batch:
@@ -84,7 +86,7 @@ def draw_from_batch(
 
 
 def _counts(table: Any) -> Any:
-    """Return the combinations of values, with the number of rows of each."""
+    """Return the combinations of values, with the number of rows for each."""
     types = need("pyarrow", "ParquetRows", SCALE).types
     for number, each in enumerate(table.schema):
         if types.is_dictionary(each.type):
@@ -101,5 +103,5 @@ def _with_value(column: Any) -> Any:
 
 
 def _concatenated(tables: list[Any]) -> Any:
-    """Return tables concatenated; a column with integers in one table and floats in another becomes floats."""
+    """Concatenate tables; a column with integers in one table and floats in another becomes a column of floats."""
     return need("pyarrow", "ParquetRows", SCALE).concat_tables(tables, promote_options="permissive")

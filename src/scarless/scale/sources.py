@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.engines.base import Engine, Several, column_names, open_rows
+from scarless.engines.base import Engine, LabelColumns, column_names, open_rows
 from scarless.outside.extras import need
 from scarless.scale.columns import SCALE, PartitionError, choose_names, in_few_bytes, row_names_of
 from scarless.scale.engine import PartitionedEngine
@@ -40,7 +40,7 @@ class DaskTasks(NamedTuple):
     graph: Mapping[Any, Any]
 
     def computed(self) -> dict[str, Any]:
-        """Return the partition, computed in this thread; persisted results are fetched from the cluster."""
+        """Compute the partition in this thread; persisted results are fetched from the cluster."""
         graph = dict(self.graph)
         futures = {key: value for key, value in graph.items() if _is_future(value)}
         if futures:
@@ -56,23 +56,23 @@ class DaskPartition:
     number: int
     n_rows: int
     names: tuple[str, ...] | None  # names of columns; None for an array
-    label: str | Several | None  # name of the column of labels, if it is in the same frame
+    label: str | LabelColumns | None  # name of the label column or columns, if they are in the same frame
     weight: str | None
     dtype: str
     keys: str  # Dask's keys, which identify the partition
     tasks: DaskTasks = field(repr=False)
 
     def load(self) -> Arrays:
-        """Return the arrays of the partition, computed in this thread."""
+        """Compute the partition in this thread, and return its arrays."""
         found = self.tasks.computed()
         for name, values in found.items():
             if values.shape[0] != self.n_rows:
                 raise PartitionError(
                     f"{self.place_of()} has {values.shape[0]} {_CALLED[name]}, but had {self.n_rows} when it was "
-                    "computed before. It must give the same rows every time. Call persist(), or write the table to "
-                    "files."
+                    "computed before. It must have the same rows every time it is computed. Call persist(), or write "
+                    "the table to files."
                 )
-        looks = self.label if isinstance(self.label, Several) else ()
+        looks = self.label if isinstance(self.label, LabelColumns) else ()
         for name, column in (("y", None if looks else self.label), ("w", self.weight)):
             if column is not None:
                 found[name] = found["X"][column]
@@ -80,7 +80,7 @@ class DaskPartition:
         if "y" in found:
             arrays["y"] = _labels(found["y"])
         for number, column in enumerate(looks):
-            arrays[f"y{number}"] = in_few_bytes(_with_gaps(found["X"][column]))
+            arrays[f"y{number}"] = in_few_bytes(_labels_of_look(found["X"][column]))
         if "w" in found:
             arrays["w"] = self._numbers(found["w"], self.weight or "sample_weight").astype(np.float64)
         return arrays
@@ -145,16 +145,16 @@ class DaskRows:
 
     @property
     def column_names(self) -> list[str]:
-        """Attributes, if no column is a label or a weight."""
+        """Names of the attributes, if no column is a label or a weight."""
         return self._names(None, None)
 
     def and_columns(self, added: Mapping[str, Any]) -> "DaskRows":
-        """Return the same rows with columns of other frames with the same partitions added, matched by position."""
+        """Return the rows with additional columns. Rows are matched by position, so the partitions must be the same."""
         n_partitions = [each.npartitions if hasattr(each, "divisions") else 0 for each in added.values()]
         if not self.has_names or any(n != self.table.npartitions for n in n_partitions):
             raise ValueError(
-                "Labels of several looks, and audits, must be Dask columns with the same partitions as the "
-                "dask.dataframe X. Take them from the same frame, or pass names of its columns."
+                "For several looks or audits, X must be a dask.dataframe, and labels and audits must be Dask columns "
+                "with the same partitions. Take them from the frame of X, or pass names of columns of X."
             )
         meta = _with_columns(self.table._meta, list(added), *(each._meta for each in added.values()))
         options = {"meta": meta, "align_dataframes": False}
@@ -163,8 +163,8 @@ class DaskRows:
         return DaskRows(table, wanted)
 
     def plan(self, y: Any = None, sample_weight: Any = None) -> Plan:
-        """Return the partitions of the rows; their numbers of rows are computed in one pass."""
-        label = y if isinstance(y, str | Several) else None
+        """Return the partitions of the rows. One pass computes the number of rows of each."""
+        label = y if isinstance(y, str | LabelColumns) else None
         weight = sample_weight if isinstance(sample_weight, str) else None
         names = self._names(label, weight)
         given = {"X": self._attributes(names, label, weight), "y": self._vector(y), "w": self._vector(sample_weight)}
@@ -202,14 +202,14 @@ class DaskRows:
         return self.table[list(dict.fromkeys([*names, *column_names(label, weight)]))]
 
     def _vector(self, values: Any) -> Any:
-        """Return labels or weights that are a Dask collection; None if they are absent or named columns."""
+        """Return labels or weights that are a Dask collection; None if there are none, or if they are column names."""
         if values is None or _is_vector(values):
             return values
-        if isinstance(values, str | Several) and self.has_names:
+        if isinstance(values, str | LabelColumns) and self.has_names:
             return None
         raise TypeError(
-            f"Labels and weights of a Dask table must be Dask collections with the same partitions: a Series such as "
-            f"X['diagnosed'], a one-dimensional array{', or the name of a column of X' if self.has_names else ''}; got "
+            "Labels and weights must be a Dask Series, such as X['diagnosed'], or a one-dimensional Dask array, with "
+            f"the partitions of X{', or the name of a column of X' if self.has_names else ''}; got "
             f"{'the text ' + repr(values) if isinstance(values, str) else 'a ' + type(values).__name__}. Convert "
             "values in memory with dask.array.from_array(values, chunks=...)."
         )
@@ -245,7 +245,7 @@ def _is_vector(values: Any) -> bool:
 def _tasks_of(given: Mapping[str, Any]) -> list[DaskTasks]:
     """Return the tasks of each partition of collections.
 
-    Several collections are not optimised, because optimisation might change their partitions, and shared tasks might be
+    Several collections are not optimised: this might change their partitions, and tasks that they share might be
     computed twice. A single collection is optimised, so that only its columns are read. The function dask.optimize is
     not used, because it may return the whole frame under the keys of a Series.
     """
@@ -297,7 +297,7 @@ def _lengths(tasks: list[DaskTasks]) -> list[int]:
 
 
 def _height(values: Any) -> int:
-    return int(values.shape[0])  # sparse matrices have no length
+    return int(values.shape[0])  # `len` does not work for sparse matrices.
 
 
 def _common_type(kinds: Any) -> np.dtype[Any]:
@@ -306,14 +306,17 @@ def _common_type(kinds: Any) -> np.dtype[Any]:
 
 
 def _labels(values: Any) -> Any:
-    """Return labels as an array of numbers or text; with missing values, an array of objects, reported later."""
+    """Return labels as an array of numbers or text; if text has missing values, as an array of objects.
+
+    The missing values are reported later.
+    """
     plain = np.asarray(values)
     if not plain.dtype.hasobject or need("pandas", _USER, "dask").isna(plain).any():
         return plain
     return np.array(plain.tolist())
 
 
-def _with_gaps(values: Any) -> Any:
+def _labels_of_look(values: Any) -> Any:
     """Return labels of a look as an array; missing values among numbers become NaN."""
     types = need("pandas.api.types", _USER, "dask")
     if types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype):
@@ -334,8 +337,8 @@ def _fetched(futures: list[Any]) -> list[Any]:
     except ValueError:
         return [future.result() for future in futures]
     with distributed.worker_client() as client:
-        # Futures inside a task have no client, and the scheduler does not know that this worker needs them. As
-        # arguments of a task of this worker's client they are kept and sent.
+        # Futures inside a task have no client, and the scheduler does not know that this worker needs them. It keeps
+        # and sends them if they are arguments of a task that this worker's client submits.
         known = [distributed.Future(future.key, client) for future in futures]
         return list(client.gather([client.submit(_identity, future, pure=False) for future in known]))
 
@@ -347,11 +350,11 @@ def _identity(values: Any) -> Any:
 # --- queries
 
 
-Write = Callable[[list[str], str], None]  # writes some columns of a query to a Parquet file
+Write = Callable[[list[str], str], None]  # function that writes some columns of a query to a Parquet file
 
 
 class ScratchFolder:
-    """Temporary folder that is removed with this object; copies in other processes do not remove it."""
+    """Temporary folder that is removed when this object is deleted; copies in other processes do not remove it."""
 
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="scarless-query-")
@@ -362,7 +365,7 @@ class QueryRows:
     """Rows of a query, which is run once and written to a temporary Parquet file.
 
     A fit needs many passes, and a query may be slow, or return its rows in another order the next time. The file holds
-    only the columns that are needed. It is in the system's temporary folder (environment variable ``TMPDIR``). It is
+    only the needed columns. It is in the system's temporary folder (environment variable ``TMPDIR``). It is
     removed when these rows and all engines over them have been deleted. Other machines of a cluster cannot read the
     file: for a cluster, write Parquet files to a shared folder, and use `ParquetRows`.
     """
@@ -381,11 +384,11 @@ class QueryRows:
 
     @property
     def column_names(self) -> list[str]:
-        """Attributes, if no column is a label or a weight."""
+        """Names of the attributes, if no column is a label or a weight."""
         return choose_names(self.names, self._wanted, None, None, f"The {self.kind}", self.row_names)
 
-    def opened(self, label: str | Several | None, weight: str | None) -> Engine:
-        """Return the engine over the rows; the file exists as long as the engine."""
+    def opened(self, label: str | LabelColumns | None, weight: str | None) -> Engine:
+        """Return the engine over the rows. The file is not removed before the engine is deleted."""
         attributes = choose_names(self.names, self._wanted, label, weight, f"The {self.kind}", self.row_names)
         needed = list(dict.fromkeys([*attributes, *column_names(label, weight)]))
         scratch = self._result(needed or list(self.names[:1]))  # at least one column, to count the rows
@@ -410,7 +413,7 @@ class QueryRows:
         return scratch
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the query, because a connection to a database cannot be sent."""
+        """Return the state without the query, because a connection to a database cannot be pickled."""
         return {**vars(self), "_write": None}
 
 
@@ -422,7 +425,7 @@ def _open_query(X: QueryRows, y: Any = None, sample_weight: Any = None) -> Engin
 
 def lazy_frame_rows(X: Any) -> QueryRows:
     """Return the rows of a polars LazyFrame."""
-    polars = sys.modules["polars"]  # imported already, because X is its frame
+    polars = sys.modules["polars"]  # It is imported already, because X is one of its frames.
 
     def write(columns: list[str], path: str) -> None:
         wanted = X.select(columns)
@@ -430,7 +433,7 @@ def lazy_frame_rows(X: Any) -> QueryRows:
             if _version_of(polars) < MIN_POLARS_FOR_STREAMING:
                 raise polars.exceptions.InvalidOperationError("streaming does not keep the order of rows")
             wanted.sink_parquet(path, row_group_size=GROUP_ROWS)
-        except polars.exceptions.InvalidOperationError:  # older versions cannot stream every query
+        except polars.exceptions.InvalidOperationError:  # Older versions cannot stream every query.
             wanted.collect().write_parquet(path, row_group_size=GROUP_ROWS)
 
     return QueryRows("LazyFrame", X.collect_schema().names(), write)
@@ -464,5 +467,5 @@ def _scanned_rows(X: Any) -> QueryRows:
 
 
 def dataset_rows(X: Any) -> DatasetRows | QueryRows:
-    """Return the rows of a pyarrow Dataset, from its files or, if it has none, from a scan."""
+    """Return the rows of a pyarrow Dataset: from its files or, if it has no files, from a scan."""
     return DatasetRows(X) if made_of_files(X) else _scanned_rows(X)

@@ -1,4 +1,4 @@
-"""Fit of two networks to checked rows: folds, training, recalibration, and the logits of the trained networks."""
+"""Fit of two networks to rows that were checked: folds, training, recalibration, and logits of the trained networks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ from scarless.torch.training import (
 
 torch: Any = need("torch", "scarless.torch.fitting", "torch")
 
-# Number of held-out labels from which one fold is enough to recalibrate; with fewer, every row is held out once.
+# With at least this many held-out labels, one fold is enough to recalibrate. With fewer, every row is held out once.
 MIN_HELD_OUT_LABELS = 500
 _METHODS = ("held-out", "out-of-fold")
 
@@ -55,7 +55,7 @@ class NetworkFit:
     training: NetTraining
     n_starts: int
     recalibrate: bool | str
-    audits: float  # number of pseudo-observations
+    pseudo_weight: float  # number of pseudo-observations
     standardise: bool
     integers: bool
     device: str
@@ -63,11 +63,11 @@ class NetworkFit:
     random_state: Any
     verbose: bool
     of_x: bool  # whether the inputs of the propensity are a function of X
-    sees_all: bool  # whether the propensity sees all columns of X
+    sees_all: bool  # whether the propensity depends on all columns of X
     words: tuple[str, ...]  # texts of the parameters, which identify the fit in its checkpoint
 
     def train(self, x: Array, z: Array, s: Vector, w: Vector) -> "TrainedPair":
-        """Train on all folds, and recalibrate the logits; `x` and `z` are the inputs of class and propensity."""
+        """Train on all folds, and recalibrate the logits; `x` and `z` are the inputs of the two networks."""
         drawn = [int(seed) for seed in check_random_stream(self.random_state).integers(2**31, size=2)]
         checkpoint = Checkpoint(self.checkpoint, self._mark([x, z, s, w]))
         seeds = checkpoint.seeds(drawn, fixed=self.random_state is not None)
@@ -103,7 +103,9 @@ class NetworkFit:
 
     def _recalibrate(self, net: PairNet, logits: HeldOutLogits) -> Recalibrated:
         linear = self.propensity_module is None and isinstance(net.module_.e, torch.nn.Linear)
-        return recalibrate_networks(logits, audits=self.audits, linear=linear, swappable=self.sees_all, of_x=self.of_x)
+        return recalibrate_networks(
+            logits, pseudo_weight=self.pseudo_weight, linear=linear, swappable=self.sees_all, of_x=self.of_x
+        )
 
     def _make_pair(self, number: int, x_shape: Shape, z_shape: Shape) -> Any:
         f = make_module(self.module, x_shape, default_classifier, "module")
@@ -111,8 +113,9 @@ class NetworkFit:
             refuse_embedding(f)
         if self.propensity_module is None and len(z_shape) > 1:
             raise ValueError(
-                f"propensity_features must have one value or vector for each row for the logistic propensity; the "
-                f"shape of a row is {z_shape}. Pass a propensity_module that takes this shape, or other features."
+                "propensity_features must have one number or vector for each row, because the default "
+                f"propensity_module is a logistic model; the shape of a row is {z_shape}. Pass a propensity_module for "
+                "this shape, or other features."
             )
         e = make_module(self.propensity_module, z_shape, default_propensity, "propensity_module")
         if number > 0:
@@ -157,7 +160,7 @@ class TrainedPair:
 
     @property
     def class_needs_propensity_inputs(self) -> bool:
-        """Whether the logit of the class depends on the inputs of the propensity, too."""
+        """Whether the logit of the class also depends on the inputs of the propensity."""
         return self.recalibrated.tilt is not None
 
     def class_logits(self, rows: Array, seen: Array | None) -> Vector:
@@ -225,7 +228,7 @@ def plan_folds(s: Vector, *, share: float, recalibrate: str | bool, seed: int) -
 
     With "held-out" there is one fold, and a `share` of the rows is held out. With "out-of-fold" there are 1 / `share`
     folds, so that every row is held out once. `recalibrate=True` chooses "out-of-fold" if one fold would hold out fewer
-    than 500 labels: the class prior would then depend on few labels, and training on few rows is fast.
+    than 500 labels: these would be too few for the class prior, and training on few rows is fast.
     """
     n_folds = max(2, round(1.0 / share)) if share else 1
     labelled = float(s.sum())
@@ -239,7 +242,7 @@ def plan_folds(s: Vector, *, share: float, recalibrate: str | bool, seed: int) -
 
 
 def _fold_of_rows(s: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the fold that holds out each row; labelled and unlabelled rows are spread evenly."""
+    """Return, for each row, the fold that holds it out; labelled and unlabelled rows are distributed evenly."""
     fold = np.empty(s.size, dtype=np.intp)
     for label in (0.0, 1.0):
         rows = rng.permutation(np.flatnonzero(s == label))

@@ -1,4 +1,4 @@
-"""Inputs of networks: checks and scales of tables and of arrays of any shape; labels; held-out rows."""
+"""Inputs of networks: checks and scales of tables and of arrays of any shape, labels, and held-out rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
 Array = NDArray[Any]
-MIN_RELATIVE_DEVIATION = 1e-5  # standard deviation / root mean square; a column with a smaller one is nearly constant
+MIN_RELATIVE_DEVIATION = 1e-5  # standard deviation / root mean square, below which a column is nearly constant
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class InputScale:
 
     @classmethod
     def of(cls, values: Array, use: bool) -> "InputScale":
-        """Return the scale that standardises columns of tables, or all pixels together; without `use`, the identity.
+        """Return the scale that standardises columns of tables, or all pixels together; if not `use`, the identity.
 
-        A nearly constant column is shifted but not scaled, because a small difference in new rows would become huge.
+        A nearly constant column is shifted but not scaled. Otherwise a small difference in new rows would become huge.
         """
         if not use or not values.size:
             return cls(np.zeros(1), np.ones(1))
@@ -86,7 +86,7 @@ def check_images(X: Any, name: str) -> Array:
 
 
 def check_integers(rows: Array) -> None:
-    """Raise if a value is not a non-negative integer."""
+    """Raise an error if a value is not a non-negative integer."""
     bad = np.argwhere((rows != np.floor(rows)) | (rows < 0))
     if bad.size:
         index = tuple(int(i) for i in bad[0])
@@ -138,9 +138,9 @@ def held_out_rows(s: Vector, share: float, rng: np.random.Generator) -> NDArray[
     kept = [np.unique(s[part]).size for part in (held, ~held)]
     if kept != [2, 2]:
         warn_user(
-            f"validation_share={share:g} of {int(s.sum())} labelled and {int((1 - s).sum())} unlabelled rows leaves no "
-            "labelled or no unlabelled rows to train on or to hold out. All rows are used for training, and none are "
-            "held out. Use more rows.",
+            f"validation_share={share:g}: {int(s.sum())} labelled and {int((1 - s).sum())} unlabelled rows are too few "
+            "to have both kinds among the training rows and among the held-out rows. No rows are held out: all rows "
+            "are used for training, and the logits are not recalibrated. Use more rows, or another validation_share.",
             UserWarning,
         )
         held[:] = False

@@ -35,7 +35,7 @@ def column(values: Any, name: str) -> Any:
 
 
 def like_logits(values: Any, logits: Any, name: str) -> Any:
-    """Return values of rows with the type and device of the logits; raise if the shapes differ."""
+    """Return values of the rows with the type and device of the logits; raise an error if the shapes differ."""
     values = torch.as_tensor(values, dtype=logits.dtype, device=logits.device)
     if values.ndim == logits.ndim + 1 and values.shape[-1] == 1:
         values = values[..., 0]
@@ -262,7 +262,7 @@ def _check_bounds(bounds: Any) -> tuple[float, float] | None:
 def loss_and_slopes(u: Any, v: Any, s: Any, w: Any) -> tuple[Any, Any]:
     r"""Return the weighted mean of the negative observed log-likelihood, and its derivatives by `u` and `v`.
 
-    Closed forms need fewer operations than autograd. With
+    The closed forms need fewer operations than autograd. With
     :math:`t = \log\frac{fe}{1-fe} = -\log(e^{-v} + e^{-u}/e)`, the logit of a label,
 
     .. math:: \frac{\partial\log f e}{\partial u} = 1-f, \qquad
@@ -290,7 +290,7 @@ def loss_and_slopes(u: Any, v: Any, s: Any, w: Any) -> tuple[Any, Any]:
 
 
 class _RiskLoss(Module):  # type: ignore[misc, unused-ignore]
-    """Risk that is a sum of two means; the second estimates the risk of negatives and may be negative."""
+    """Risk that is a sum of two means. The second mean estimates the risk of negatives, and may be negative."""
 
     def __init__(self, *, correction: str, cost: str, beta: float, gamma: float) -> None:
         super().__init__()
@@ -332,7 +332,7 @@ class PropensityWeightedLoss(_RiskLoss):
     cost : {"log", "sigmoid"}, default="log"
         :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
     beta, gamma : float, default=0 and 1
-        Parameters of "non-negative": below ``-beta``, a step follows ``-gamma`` times the gradient of :math:`R_-`.
+        Parameters of "non-negative": if :math:`R_-` is below ``-beta``, a step follows ``-gamma`` times its gradient.
 
     References
     ----------
@@ -466,7 +466,8 @@ class NNPULoss(UPULoss):
     correction : {"non-negative", "absolute"}, default="non-negative"
         Correction of a negative second term.
     beta, gamma : float, default=0 and 1
-        Parameters of "non-negative": below ``-beta``, a step follows ``-gamma`` times its gradient.
+        Parameters of "non-negative": if the second term is below ``-beta``, a step follows ``-gamma`` times its
+        gradient.
 
     References
     ----------

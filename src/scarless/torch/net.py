@@ -1,4 +1,4 @@
-"""Classifier with two networks, trained by the observed likelihood."""
+"""Classifier with two networks that maximise the likelihood of the observed labels."""
 
 from typing import Any
 
@@ -11,7 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_counts, check_flag, check_vector, check_weight, check_whole, cut_of, shown
+from scarless.checks.options import (
+    check_counts,
+    check_flag,
+    check_vector,
+    check_weight,
+    check_whole,
+    decision_threshold,
+    shown,
+)
 from scarless.checks.rows import forget_fit, refuse_lost_class, warn_about_row_order
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
@@ -23,8 +31,8 @@ from scarless.torch.inputs import attribute_columns, check_features, check_integ
 from scarless.torch.training import NetTraining, check_training
 
 PSEUDO_OBSERVATIONS = 4.0  # default number, as in stacks
-# Parameters that are left out of the identifier of a fit in its checkpoint. Other forms of the modules, the seed,
-# `training` and `known` are part of it.
+# Parameters that are not part of the identifier of a fit in its checkpoint. Of these, the modules, the seed, `training`
+# and `known` are added to the identifier in another form.
 _NOT_IN_MARK = (
     "checkpoint", "verbose", "device", "module", "propensity_module", "random_state", "training", "known",
 )  # fmt: skip
@@ -35,12 +43,12 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
 
     .. math:: s \sim \mathrm{Bernoulli}(f(x)\, e(z)), \qquad f = \sigma(u(x)), \quad e = \sigma(v(z))
 
-    Training starts as in the paper: the classifier separates labelled from unlabelled rows, with equal total weights.
-    The propensity is then fitted to the labels, with unlabelled rows weighted by their class probability. Then both
-    networks maximise the likelihood in batches. Training ends when the likelihood of held-out rows has not improved for
-    `patience` epochs, and the best weights are restored. Like a penalty, early stopping makes the logits too small. The
-    logits of held-out rows are therefore recalibrated together with the propensity (`recalibrate`). A warning reports
-    what the labels do not determine.
+    Training starts as in Bekker et al. (2019): the classifier separates labelled from unlabelled rows, with equal total
+    weights. The propensity is then fitted to the labels, with unlabelled rows weighted by their class probability. Then
+    both networks maximise the likelihood in batches. Training ends when the likelihood of held-out rows has not
+    improved for `patience` epochs, and the best weights are restored. Like a penalty, early stopping makes the logits
+    too small. They are therefore recalibrated on held-out rows, together with the propensity (`recalibrate`). A warning
+    reports what the labels do not determine.
 
     Assumptions: only positives are labelled, with a probability that depends only on `z`; and the propensity network is
     much less flexible than the classifier. Two flexible networks with the same inputs could be swapped.
@@ -49,7 +57,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
     ----------
     module : torch.nn.Module, class or callable, optional
         Classifier, which returns one logit for each row. A class or function is called with the number of columns or,
-        for images, with the shape of one image. If it takes no arguments, it is called without them. An instance is
+        for images, with the shape of one image; if it takes no arguments, it is called without any. An instance is
         copied. Default: a network with one hidden layer of 64 units.
     propensity_module : torch.nn.Module, class or callable, optional
         Propensity network, passed like `module`. Default: a logistic model.
@@ -61,7 +69,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         of columns. `fit` and predictions also accept the inputs as arrays.
     training : NetTraining, optional
         Options of the training: epochs, batches, learning rates, optimiser, held-out rows, precision. Default:
-        ``NetTraining()``. Pass one if a grid search should set its parameters, such as ``training__lr``.
+        ``NetTraining()``. Pass a `NetTraining` if a grid search should set its parameters, such as ``training__lr``.
     known : list, optional
         Pseudo-observations, which keep the label frequency away from 0 and 1 in the recalibration. Default:
         ``[PseudoObservations(4)]``.
@@ -189,7 +197,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "class_prior_")  # the last attribute that a fit stores
+        return hasattr(self, "class_prior_")  # This is the last attribute that a fit stores.
 
     @property
     def label_coding_(self) -> LabelCoding:
@@ -216,7 +224,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         """
         warn_if_fitted_to_labels(self)
         forget_fit(self)
-        training, audits = check_training(self.training), self._check_options()
+        training, pseudo_weight = check_training(self.training), self._check_options()
         table, s, coding = read_training(self, X, y)
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_about_row_order(X, sample_weight=sample_weight)
@@ -228,7 +236,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         self._columns = self._check_columns(X, table)
         seen = self._propensity_rows(X, table, propensity_features)
         counted = weight > 0
-        fit = self._network_fit(training, audits)
+        fit = self._network_fit(training, pseudo_weight)
         self._store(fit.train(table[counted], seen[counted], s[counted], weight[counted]))
         return self
 
@@ -240,8 +248,8 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
             check_flag(getattr(self, name), name)
         if self.propensity_features is not None and not callable(self.propensity_features):
             raise ValueError(
-                "propensity_features must be a function of X here, so that predictions can use it; got "
-                f"{shown(self.propensity_features)}. Pass an array to fit(X, y, propensity_features=Z)."
+                f"propensity_features must be a function of X; got {shown(self.propensity_features)}. Pass an array to "
+                "fit instead: fit(X, y, propensity_features=Z)."
             )
         known = check_known(self.known, pseudo_weight=PSEUDO_OBSERVATIONS)
         if known.shares:
@@ -265,9 +273,9 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         """Return the inputs of the propensity."""
         if (given is not None) != self._given:
             raise ValueError(
-                "propensity_features was passed as an array to fit, and is needed here too: propensity_features=Z."
+                "propensity_features was passed to fit as an array, so it is needed here, too: propensity_features=Z."
                 if self._given
-                else "propensity_features was not passed as an array to fit, and cannot be passed here. Leave it out."
+                else "propensity_features was not passed to fit, so it cannot be passed here. Leave it out."
             )
         if self._given:
             return check_features(given, rows.shape[0])
@@ -275,17 +283,19 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
             return check_features(self.propensity_features(plain(X)), rows.shape[0])
         return rows[:, self._columns] if rows.ndim == 2 else np.empty((rows.shape[0], 0))
 
-    def _network_fit(self, training: NetTraining, audits: float) -> NetworkFit:
+    def _network_fit(self, training: NetTraining, pseudo_weight: float) -> NetworkFit:
         own = {name: value for name, value in self.get_params(deep=False).items() if name not in _NOT_IN_MARK}
         how = {f"training__{name}": value for name, value in training.get_params().items()}
-        parameters = sorted({**own, **how, "audits": audits}.items())
+        # "audits" is the earlier name of the pseudo-observations. With another name, checkpoints of earlier versions
+        # could not be resumed.
+        parameters = sorted({**own, **how, "audits": pseudo_weight}.items())
         return NetworkFit(
             module=self.module,
             propensity_module=self.propensity_module,
             training=training,
             n_starts=self.n_starts,
             recalibrate=check_recalibrate(self.recalibrate),
-            audits=audits,
+            pseudo_weight=pseudo_weight,
             standardise=self.standardise,
             integers=self.integers,
             device=self.device,
@@ -328,7 +338,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
             warn_user(
                 f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}), so its "
                 "classifier is the naive model. If this is implausible, remove columns that were filled in after the "
-                "label was known, use a simpler module, or recalibrate=True.",
+                "label was known, use a simpler module, or pass recalibrate=True.",
                 UserWarning,
             )
         if prior > 0.95:
@@ -371,7 +381,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         """
         check_is_fitted(self)
         warn_if_scored_by_labels(self)
-        return self._coding.decode(self._class_probability(X) > cut_of(decision, self.class_prior_))
+        return self._coding.decode(self._class_probability(X) > decision_threshold(decision, self.class_prior_))
 
     def predict_propensity(self, X: Any, *, propensity_features: Any = None) -> Vector:
         r"""Return the propensity :math:`e = \Pr(s=1|y=1,z)` of each row.
@@ -419,7 +429,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         return posterior(self._class_probability(X), e, coded)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, propensity_features: Any = None) -> float:
-        """Return the mean log-likelihood of observed labels, which measures a fit without knowing the classes.
+        """Return the mean log-likelihood of the observed labels. It measures the fit even if the classes are unknown.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ torch: Any = need("torch", "scarless.torch.networks", "torch")
 skorch: Any = need("skorch", "scarless.torch.networks", "torch")
 Module: Any = torch.nn.Module
 
-HIDDEN_UNITS = 64  # of the default classifier
+HIDDEN_UNITS = 64  # units in the hidden layer of the default classifier
 MAX_BYTES_ON_DEVICE = 2 * 2**30  # fewer bytes of rows are copied to the device once; more are copied batch by batch
 LOGIT_BATCH_ROWS = 4096  # rows whose logits are computed together
 
@@ -61,7 +61,7 @@ class MeanLogit(Module):  # type: ignore[misc, unused-ignore]
 
 
 def mean_of(members: list[Any]) -> Any:
-    """Return a network whose logit is the mean over several; for logistic models, a logistic model."""
+    """Return a network whose logit is the mean over several networks; for logistic models, a logistic model."""
     if len(members) == 1:
         return members[0]
     if all(type(each) in (torch.nn.Linear, ConstantLogit) for each in members):
@@ -73,7 +73,7 @@ def mean_of(members: list[Any]) -> Any:
 
 
 def one_logit(logits: Any, rows: Any, parameter: str) -> Any:
-    """Return the output of a network as a vector; raise if it is not one logit for each row."""
+    """Return the output of a network as a vector; raise an error if it is not one logit for each row."""
     n_rows = rows.shape[0]
     if not hasattr(logits, "shape") or tuple(logits.shape) not in {(n_rows,), (n_rows, 1)}:
         found = f"shape {tuple(logits.shape)}" if hasattr(logits, "shape") else f"type {type(logits).__name__}"
@@ -98,8 +98,8 @@ def default_propensity(shape: Shape) -> Any:
 def make_module(given: Any, shape: Shape, default: Callable[[Shape], Any], parameter: str) -> Any:
     """Return a new network for rows of a shape.
 
-    An instance is copied with its weights. A class or function is called with the number of columns (with the shape, if
-    rows are images), or without arguments if it takes none.
+    An instance is copied with its weights. A class or function is called with the number of columns or, for images,
+    with the shape; if it takes no arguments, it is called without any.
     """
     if given is None:
         return default(shape)
@@ -107,17 +107,17 @@ def make_module(given: Any, shape: Shape, default: Callable[[Shape], Any], param
         return deepcopy(given)
     if not callable(given):
         raise ValueError(
-            f"{parameter} must be a torch.nn.Module, a class of modules, or a function that returns one for the number "
-            f"of columns; got {shown(given)}."
+            f"{parameter} must be a torch.nn.Module, a class of modules, or a function that returns a module for a "
+            f"number of columns; got {shown(given)}."
         )
     module = given(shape[0] if len(shape) == 1 else shape) if _takes_shape(given) else given()
     if not isinstance(module, Module):
-        raise ValueError(f"{parameter} must make a torch.nn.Module; it returned {shown(module)}.")
+        raise ValueError(f"{parameter} must return a torch.nn.Module; it returned {shown(module)}.")
     return module
 
 
 def refuse_embedding(module: Any) -> None:
-    """Raise if the first layer of a network is an embedding, which needs integers."""
+    """Raise an error if the first layer of a network is an embedding, which needs integers."""
     first = next((part for part in module.modules() if not list(part.children())), module)
     if isinstance(first, torch.nn.Embedding | torch.nn.EmbeddingBag):
         raise ValueError(
@@ -127,7 +127,7 @@ def refuse_embedding(module: Any) -> None:
 
 
 def reset_weights(module: Any) -> None:
-    """Draw new weights for all layers that have `reset_parameters`, for another start of a given network."""
+    """Draw new weights for all layers that have `reset_parameters`, so that a copied network gets another start."""
     for part in module.modules():
         if callable(getattr(part, "reset_parameters", None)):
             part.reset_parameters()
@@ -243,7 +243,7 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
         return phase_loss(self.phase, u, v, y_true.to(self.device), X["w"].to(self.device), self.share)
 
     def train_step_single(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
-        """Return the loss of a batch, and set the gradients; those of the likelihood are known in closed form."""
+        """Compute the gradients for a batch, and return its loss. The likelihood has a gradient in closed form."""
         if self.phase != "pair":
             return dict(super().train_step_single(batch, **fit_params))
         self._set_training(True)

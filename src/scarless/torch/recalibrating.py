@@ -1,4 +1,4 @@
-"""Recalibration of networks by held-out logits: slope and shift of the class, and coefficients of the propensity.
+"""Recalibration of networks by held-out logits: slope and shift of the class logit, coefficients of the propensity.
 
 Held-out rows are rows that a network was not trained on. With several folds, the held-out logits of all folds are
 concatenated.
@@ -19,10 +19,10 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import Recalibration, grid_interval, recalibrate
 from scarless.pair.starts import make_starts
 
-# Inverse regularisation strength: nearly no penalty, but the optimum is finite if held-out labels are separable.
+# Inverse regularisation strength. The penalty is small, and keeps the optimum finite if held-out labels are separable.
 TILT_C = 10.0
-MIN_LABELS_PER_COEFFICIENT = 10  # held-out labels for each coefficient
-N_TILT_STARTS = 8  # several, because the paper's start alone may end in the worse of two optima
+MIN_LABELS_PER_COEFFICIENT = 10  # fewest held-out labels for each coefficient
+N_TILT_STARTS = 8  # several starts, because the start of the paper may lead to the worse of two optima
 # Differences of class priors that cause a warning: the length of the interval; the distance of two optima that the
 # labels cannot distinguish; the distance of the fit from the mean of the grid.
 WIDE_INTERVAL, OPTIMA_GAP, GRID_MEAN_GAP = 0.3, 0.1, 0.05
@@ -44,7 +44,7 @@ class Recalibrated(NamedTuple):
     """Recalibration of the logits of two networks; without one, the logits are not changed."""
 
     recalibration: Recalibration | None
-    added: Vector  # coefficients of the propensity's inputs and an intercept, added to its logit
+    added: Vector  # coefficients of the inputs of the propensity and an intercept, added to the propensity logit
     tilt: Vector | None = None  # coefficients of the same inputs, added to the logit of the class before recalibration
     tied: Interval | None = None  # class priors of the optima that the labels cannot distinguish, if a tilt was tried
 
@@ -72,13 +72,13 @@ class Recalibrated(NamedTuple):
         return positives / float(held.w.sum()), float(held.w @ (f * e)) / positives, value
 
     def doubts(self, held: HeldOutLogits) -> list[str]:
-        """Return warnings about what the held-out labels do not determine."""
+        """Return warnings about quantities that the held-out labels do not determine."""
         if self.recalibration is None:
             return []
         few, labels = [], float(held.s.sum())
         if self.added.size > 1 and labels < MIN_LABELS_PER_COEFFICIENT * self.added.size:
             few.append(
-                f"The propensity's {self.added.size} coefficients, and so the class prior, are estimated from "
+                f"The propensity has {self.added.size} coefficients, on which the class prior depends, but only "
                 f"{labels:.0f} held-out labels, fewer than {MIN_LABELS_PER_COEFFICIENT} for each coefficient. Use "
                 "fewer propensity attributes, or more rows."
             )
@@ -95,7 +95,8 @@ class Recalibrated(NamedTuple):
         if self.tied is not None and self.tied.high - self.tied.low > OPTIMA_GAP:
             doubts.append(
                 "The labels cannot distinguish two optima, with class priors of "
-                f"{self.tied.low:.2f} and {self.tied.high:.2f}. The one with the lower label frequency was chosen."
+                f"{self.tied.low:.2f} and {self.tied.high:.2f}. The optimum with the lower label frequency was chosen. "
+                "Audit a few rows to decide between them."
             )
         if not found.converged or abs(found.class_prior - found.grid.mean) > GRID_MEAN_GAP:
             doubts.append(
@@ -121,23 +122,23 @@ def not_recalibrated() -> Recalibrated:
 
 
 def recalibrate_networks(
-    held: HeldOutLogits, *, audits: float, linear: bool, swappable: bool, of_x: bool
+    held: HeldOutLogits, *, pseudo_weight: float, linear: bool, swappable: bool, of_x: bool
 ) -> Recalibrated:
-    """Estimate slope and shift of held-out class logits, and the coefficients added to the propensity's logit.
+    """Estimate slope and shift of the held-out class logits, and coefficients that are added to the propensity logit.
 
     Parameters
     ----------
     held : HeldOutLogits
         Held-out rows.
-    audits : float
+    pseudo_weight : float
         Number of pseudo-observations.
     linear : bool
-        Whether the propensity is linear; all its coefficients are then estimated, and not only its intercept.
+        Whether the propensity is a logistic model. All its coefficients are then estimated, and not only the intercept.
     swappable : bool
-        Whether the propensity sees all that the classifier sees; its coefficients are then held near their values after
-        training.
+        Whether the propensity depends on all columns of X. Its coefficients are then kept near their values after
+        training, because the two models could be swapped.
     of_x : bool
-        Whether the inputs of the propensity are a function of X; they may then be added to the logit of the class.
+        Whether the inputs of the propensity are a function of X. They may then be added to the logit of the class.
     """
     seen = held.seen if linear else np.empty((held.s.size, 0))
     n_columns = seen.shape[1]
@@ -146,20 +147,21 @@ def recalibrate_networks(
     u = held.u if tilt is None else held.u + seen @ tilt
     engine = engine_of(seen, s=held.s, w=held.w, u=u, v=held.v)
     hold = np.zeros(n_columns + 1) if linear and swappable else None
-    found = recalibrate(PairProblem.of(engine, columns, columns), pseudo_weight=audits, hold=hold, given=True)
+    found = recalibrate(PairProblem.of(engine, columns, columns), pseudo_weight=pseudo_weight, hold=hold, given=True)
     return Recalibrated(found, found.e, tilt, tied)
 
 
 def _tilt(held: HeldOutLogits) -> tuple[Vector | None, Interval | None]:
-    """Return coefficients of the propensity's inputs for the logit of the class, and the class priors of tied optima.
+    """Return coefficients of the inputs of the propensity for the class logit, and the class priors of tied optima.
 
-    A network learns little about positives that are hardly ever labelled. Its error then depends on the attributes of
-    the labelling, and the propensity would compensate for it. Both models are therefore fitted to these attributes, in
-    addition to the held-out logits. The likelihood has several optima. Among those that the labels cannot distinguish,
-    the one with the lowest label frequency is chosen, as elsewhere in this package.
+    A network learns little about positives that are hardly ever labelled. Its error then depends on the propensity
+    attributes, and the propensity would compensate for this error. Both models are therefore fitted to these
+    attributes, in addition to the held-out logits. The likelihood has several optima. If the labels cannot distinguish
+    some of them, the optimum with the lowest label frequency is chosen, as elsewhere in this package.
 
-    The coefficients are None if there are too few labels, if they would outweigh the network, or if the log-likelihood
-    gains less than half the logarithm of the number of labels for each coefficient (Schwarz 1978).
+    The coefficients are None if there are too few labels, if the added terms would have more variance than the network,
+    or if they increase the log-likelihood too little: by less than half the logarithm of the number of labels for each
+    coefficient (Schwarz 1978).
     """
     n_columns, labels = held.seen.shape[1], float(held.s.sum())
     if labels < MIN_LABELS_PER_COEFFICIENT * (n_columns + 1):

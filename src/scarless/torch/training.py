@@ -23,12 +23,12 @@ from scarless.torch.networks import Batches, PairNet, RowData, TensorRows
 
 torch: Any = need("torch", "scarless.torch.training", "torch")
 
-MIN_GAIN = 1e-6  # in held-out log-likelihood per row, to count as an improvement
+MIN_GAIN = 1e-6  # smallest gain in the held-out log-likelihood per row that counts as an improvement
 PHASES = ("balanced", "propensity", "pair")
 OPTIMIZERS = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "lbfgs": "LBFGS"}
 DTYPES = ("float32", "float64", "bfloat16")
 CHECKPOINT_FILE = "network.pt"
-CHECKSUM = "checksum"  # key of the checksum; states of older versions have none
+CHECKSUM = "checksum"  # key of the checksum; states of older versions have no checksum
 _ENTRIES = (b"under_way", b"finished", b"history")  # a damaged checkpoint usually still contains one of these keys
 
 Report = Callable[[str], None]
@@ -45,7 +45,7 @@ class NetTraining(BaseEstimator):  # type: ignore[misc, unused-ignore]
     max_epochs : int, default=500
         Largest number of epochs of each start.
     warm_up : int, default=10
-        Number of epochs for which each model is trained alone before they are trained together.
+        Number of epochs for which each network is trained alone, before both are trained together.
     batch_size : int or None, default=128
         Rows in a batch; None for all rows.
     lr, propensity_lr : float, default=1e-3 and 1e-2
@@ -55,8 +55,8 @@ class NetTraining(BaseEstimator):  # type: ignore[misc, unused-ignore]
     optimizer_options : dict, optional
         Further options of the optimiser, such as ``{"weight_decay": 0.1}``.
     validation_share : float, default=0.2
-        Share of rows that are held out. With several folds, there are 1 / `validation_share` of them. With 0, all rows
-        are used for training and for stopping, and the logits are not recalibrated.
+        Share of rows that are held out. If there are several folds, their number is 1 / `validation_share`. With 0, all
+        rows are used for training and for stopping, and the logits are not recalibrated.
     patience : int or None, default=20
         Number of epochs without a better held-out likelihood after which training ends. None: train for `max_epochs`.
     dtype : {"float32", "float64", "bfloat16"}, default="float32"
@@ -121,7 +121,9 @@ def _optimizer_of(given: Any) -> Any:
     if isinstance(given, str):
         return getattr(torch.optim, OPTIMIZERS[check_choice(given, "optimizer", tuple(OPTIMIZERS))])
     if not callable(given):
-        raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, or a class of torch; got {shown(given)}.")
+        raise ValueError(
+            f"optimizer must be one of {', '.join(OPTIMIZERS)}, or a class of torch.optim; got {shown(given)}."
+        )
     return given
 
 
@@ -167,8 +169,8 @@ class Trained(NamedTuple):
     """Result of one start."""
 
     weights: dict[str, Any]
-    log_likelihood: float  # of held-out rows, per row
-    stopped: bool  # whether held-out rows ended training before the largest number of epochs
+    log_likelihood: float  # held-out log-likelihood per row
+    stopped: bool  # whether training ended early, because the held-out likelihood no longer improved
 
 
 class TrainingProgress(NamedTuple):
@@ -181,7 +183,7 @@ class TrainingProgress(NamedTuple):
 
     @classmethod
     def of(cls, checkpoint: "Checkpoint", n_starts: int, report: Report) -> "TrainingProgress":
-        """Return the state of a new fit, or of an interrupted one."""
+        """Return the state of a new fit, or of an interrupted fit."""
         state = checkpoint.read() or {"finished": [], "history": [], "under_way": None}
         return cls(checkpoint, state, n_starts, report)
 
@@ -221,7 +223,7 @@ class Trainer:
             net.module_.load_state_dict(at["weights"])
         for phase in range(at["phase"], len(PHASES)):
             net.phase = PHASES[phase]
-            net.initialize_optimizer()  # each phase minimises another loss
+            net.initialize_optimizer()  # Each phase minimises a different loss.
             if phase != at["phase"]:
                 at.update(phase=phase, epoch=0)
             elif "optimizer" in at:
@@ -253,7 +255,7 @@ class Trainer:
                 checkpoint.write({**state, "under_way": at})
 
     def _one_epoch(self, net: PairNet, place: tuple[int, ...]) -> float:
-        """Train for one epoch, with its own seed, so that a resumed fit gives the same result."""
+        """Train for one epoch. Each epoch has its own seed, so that a resumed fit gives the same result."""
         with _seeded(self.options, *place):
             net.fit_loop(self.train, None, epochs=1)
         loss = float(net.history[-1, "train_loss"])
@@ -276,7 +278,7 @@ class Trainer:
 
 
 def make_net(pair: Any, options: TrainingOptions, share: float) -> PairNet:
-    """Return the skorch network of a pair."""
+    """Return the skorch network for a pair of modules."""
     net = PairNet(
         module=pair,
         criterion=torch.nn.Identity,
@@ -295,7 +297,7 @@ def make_net(pair: Any, options: TrainingOptions, share: float) -> PairNet:
 
 
 def mean_log_likelihood(u: Vector, v: Vector, s: Vector, w: Vector) -> float:
-    """Return the mean observed log-likelihood."""
+    """Return the mean log-likelihood of the observed labels."""
     return float(w @ log_likelihood(u, v, s, pair_terms(u, v))) / float(w.sum())
 
 
@@ -333,13 +335,13 @@ class Checkpoint:
         self._damaged = False
 
     def seeds(self, drawn: list[int], *, fixed: bool) -> list[int]:
-        """Return the seeds of the interrupted fit; the drawn seeds if there is none or the user has `fixed` them."""
+        """Return the seeds of an interrupted fit; if there is none, or the seed is `fixed` by the user, those drawn."""
         state = None if fixed else self.read()
         self._seeds = drawn if state is None else state["seeds"]
         return self._seeds
 
     def read(self) -> dict[str, Any] | None:
-        """Return the stored state, if any; raise if it belongs to another fit."""
+        """Return the stored state, or None; raise an error if the state belongs to another fit."""
         if self.path is None or self._damaged or not self.path.exists():
             return None
         data = self.path.read_bytes()
@@ -366,7 +368,7 @@ class Checkpoint:
         return state
 
     def write(self, state: dict[str, Any]) -> None:
-        """Write the state, and replace the last one."""
+        """Write the state; it replaces the previous state."""
         if self.path is None:
             return
         buffer = io.BytesIO()

@@ -18,8 +18,8 @@ from scarless.numerics.audits import Differences, difference_interval, inclusion
 Z = 1.959963984540054
 
 
-class Says(BaseEstimator):
-    """A fitted classifier that says what it is told."""
+class FixedPosterior(BaseEstimator):
+    """A fitted classifier whose posterior of unlabelled rows is given."""
 
     label_coding_ = LabelCoding(np.array([0, 1]), 1)
 
@@ -49,28 +49,28 @@ def audit_of(rows, y=Y):
     return audit
 
 
-def test_the_mean_over_all_samples_of_open_rows_is_the_share_of_positives():
-    values = [audited_class_prior(Says(Q), X7, S, audit_of(rows)).value for rows in combinations(range(6), 4)]
+def test_the_mean_over_all_samples_of_unlabelled_rows_is_the_share_of_positives():
+    values = [audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows)).value for rows in combinations(range(6), 4)]
     assert np.mean(values) == pytest.approx(Y.mean(), abs=1e-12)
 
 
-def test_it_is_the_same_of_samples_of_all_rows_that_have_as_many_open_ones():
-    """Labelled rows that are checked change nothing: they are a stratum whose difference is 0."""
+def test_audits_of_labelled_rows_do_not_change_the_estimate():
+    """Labelled rows are a stratum in which the difference between class and posterior is 0."""
     for rows in combinations(range(6), 3):
-        without = audited_class_prior(Says(Q), X7, S, audit_of(rows))
-        with_label = audited_class_prior(Says(Q), X7, S, audit_of([*rows, 6]))
+        without = audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows))
+        with_label = audited_class_prior(FixedPosterior(Q), X7, S, audit_of([*rows, 6]))
         assert numbers(without) == pytest.approx(numbers(with_label), abs=1e-12)
         assert without.n_audited == with_label.n_audited == 3
 
 
 def test_the_estimating_equation_has_mean_zero_under_unequal_probabilities():
-    """Hajek's ratio is the root of an unbiased equation: checked over all samples, each row drawn by itself."""
+    """Hajek's ratio is the root of an unbiased equation. All samples are enumerated; rows are drawn independently."""
     p = np.array([0.3, 0.9, 0.5, 0.7, 0.2, 0.6])
     truth, total = float((Y[:6] - Q[:6]).mean()), 0.0
     for drawn in product((False, True), repeat=6):
         rows = np.flatnonzero(drawn)
         chance = np.prod(np.where(drawn, p, 1 - p))
-        if rows.size < 2:  # refused: by hand
+        if rows.size < 2:  # audited_class_prior needs two audits, so the mean is computed here
             weights, mean = 1 / p[rows], float((Y[rows] - Q[rows]).mean()) if rows.size else 0.0
         else:
             strata_mean = Differences(Y[rows] * 1.0, Q[rows], 1 / p[rows], p[rows], 6 / 7).mean
@@ -79,43 +79,44 @@ def test_the_estimating_equation_has_mean_zero_under_unequal_probabilities():
     assert total == pytest.approx(0.0, abs=1e-12)
 
 
-def test_given_probabilities_weigh_audited_rows():
+def test_audited_rows_are_weighted_by_inverse_probabilities():
     rows, p = [0, 1, 2, 3], np.array([0.2, 0.4, 0.5, 0.8])
-    found = audited_class_prior(Says(Q), X7, S, audit_of(rows), p)
+    found = audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows), p)
     d = Y[rows] - Q[rows]
     q = np.where(S == 1, 1.0, Q)
     assert found.value == pytest.approx(q.mean() + 6 / 7 * (d / p).sum() / (1 / p).sum(), abs=1e-12)
     everywhere = np.full(7, np.nan)
     everywhere[rows] = p
-    again = audited_class_prior(Says(Q), X7, S, audit_of(rows), everywhere)
+    again = audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows), everywhere)
     assert again.interval == found.interval
 
 
-def test_equal_probabilities_are_the_sampling_fraction_of_open_rows():
+def test_equal_probabilities_are_the_sampling_fraction_of_unlabelled_rows():
     rows = [0, 1, 2, 3]
-    plain = audited_class_prior(Says(Q), X7, S, audit_of(rows))
+    plain = audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows))
     for probability in ("equal", 4 / 6, np.full(4, 4 / 6)):
-        assert audited_class_prior(Says(Q), X7, S, audit_of(rows), probability).std_err == pytest.approx(plain.std_err)
+        found = audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows), probability)
+        assert found.std_err == pytest.approx(plain.std_err)
 
 
-def test_the_variance_over_all_samples_is_what_the_standard_error_expects():
-    """(1 - n/N) s^2 / n is unbiased for the variance over samples, up to what drawing the rows adds."""
-    found = [audited_class_prior(Says(Q), X7, S, audit_of(rows)) for rows in combinations(range(6), 4)]
+def test_the_mean_squared_standard_error_is_the_variance_over_all_samples():
+    """(1 - n/N) s^2 / n is unbiased for the variance over samples; the variance of drawing the rows is subtracted."""
+    found = [audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows)) for rows in combinations(range(6), 4)]
     design = [each.std_err**2 - each.value * (1 - each.value) / 7 for each in found]
     assert np.mean(design) == pytest.approx(np.var([each.value for each in found]), abs=1e-12)
 
 
-def test_where_every_row_is_checked_only_the_drawing_of_rows_is_left():
-    found = audited_class_prior(Says(Q), X7, S, Y)
+def test_if_all_rows_are_audited_only_the_sampling_variance_of_rows_remains():
+    found = audited_class_prior(FixedPosterior(Q), X7, S, Y)
     assert found.value == pytest.approx(4 / 7)
     assert found.std_err == pytest.approx(np.sqrt(4 / 7 * 3 / 7 / 7))
-    low, high = found.interval  # Wilson's own, of 4 in 7
+    low, high = found.interval  # Wilson's interval for 4 of 7
     for end in (low, high):
         assert abs(end - 4 / 7) == pytest.approx(Z * np.sqrt(end * (1 - end) / 7), abs=1e-9)
 
 
 def test_a_constant_posterior_gives_wilsons_interval():
-    """Of many rows few of which are checked, with the spread that was seen below that of either end."""
+    """Few of many rows are audited, and the observed variance is below the variance at either end."""
     n, k = 40, 1
     a = (np.arange(n) < k) * 1.0
     sample = Differences(a, np.full(n, 0.3), np.full(n, 1e9), np.full(n, 1e-9), 1.0)
@@ -123,32 +124,32 @@ def test_a_constant_posterior_gives_wilsons_interval():
     centre, half = (k / n + Z**2 / 2 / n) / (1 + Z**2 / n), Z / (1 + Z**2 / n)
     half *= np.sqrt(k / n * (1 - k / n) / n + Z**2 / 4 / n**2)
     assert high == pytest.approx(centre + half, abs=1e-7)
-    assert low <= centre - half + 1e-7  # below, the larger spread that was seen counts
+    assert low <= centre - half + 1e-7  # at the lower end, the larger observed variance is used
 
 
-def test_audits_without_a_positive_leave_room():
+def test_audits_without_a_positive_give_an_interval_above_0():
     q = np.full(2000, 0.02)
     audit = np.full(2000, np.nan)
     audit[:50] = 0
-    found = audited_class_prior(Says(q), np.zeros((2000, 1)), np.zeros(2000), audit)
+    found = audited_class_prior(FixedPosterior(q), np.zeros((2000, 1)), np.zeros(2000), audit)
     assert found.value == pytest.approx(0.0, abs=1e-15)
     assert 0.03 < found.interval.high < 0.12
     assert "One class is rare among the audits" in str(found)
 
 
-def test_the_value_is_never_outside_of_what_is_known():
+def test_the_estimate_is_between_the_shares_of_known_and_possible_positives():
     q = np.r_[np.full(10, 0.9), np.full(10, 0.1)]
     audit = np.full(20, np.nan)
     audit[:8] = 0
-    found = audited_class_prior(Says(q), np.zeros((20, 1)), np.r_[np.zeros(18), 1, 1], audit)
+    found = audited_class_prior(FixedPosterior(q), np.zeros((20, 1)), np.r_[np.zeros(18), 1, 1], audit)
     assert found.value == pytest.approx(2 / 20)
     assert found.difference == pytest.approx(found.value - found.model_value)
 
 
-def test_weights_only_compare_rows():
+def test_only_ratios_of_weights_matter():
     rows, w = [0, 1, 2, 3, 4], np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 2.0])
-    one = audited_class_prior(Says(Q), X7, S, audit_of(rows), sample_weight=w)
-    other = audited_class_prior(Says(Q), X7, S, audit_of(rows), sample_weight=100 * w)
+    one = audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows), sample_weight=w)
+    other = audited_class_prior(FixedPosterior(Q), X7, S, audit_of(rows), sample_weight=100 * w)
     assert numbers(one) == pytest.approx(numbers(other))
     q = np.where(S == 1, 1.0, Q)
     open_ = w[:6].sum() / w.sum()
@@ -160,8 +161,8 @@ def test_rows_of_weight_0_are_ignored():
     keep = np.array([0, 1, 2, 3, 5, 6])
     w = np.ones(7)
     w[4] = 0
-    one = audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2, 4]), sample_weight=w)
-    other = audited_class_prior(Says(Q[keep]), X7[keep], S[keep], audit_of([0, 1, 2, 4])[keep])
+    one = audited_class_prior(FixedPosterior(Q), X7, S, audit_of([0, 1, 2, 4]), sample_weight=w)
+    other = audited_class_prior(FixedPosterior(Q[keep]), X7[keep], S[keep], audit_of([0, 1, 2, 4])[keep])
     assert (one.value, one.std_err, one.n_audited) == pytest.approx((other.value, other.std_err, 3))
 
 
@@ -177,7 +178,7 @@ def drawn(seed=0, n=3000, n_looks=1):
 
 
 def test_posteriors_do_not_use_the_audits_of_the_fit():
-    """q of an audited row is not its audit: there would be no difference at all."""
+    """If the posterior of an audited row were its audit, all differences would be 0."""
     X, _, s, audit = drawn()
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0], audit=audit)
     found = audited_class_prior(model, X, s[:, 0], audit)
@@ -186,7 +187,7 @@ def test_posteriors_do_not_use_the_audits_of_the_fit():
 
 
 @pytest.mark.parametrize("n_looks", [1, 3])
-def test_it_covers_the_truth_of_a_simulation_also_with_several_looks(n_looks):
+def test_the_interval_covers_the_truth_of_a_simulation(n_looks):
     X, y, s, audit = drawn(n_looks=n_looks)
     labels = s[:, 0] if n_looks == 1 else s
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, labels)
@@ -196,17 +197,17 @@ def test_it_covers_the_truth_of_a_simulation_also_with_several_looks(n_looks):
     assert high - low < 0.15
 
 
-def test_models_without_a_posterior_are_asked_for_the_class():
+def test_models_without_a_posterior_use_the_class_probability():
     X, _, s, audit = drawn()
     naive, plain = NaiveClassifier().fit(X, s[:, 0]), LogisticRegression().fit(X, s[:, 0])
     found = audited_class_prior(naive, X, s[:, 0], audit)
     q = np.where(s[:, 0] == 1, 1.0, naive.predict_proba(X)[:, 1])
     assert found.model_value == pytest.approx(q.mean())
-    assert found.difference > 0.1  # it calls positives negative
+    assert found.difference > 0.1  # the naive model treats unlabelled positives as negative
     assert audited_class_prior(plain, X, s[:, 0], audit).value == pytest.approx(found.value, abs=0.02)
 
 
-def test_pipelines_words_and_frames():
+def test_pipelines_text_labels_and_data_frames():
     X, _, s, audit = drawn()
     words = np.where(s[:, 0] == 1, "yes", "no")
     frame = pd.DataFrame(X, columns=["a", "b"])
@@ -218,31 +219,31 @@ def test_pipelines_words_and_frames():
     assert one.value == pytest.approx(other.value)
 
 
-def test_false_positives_make_labelled_rows_a_stratum_of_their_own():
-    """A labelled row in ten is negative: with audits of both kinds the estimate is theirs, stratum by stratum."""
+def test_with_false_positives_labelled_rows_are_a_separate_stratum():
+    """One labelled row in ten is negative. The estimate is the weighted mean of the audits of both strata."""
     q, s, y = np.full(200, 0.25), np.repeat([0, 1], 100), np.repeat([0, 1], 100)
     y[:20], y[100:110] = 1, 0
     audit = np.full(200, np.nan)
     audit[5:45], audit[105:145] = y[5:45], y[105:145]
     with pytest.warns(UserWarning, match="5 audited rows are labelled but negative, and the model assumes"):
-        found = audited_class_prior(Says(q), np.zeros((200, 1)), s, audit)
+        found = audited_class_prior(FixedPosterior(q), np.zeros((200, 1)), s, audit)
     assert found.value == pytest.approx(0.5 * y[5:45].mean() + 0.5 * y[105:145].mean())
     assert not found.labels_are_certain
     assert "count as positive" not in str(found)
 
 
-def test_too_few_audits_of_labelled_rows_are_put_together_with_the_others():
+def test_strata_are_merged_if_few_labelled_rows_are_audited():
     q, s, y = np.full(200, 0.25), np.repeat([0, 1], 100), np.repeat([0, 1], 100)
     y[100] = 0
     audit = np.full(200, np.nan)
     audit[:40], audit[100:102] = y[:40], y[100:102]
     with pytest.warns(UserWarning, match="1 audited rows are labelled but negative"):
-        found = audited_class_prior(Says(q), np.zeros((200, 1)), s, audit)
+        found = audited_class_prior(FixedPosterior(q), np.zeros((200, 1)), s, audit)
     d = np.r_[y[:40] - 0.25, y[100:102] - 1.0]
     assert found.value == pytest.approx(0.625 + d.mean())
 
 
-def test_words():
+def test_the_printed_text():
     X, _, s, audit = drawn()
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0])
     found = audited_class_prior(model, X, s[:, 0], audit, level=0.9)
@@ -250,18 +251,18 @@ def test_words():
     assert told.startswith(f"Class prior {found.value:.3f}, 90% interval {found.interval.low:.3f} to ")
     assert f"The model alone estimates {found.model_value:.3f}" in told
     assert "Labelled rows count as positive, audited or not." in told
-    assert "if the audited rows were chosen at random, but not if positives were more likely to be audited" in told
+    assert "if the audited rows were chosen at random. It is too high if positives were more likely to be aud" in told
     assert repr(found) == told
     assert told in found._repr_html_().replace("&#x27;", "'")
 
 
-def test_tiny_probabilities_that_are_equal_do_no_harm():
-    tiny, none = (audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2]), p) for p in (5e-324, 1e-12))
+def test_equal_probabilities_may_be_tiny():
+    tiny, none = (audited_class_prior(FixedPosterior(Q), X7, S, audit_of([0, 1, 2]), p) for p in (5e-324, 1e-12))
     assert numbers(tiny) == pytest.approx(numbers(none))
 
 
 def test_audits_that_prefer_positives_are_not_detected():
-    """The trap, measured: odds of 2 for positives, taken as equal, move the estimate up by more than an end."""
+    """Positives are audited twice as often. If this is ignored, the interval is above the truth."""
     X, y, s, _ = drawn(n=20_000)
     rng = np.random.default_rng(3)
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0])
@@ -275,12 +276,15 @@ def test_audits_that_prefer_positives_are_not_detected():
 
 def test_very_unequal_probabilities_give_a_warning():
     p = np.array([1e-4, 0.9, 0.9, 0.9, 0.9])
-    with pytest.warns(UserWarning, match="5 audits are worth 1 random audits. A few rows with tiny probabilities"):
-        found = audited_class_prior(Says(Q), X7, S, audit_of([0, 1, 2, 3, 4]), p)
-    assert "worth only 1 random audits" in str(found)
+    with pytest.warns(
+        UserWarning,
+        match="5 audits have only as much information as 1 audits with equal prob.* A few rows with tiny probabilities",
+    ):
+        found = audited_class_prior(FixedPosterior(Q), X7, S, audit_of([0, 1, 2, 3, 4]), p)
+    assert "only as much information as 1 audits of rows with equal probabilities" in str(found)
 
 
-def test_the_scale_of_probabilities_makes_them_sum_to_the_sample():
+def test_inclusion_probabilities_add_up_to_the_sample_size():
     rng = np.random.default_rng(0)
     for n in (1, 3, 17, 30):
         size = rng.exponential(size=30) ** 3
@@ -292,8 +296,8 @@ def test_the_scale_of_probabilities_makes_them_sum_to_the_sample():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"audit": np.full(7, np.nan)}, "audit must have a class for at least 2 unlabelled rows with .*; got 0"),
-        ({"audit": audit_of([0, 6])}, "audit must have a class for at least 2 unlabelled rows with .*; got 1"),
+        ({"audit": np.full(7, np.nan)}, "audit must contain the class of at least 2 unlabelled rows with .*; got 0"),
+        ({"audit": audit_of([0, 6])}, "audit must contain the class of at least 2 unlabelled rows with .*; got 1"),
         ({"audit": np.ones(3)}, "audit has 3 values for 7 rows"),
         ({"audit": np.full(7, 0.5)}, r"audit must be 1 .* got 0\.5\."),
         ({"probability": 0.0}, r"probability must lie in \(0, 1\]; got 0.0"),
@@ -316,7 +320,7 @@ def test_the_scale_of_probabilities_makes_them_sum_to_the_sample():
 def test_errors(change, told):
     given = {"s": S, "audit": audit_of([0, 1, 2]), "probability": None, **change}
     with pytest.raises(ValueError, match=told):
-        audited_class_prior(Says(Q), X7, **given)
+        audited_class_prior(FixedPosterior(Q), X7, **given)
 
 
 def test_objects_other_than_fitted_classifiers_are_refused():
@@ -324,5 +328,5 @@ def test_objects_other_than_fitted_classifiers_are_refused():
         audited_class_prior("a", X7, S, audit_of([0, 1]))
     with pytest.raises(TypeError, match="estimator must be a classifier with predict_proba; StandardScaler has none"):
         audited_class_prior(StandardScaler().fit(X7), X7, S, audit_of([0, 1]))
-    with pytest.raises(ValueError, match="s has 6 values for 7 rows"):
+    with pytest.raises(ValueError, match=r"s has 6 rows, but X has 7\. Pass one row of labels for each row of X"):
         audited_class_prior(NaiveClassifier().fit(X7, S), X7, S[1:], audit_of([0, 1])[:6])

@@ -37,7 +37,7 @@ def test_differences_that_no_attribute_explains_are_found():
     assert found.rejected
     assert found.heterogeneity > found.samples["heterogeneity"].max() + 1
     assert found.c_hat > 1.5
-    assert "positives differ in how often they are labelled, and no attribute explains it" in str(found)
+    assert "positives differ in how often they are labelled, and no attribute explains these differences" in str(found)
     assert goodness_of_fit(model, X, s, n_resamples=0).p_value < 1e-4
 
 
@@ -66,7 +66,7 @@ def test_expected_numbers_sum_to_the_rows_and_are_those_of_the_models():
     assert frame.loc["1 1 0", "observed"] == (s == [1, 1, 0]).all(axis=1).sum()
 
 
-def test_without_resamples_the_p_value_is_the_normal_one():
+def test_without_resamples_the_p_value_is_a_normal_approximation():
     model, X, s = fitted()
     found = goodness_of_fit(model, X, s, n_resamples=0)
     assert found.p_value == pytest.approx(ndtr(-found.heterogeneity))
@@ -75,8 +75,8 @@ def test_without_resamples_the_p_value_is_the_normal_one():
     assert "The p-value is a normal approximation" in str(found)
 
 
-@pytest.mark.filterwarnings("ignore:.*agree more often than independent looks:UserWarning")  # they do: spread=2.0
-def test_the_histories_may_be_asked_for():
+@pytest.mark.filterwarnings("ignore:.*agree more often than independent looks:UserWarning")  # because of spread=2.0
+def test_statistic_histories_gives_the_p_value_of_histories():
     model, X, s = fitted(spread=2.0)
     found = goodness_of_fit(model, X, s, n_resamples=19, random_state=0, statistic="histories")
     assert (found.p_value, found.statistic) == (found.p_chi_square, found.chi_square)
@@ -84,7 +84,7 @@ def test_the_histories_may_be_asked_for():
     assert "check which histories are rarer or more common" in str(found)
 
 
-def test_a_p_value_is_the_share_of_statistics_that_are_as_large():
+def test_the_p_value_is_the_share_of_statistics_that_are_at_least_as_large():
     model, X, s = fitted()
     found = goodness_of_fit(model, X, s, n_resamples=25, random_state=2)
     for p, value, samples in (
@@ -95,13 +95,13 @@ def test_a_p_value_is_the_share_of_statistics_that_are_as_large():
     assert found.c_hat == pytest.approx(found.chi_square / found.samples["histories"].mean())
 
 
-def test_processes_change_nothing():
+def test_n_jobs_does_not_change_the_result():
     model, X, s = fitted(n=400)
     one, two = (goodness_of_fit(model, X, s, n_resamples=19, random_state=5, n_jobs=jobs) for jobs in (1, 2))
     np.testing.assert_array_equal(one.samples["heterogeneity"], two.samples["heterogeneity"])
 
 
-def test_labels_are_drawn_where_there_were_looks_and_classes_where_there_were_audits():
+def test_resamples_draw_labels_of_observed_looks_and_classes_of_audited_rows():
     X, y, s = drawn(missing=0.3, n=600)
     audit = np.where(np.arange(600) < 100, y, np.nan)
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s, audit=audit)
@@ -125,7 +125,7 @@ def test_labels_are_drawn_where_there_were_looks_and_classes_where_there_were_au
     assert not (seen["labels"][negative] == 1).any()  # without false positives
 
 
-def test_audits_count_as_classes_in_what_is_expected():
+def test_expected_numbers_use_the_audited_classes():
     X, y, s = drawn()
     audit = np.where(np.arange(1500) < 300, y, np.nan)
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, s, audit=audit)
@@ -161,7 +161,7 @@ def test_many_looks_are_grouped_by_their_number_of_labels():
     assert found.histories.expected.sum() == pytest.approx(800)
 
 
-def test_looks_with_attributes_of_their_own():
+def test_looks_with_visit_attributes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 4))
     y = rng.random(900) < expit(2 * X[:, 0])
@@ -175,7 +175,7 @@ def test_looks_with_attributes_of_their_own():
     assert found.p_value > 0.05
 
 
-def test_the_picture():
+def test_the_plot():
     model, X, s = fitted(missing=0.2)
     shown = GoodnessOfFitDisplay.from_estimator(model, X, s, n_resamples=19, random_state=0)
     names, observed, expected = shown.fit.histories
@@ -201,7 +201,7 @@ def test_long_tables_are_cut():
 
 def test_one_look_leaves_nothing_to_test():
     X, y, s = drawn(n=300)
-    told = "at least two looks. This .* was fitted to one label for each row, with which there is nothing to test"
+    told = "at least two looks. This .* was fitted to one label for each row, which leaves nothing to test"
     for model in (
         SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0]),
         SAREMClassifier(propensity_attributes=[1]).fit(X, s[:, 0], audit=np.where(np.arange(300) < 50, y, np.nan)),
@@ -234,9 +234,7 @@ def test_errors(options, told):
 
 def test_other_rows_and_weights_are_refused():
     X, _, s = drawn(n=300)
-    told = (
-        "fitted without weights, and X and s must be the rows of that fit; there are 300 rows, but the sum of weights"
-    )
+    told = "the rows that the model was fitted on, without sample_weight. There are 300 rows, but the sum of weights"
     for model in (
         SAREMClassifier(propensity_attributes=[1]).fit(X[:200], s[:200]),
         SAREMClassifier(propensity_attributes=[1]).fit(X, s, sample_weight=np.full(300, 2.0)),

@@ -16,7 +16,7 @@ from scarless.diagnostics.audits.plan import AuditDesign, ModelWidths
 from scarless.numerics.objectives import Curvature
 
 mpl.use("Agg")
-NEYMAN = "rows are drawn more often where the model is uncertain. Intervals are then shorter if the model is right"
+NEYMAN = "this design prefers rows of which the model is uncertain. Intervals are then shorter if the model is right"
 
 
 def drawn(seed=0, n=1500, n_looks=1, rate=0.0):
@@ -42,12 +42,12 @@ def fitted():
     return SAREMClassifier(propensity_attributes=[2]).fit(X, s, audit=audit), X, y, s, audit
 
 
-# --- the information
+# --- information that audits add
 
 
 @pytest.mark.parametrize(("n_looks", "rate"), [(1, 0.0), (3, 0.0), (2, 0.03)])
-def test_the_gain_of_an_audit_is_its_expected_information_minus_that_of_the_row(n_looks, rate):
-    """By brute force: the information of a row whose class is known, in the mean over that class given its labels."""
+def test_an_audit_adds_the_expected_information_of_the_class(n_looks, rate):
+    """Compare with the information of a row of known class, averaged over the class given the labels."""
     X, y, s = drawn(n=400, n_looks=n_looks, rate=rate)
     options = {"labelling": Labelling(false_positive_rate="estimate")} if rate else {}
     model = SAREMClassifier(propensity_attributes=[2], **options).fit(X, s, audit=with_audits(y, 40))
@@ -78,7 +78,7 @@ def test_the_gain_of_an_audit_is_its_expected_information_minus_that_of_the_row(
     np.testing.assert_allclose(widths.gain(chance), gained, atol=1e-9 * np.abs(gained).max())
 
 
-def test_the_width_now_is_that_of_the_fit(fitted):
+def test_the_current_width_is_that_of_the_fit(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 100, pilot=audit, level=0.9, random_state=0)
     low, high = model.class_prior_interval(level=0.9)
@@ -86,7 +86,7 @@ def test_the_width_now_is_that_of_the_fit(fitted):
     assert plan.expected_width[0] == pytest.approx(high - low, rel=1e-9)
 
 
-def test_an_ordinary_fit_begins_at_its_own_width_too():
+def test_the_current_width_of_a_fit_without_audits():
     X, _, s = drawn()
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     plan = plan_audit(model, X, s, 100)
@@ -96,7 +96,7 @@ def test_an_ordinary_fit_begins_at_its_own_width_too():
 
 
 def test_audits_of_all_rows_give_complete_information():
-    """With every class known the classifier is an ordinary logistic model: its information has no lost part."""
+    """If all classes are known, the classifier is an ordinary logistic model, and no information is lost."""
     X, _, s = drawn(n=400)
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     data = read_audit_rows(model, X, s, None)
@@ -121,10 +121,10 @@ def test_widths_decrease_with_audits_and_the_curve_contains_the_requested_size(f
     assert plan.n_pilot == 60
 
 
-# --- the draw
+# --- drawing of rows
 
 
-def test_random_rows_are_open_rows_and_none_twice(fitted):
+def test_random_rows_are_distinct_unlabelled_rows_without_audits(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 200, pilot=audit, random_state=3)
     assert np.unique(plan.rows).size == 200
@@ -134,7 +134,7 @@ def test_random_rows_are_open_rows_and_none_twice(fitted):
     np.testing.assert_array_equal(plan.rows, again.rows)
 
 
-def test_probabilities_join_pilot_and_plan(fitted):
+def test_probabilities_combine_pilot_and_plan(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 200, pilot=audit)
     open_ = s == 0
@@ -144,20 +144,20 @@ def test_probabilities_join_pilot_and_plan(fitted):
     assert (plan.probability[open_].sum() - 200) == pytest.approx((~np.isnan(audit))[open_].sum())
 
 
-def test_rows_are_drawn_as_often_as_their_probabilities_say():
-    """Exactly: over all positions of the grid, and in the mean over orders, by counting."""
+def test_rows_are_drawn_with_their_probabilities():
+    """Count the draws over a fine grid of starting points, for two orders of the rows."""
     q = np.array([0.5, 0.02, 0.3, 0.9, 0.6])
 
-    class Judged:
+    class Rows:
         labelled, audited, labels_are_certain = np.zeros(5, bool), np.zeros(5, bool), True
 
-    Judged.q = q
-    design = AuditDesign.of(Judged, "neyman")
+    Rows.q = q
+    design = AuditDesign.of(Rows, "neyman")
     chances = design.inclusion(2)
     assert chances.sum() == pytest.approx(2)
-    assert chances[1] > 0.02  # a row that the model is sure of keeps a chance
+    assert chances[1] > 0.02  # rows of which the model is certain can be drawn too
 
-    class Grid:
+    class FixedDraw:
         def __init__(self, order, at):
             self.order, self.at = order, at
 
@@ -171,18 +171,18 @@ def test_rows_are_drawn_as_often_as_their_probabilities_say():
         steps = 20_000
         counts = np.zeros(5)
         for at in (np.arange(steps) + 0.5) / steps:
-            rows = design.draw(2, Grid(np.array(order), at))
+            rows = design.draw(2, FixedDraw(np.array(order), at))
             assert np.unique(rows).size == 2
             counts[rows] += 1
         np.testing.assert_allclose(counts / steps, chances, atol=2 / steps)
 
 
-def test_other_designs_warn_and_serve_the_difference_estimator(fitted):
+def test_the_two_stage_design_warns_and_works_with_the_difference_estimator(fitted):
     model, X, y, s, audit = fitted
     with pytest.warns(UserWarning, match=NEYMAN):
         plan = plan_audit(model, X, s, 300, design="two-stage", pilot=audit, random_state=0)
-    assert "The random design is safe" in str(plan)
-    assert "drawn more often where the model is uncertain" in str(plan)
+    assert "design='random' is safe" in str(plan)
+    assert "rows, preferably rows of which the model is uncertain" in str(plan)
     checked = audit.copy()
     checked[plan.rows] = y[plan.rows]
     found = audited_class_prior(model, X, s, checked, plan.probability)
@@ -192,7 +192,7 @@ def test_other_designs_warn_and_serve_the_difference_estimator(fitted):
     assert plan.width_at(300, difference=True) < random.width_at(300, difference=True)
 
 
-def test_names_of_rows_are_those_of_the_frame():
+def test_rows_are_named_by_the_index_of_the_data_frame():
     X, _, s = drawn(n=300)
     frame = pd.DataFrame(X, columns=list("abc"), index=[f"patient {i}" for i in range(300)])
     model = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2])).fit(frame, s)
@@ -202,11 +202,11 @@ def test_names_of_rows_are_those_of_the_frame():
     np.testing.assert_array_equal(counted.rows, plan.positions)
 
 
-# --- the difference estimator's width
+# --- width of the difference estimator
 
 
-def test_the_difference_estimators_width_is_that_of_random_audits():
-    """Without a pilot: q(1-q) of open rows, with the correction for finite populations, and the drawing of rows."""
+def test_the_width_of_the_difference_estimator_for_random_audits():
+    """Variance q(1-q) of unlabelled rows with finite-population correction, plus the sampling variance of the rows."""
     X, _, s = drawn()
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     plan = plan_audit(model, X, s, 100)
@@ -214,7 +214,7 @@ def test_the_difference_estimators_width_is_that_of_random_audits():
     own, share = (q * (1 - q))[s == 0], (s == 0).mean()
     variance = share**2 * own.mean() * (1 - 100 / own.size) / 100 + q.mean() * (1 - q.mean()) / 1500
     assert plan.width_at(100, difference=True) == pytest.approx(2 * 1.959963984540054 * np.sqrt(variance))
-    assert plan.expected_width_difference[0] == 1.0  # no audits: it knows nothing
+    assert plan.expected_width_difference[0] == 1.0  # without audits the estimator is undefined
 
 
 def test_the_expected_width_is_close_to_the_width_after_the_audits():
@@ -229,7 +229,7 @@ def test_the_expected_width_is_close_to_the_width_after_the_audits():
     assert plan.width_at(200, difference=True) == pytest.approx(other.high - other.low, rel=0.25)
 
 
-# --- what a plan says
+# --- text and plot
 
 
 def test_numbers_of_audits_are_interpolated(fitted):
@@ -245,13 +245,13 @@ def test_numbers_of_audits_are_interpolated(fitted):
     assert "needs more than" in str(plan) or "needs about" in str(plan)
 
 
-def test_words(fitted):
+def test_the_printed_text(fitted):
     model, X, _, s, audit = fitted
     plan = plan_audit(model, X, s, 200, pilot=audit)
     told = str(plan)
     assert told.startswith(f"Audit 200 of {plan.n_open:,} unlabelled rows, drawn at random. Labelled rows count as")
     assert f"has a width of {plan.expected_width[0]:.3f} now. " in told
-    assert f"Expected width after 200 more audits: {plan.width_at(200):.3f} by a fit" in told
+    assert f"Expected width after 200 more audits: {plan.width_at(200):.3f} with a model fitted to" in told
     assert repr(plan) == told
     assert "<p>" in plan._repr_html_()
     frame = plan.to_frame()
@@ -260,7 +260,7 @@ def test_words(fitted):
     np.testing.assert_array_equal(frame["expected_width"], plan.expected_width)
 
 
-def test_swappable_models_get_the_advice_to_begin_with_a_pilot():
+def test_plans_of_swappable_models_advise_a_pilot():
     X, y, s = drawn()
     model = SAREMClassifier(propensity_attributes="all").fit(X, s)
     assert "Audit a pilot of 50 random rows first, fit with audit=" in str(plan_audit(model, X, s, 50))
@@ -269,7 +269,7 @@ def test_swappable_models_get_the_advice_to_begin_with_a_pilot():
     assert "pilot of 50" not in str(plan_audit(model, X, s, 50, pilot=audit))
 
 
-def test_a_fit_without_an_information_matrix_has_the_other_width():
+def test_a_fit_without_an_information_matrix_has_only_the_width_of_the_difference_estimator():
     X, _, s = drawn(n=600)
     boosted = HistGradientBoostingClassifier(max_iter=5, random_state=0)
     model = SAREMClassifier(boosted, propensity_attributes=[2]).fit(X, s)
@@ -281,7 +281,7 @@ def test_a_fit_without_an_information_matrix_has_the_other_width():
     assert plan.plot().ax_.get_legend_handles_labels()[1][0].startswith("audited_class_prior")
 
 
-def test_false_positives_leave_labelled_rows_open():
+def test_with_false_positives_labelled_rows_can_be_drawn():
     X, y, s = drawn(n_looks=2, rate=0.03)
     model = SAREMClassifier(propensity_attributes=[2], labelling=Labelling(false_positive_rate="estimate")).fit(X, s)
     plan = plan_audit(model, X, s, 400, random_state=0)
@@ -290,7 +290,7 @@ def test_false_positives_leave_labelled_rows_open():
     assert "unlabelled" not in str(plan)
 
 
-def test_the_picture(fitted):
+def test_the_plot(fitted):
     model, X, _, s, audit = fitted
     shown = AuditPlanDisplay.from_estimator(model, X, s, 200, pilot=audit)
     curve = shown.ax_.lines[0]
@@ -312,7 +312,7 @@ def test_the_picture(fitted):
         ({"design": "optimal"}, "design must be one of 'random', 'neyman', 'two-stage'; got 'optimal'"),
         ({"level": 0}, "level must lie strictly between 0 and 1"),
         ({"random_state": "a"}, "random_state must be None"),
-        ({"pilot": None}, "The model was fitted with 60 audits. Pass them as pilot="),
+        ({"pilot": None}, "pilot has no audits, but the model was fitted with 60. Pass these audits as pilot="),
         ({"pilot": np.r_[1.0, np.full(1499, np.nan)]}, "pilot has 1 audits, but the model was fitted with 60"),
     ],
 )
@@ -322,14 +322,14 @@ def test_errors(fitted, options, told):
         plan_audit(model, X, s, **{"pilot": audit, **options})
 
 
-def test_two_stages_need_the_first():
+def test_the_two_stage_design_needs_a_pilot():
     X, y, s = drawn(n=300)
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     with pytest.raises(
         ValueError, match=r"design='two-stage' needs the audits of the first stage\. Audit about 50 to 100"
     ):
         plan_audit(model, X, s, 50, design="two-stage")
-    with pytest.raises(ValueError, match=r"but the model was fitted with none. Fit it with audit=pilot first"):
+    with pytest.raises(ValueError, match=r"but the model was fitted with none. Fit the model with audit=pilot first"):
         plan_audit(model, X, s, 50, pilot=with_audits(y, 20))
 
 

@@ -21,7 +21,7 @@ def made(n=1500, seed=0, level=-1.0):
     return X, y, s
 
 
-def test_intervals_of_right_models_cover():
+def test_intervals_of_correct_models_cover_the_truth():
     covered, errors = [], []
     for seed in range(20):
         X, y, s = made(seed=seed)
@@ -36,7 +36,8 @@ def test_intervals_of_right_models_cover():
 
 
 def test_held_out_labels_move_the_interval_to_the_truth():
-    # The class falls again where its one attribute is high, which a logistic model cannot say; the labels there do.
+    # The class probability is low again for high values of its attribute. A logistic model cannot fit this, but the
+    # labels of these rows show it.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 2))
     f = np.where(X[:, 0] > 2, 0.2, expit(2 * X[:, 0] - 1))
@@ -51,7 +52,7 @@ def test_held_out_labels_move_the_interval_to_the_truth():
     assert truth < 0.5 * posterior
 
 
-def test_left_out_logits_are_those_of_the_fit_without_the_row():
+def test_out_of_fold_logits_equal_those_of_a_fit_without_the_row():
     X, _, s = made(300)
     model = SAREMClassifier(propensity_attributes=[2], C=10.0, tol=1e-12)
     u, v = fit_quietly(model, X, s).out_of_fold_logits(X, s)
@@ -64,7 +65,7 @@ def test_left_out_logits_are_those_of_the_fit_without_the_row():
         assert v[row] == pytest.approx(logit(again.predict_propensity(X[[row]])[0]), abs=0.1)
 
 
-def test_draws_of_two_logistic_models_spread_as_the_delta_method_says():
+def test_draws_of_two_logistic_models_have_the_variance_of_the_delta_method():
     X, _, s = made(4000)
     model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
     rows = np.flatnonzero(s == 0)[:40]
@@ -101,7 +102,7 @@ def test_draws_of_recalibrated_models_have_the_class_priors_of_their_interval(mo
     assert np.array_equal(drawn, model.draw_posteriors(X, s, n_draws=300))
 
 
-def test_rows_that_were_checked_are_not_ranked_again():
+def test_audited_rows_are_not_ranked():
     X, y, s = made()
     rng = np.random.default_rng(1)
     audit = np.where(rng.random(y.size) < 0.2, y, np.nan)
@@ -128,7 +129,7 @@ def test_rows_of_weight_0_are_not_ranked():
 
 
 @pytest.mark.parametrize("kind", ["stack", "cross-fitted"])
-def test_held_out_logits_are_not_taken_for_those_of_other_rows(kind):
+def test_held_out_logits_are_not_used_for_other_rows(kind):
     X, _, s = made(600)
     model = {
         "stack": SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=3, random_state=0),
@@ -141,13 +142,13 @@ def test_held_out_logits_are_not_taken_for_those_of_other_rows(kind):
     rows, _, labels = made(600, seed=1)
     assert not yield_curve(model, rows, labels).recalibrated
     swapped = np.arange(600)
-    swapped[np.flatnonzero(s == 0)[:2]] = np.flatnonzero(s == 0)[[1, 0]]  # the labels stay in their order
+    swapped[np.flatnonzero(s == 0)[:2]] = np.flatnonzero(s == 0)[[1, 0]]  # the order of the labels does not change
     assert not yield_curve(model, X[swapped], s).recalibrated
     with pytest.raises(ValueError, match=r"must be the .* training rows of the fit, in the same order"):
         model.out_of_fold_logits(X[order], s[order])
 
 
-def test_a_row_is_left_out_with_its_weight():
+def test_a_row_is_left_out_with_all_of_its_weight():
     X, _, s = made(300)
     weight = np.ones(300)
     weight[7] = 4
@@ -165,20 +166,20 @@ def test_a_row_is_left_out_with_its_weight():
 def test_a_fit_with_all_positives_labelled_has_no_estimate():
     X, _, s = made()
     model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
-    model.label_frequency_ = 1.0  # what a fit ends with where the likelihood likes no missing label best
+    model.label_frequency_ = 1.0  # the result of a fit in which all positives are labelled
     found = yield_curve(model, X, s, n=40)
     assert not found.informative
     assert found.high[0] == 40
     assert str(found) == "This fit cannot estimate how many of the 40 rows that rank highest are positive."
 
 
-def test_it_says_so_in_a_sentence_for_each_number():
+def test_it_prints_a_sentence_for_each_number():
     X, _, s = made()
     found = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
     first, second = str(found).splitlines()
     assert found.sentence(0, listed=True).startswith("Of these 10 rows, expect ")
     one = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
-    assert str(one).startswith("Of the row that ranks highest, expect ")
+    assert str(one).startswith("Of the 1 row that ranks highest, expect ")
     assert first.startswith("Of the 10 rows that rank highest, expect ")
     assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
 
@@ -188,7 +189,7 @@ def test_invalid_arguments_are_refused():
     model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
     with pytest.raises(TypeError, match=r"NaiveClassifier does not estimate the uncertainty of its probabilities. Fit"):
         yield_curve(NaiveClassifier().fit(X, s), X, s)
-    with pytest.raises(ValueError, match="all rows are labelled or audited, so there is no row left to audit"):
+    with pytest.raises(ValueError, match="all rows with a positive weight are labelled or audited, so no row is left"):
         yield_curve(model, X[s == 1], s[s == 1])
     with pytest.raises(ValueError, match="n must be"):
         yield_curve(model, X, s, n=0)

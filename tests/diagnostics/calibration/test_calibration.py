@@ -35,8 +35,8 @@ ONE_BIN = np.zeros(4, dtype=np.intp)
 DISPLAYS = pytest.mark.parametrize("display", [LabelCalibrationDisplay, ClassCalibrationDisplay])
 
 
-def labelings(probability):
-    """All labelings of the rows, and their probabilities."""
+def labellings(probability):
+    """Return all labellings of the rows, and their probabilities."""
     draws = np.array(list(product([0.0, 1.0], repeat=probability.size)))
     return draws, np.where(draws == 1, probability, 1 - probability).prod(axis=1)
 
@@ -82,8 +82,8 @@ def test_bins_of_equal_counts_and_of_equal_width():
     assert (np.bincount(equal_widths(values, 2)) == [np.sum(values < 0.5), np.sum(values >= 0.5)]).all()
 
 
-def test_mean_and_variance_of_a_bin_over_all_labelings():
-    draws, chance = labelings(F * E)
+def test_mean_and_variance_of_a_bin_over_all_labellings():
+    draws, chance = labellings(F * E)
     means = np.array([binned(F, E, s, ONE_BIN).observed[0] for s in draws])
     rows = binned(F, E, draws[0], ONE_BIN)
     assert chance @ means == pytest.approx(rows.predicted[0], abs=1e-14)
@@ -94,7 +94,7 @@ def test_mean_and_variance_of_a_bin_over_all_labelings():
 
 
 @pytest.mark.parametrize("n_labelled", [0, 1, 7, 20])
-def test_with_propensity_one_it_is_wilsons_interval(n_labelled):
+def test_with_propensity_one_the_interval_is_wilsons(n_labelled):
     s = np.repeat([1.0, 0.0], [n_labelled, 20 - n_labelled])
     rows = binned(np.full(20, 0.3), np.ones(20), s, np.zeros(20, dtype=np.intp))
     low, high = score_interval(rows, stats.norm.ppf(0.975))
@@ -103,14 +103,14 @@ def test_with_propensity_one_it_is_wilsons_interval(n_labelled):
 
 
 @given(n=st.integers(1, 500), observed=st.floats(0, 1), excess=st.floats(0, 50), z=st.floats(0.5, 4))
-def test_the_ends_of_the_interval_are_just_as_far_as_z(n, observed, excess, z):
+def test_the_ends_of_the_interval_are_z_standard_errors_away(n, observed, excess, z):
     v = max(1.0, observed) + excess
     rows = BinnedRows(*(np.array([value]) for value in (float(n), 0.5, observed, 0.1, v)))
     for end in score_interval(rows, z):
         assert (observed - end[0]) ** 2 == pytest.approx(z**2 * end[0] * (v - end[0]) / n, rel=1e-6, abs=1e-9)
 
 
-def test_the_intervals_of_a_class_cover_its_share():
+def test_the_intervals_of_class_calibration_cover_the_share_of_positives():
     covered = []
     for seed in range(60):
         _, f, e, s = simulate(3000, seed=seed)
@@ -122,7 +122,7 @@ def test_the_intervals_of_a_class_cover_its_share():
 # The error and the test.
 
 
-def test_the_calibration_error_by_hand_and_what_chance_makes_of_it():
+def test_the_calibration_error_by_hand_and_its_expected_value():
     found = label_calibration([0, 0, 1, 1], [0.2, 0.2, 0.9, 0.9], propensity=1.0, n_bins=2)
     assert found.error == pytest.approx(0.15)
     _, f, e, _ = simulate(2000, seed=1)
@@ -133,9 +133,9 @@ def test_the_calibration_error_by_hand_and_what_chance_makes_of_it():
     assert np.mean(errors) == pytest.approx(calibration_error(draws[0])[1], rel=0.03)
 
 
-def test_mean_and_variance_of_the_statistic_over_all_labelings():
+def test_mean_and_variance_of_the_statistic_over_all_labellings():
     bins = np.array([0, 0, 1, 1])
-    draws, chance = labelings(F * E)
+    draws, chance = labellings(F * E)
     found = [chi_square(F, E, s, bins, at_least=0.0) for s in draws]
     statistics = np.array([test.statistic for test in found])
     assert {test.freedom for test in found} == {2}
@@ -152,8 +152,8 @@ def test_with_constant_predictions_the_statistic_is_pearsons():
     assert found.p_value == pytest.approx(stats.chi2.sf(pearson, 2), abs=0.002)
 
 
-def test_the_p_value_holds_with_few_labels():
-    """Two groups that expect 1 and 5 labels: the exact probability to be rejected, over all counts of labels."""
+def test_the_p_value_is_correct_with_few_labels():
+    """Exact probability of a rejection, over all numbers of labels in two bins with 1 and 5 expected labels."""
     f, bins = np.repeat([0.02, 0.1], 50), np.repeat([0, 1], 50)
     size, plain = dict.fromkeys([0.05, 0.01], 0.0), dict.fromkeys([0.05, 0.01], 0.0)
     for first, second in product(range(12), range(22)):
@@ -166,11 +166,11 @@ def test_the_p_value_holds_with_few_labels():
             plain[level] += chance * (stats.chi2.sf(test.statistic, test.freedom) < level)
     assert 0.04 < size[0.05] < 0.05
     assert 0.009 < size[0.01] < 0.011
-    assert plain[0.01] > 0.019  # as a plain chi-square would have it
+    assert plain[0.01] > 0.019  # a plain chi-square test rejects too often
 
 
-def test_bins_that_expect_less_than_one_label_are_joined():
-    f = np.repeat([0.001, 0.002, 0.5, 0.6], 100)  # expects 0.1, 0.2, 50 and 60 labels
+def test_bins_with_fewer_than_one_expected_label_are_merged():
+    f = np.repeat([0.001, 0.002, 0.5, 0.6], 100)  # 0.1, 0.2, 50 and 60 expected labels
     s = np.tile([1.0, 0.0], 200)
     assert label_calibration(s, f, propensity=1.0, n_bins=4).degrees_of_freedom == 2
     assert label_calibration(s, f[::-1], propensity=1.0, n_bins=4).degrees_of_freedom == 2
@@ -178,8 +178,8 @@ def test_bins_that_expect_less_than_one_label_are_joined():
     assert label_calibration(s[:100], f[:100], propensity=1.0).degrees_of_freedom == 1
 
 
-def test_few_labels_of_small_propensity_do_not_raise_an_alarm():
-    """With 1/e in the hundreds a plain chi-square rejects the truth twice as often as it should."""
+def test_the_p_value_is_correct_with_small_propensities():
+    """With 1/e of up to 100, a plain chi-square test rejects correct predictions twice as often as it should."""
     rng = np.random.default_rng(8)
     p_values, plain = [], []
     for _ in range(400):
@@ -192,13 +192,13 @@ def test_few_labels_of_small_propensity_do_not_raise_an_alarm():
 
 
 @pytest.mark.parametrize("calibration", [label_calibration, class_calibration])
-def test_right_predictions_are_rejected_as_often_as_the_level_says(calibration):
+def test_correct_predictions_are_rejected_at_the_significance_level(calibration):
     p_values = []
     for seed in range(300):
         _, f, e, s = simulate(1000, seed=100 + seed)
         p_values.append(calibration(s, f, propensity=e).p_value)
     rejected = np.mean(np.array(p_values) < 0.05)
-    assert 0.02 < rejected < 0.08  # 0.05, give or take 2.4 standard errors
+    assert 0.02 < rejected < 0.08  # 0.05, plus or minus 2.4 standard errors
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
 
 
@@ -210,7 +210,7 @@ def test_wrong_predictions_are_rejected(calibration):
 
 
 def test_errors_that_cancel_in_the_product_are_not_detected():
-    """Half the class probability with twice the propensity is as good: only a known propensity tells."""
+    """Half the class probability with twice the propensity fits as well; only a known propensity shows the error."""
     _, f, e, s = simulate(4000, seed=4)
     e = e / 2
     s = (np.random.default_rng(5).random(4000) < f * e).astype(int)
@@ -221,14 +221,14 @@ def test_errors_that_cancel_in_the_product_are_not_detected():
     assert class_calibration(s, f / 2, propensity=e).p_value < 1e-6
 
 
-def test_with_propensity_one_class_and_label_are_one_thing():
+def test_with_propensity_one_both_calibrations_are_equal():
     _, f, _, s = simulate(500, seed=6)
     label, class_ = label_calibration(s, f, propensity=1.0), class_calibration(s, f, propensity=1.0)
     pd.testing.assert_frame_equal(label.to_frame(), class_.to_frame())
     assert str(label) == str(class_)
 
 
-def test_predictions_that_leave_nothing_to_chance():
+def test_predictions_of_exactly_0_and_1():
     certain = label_calibration([0, 0, 1], [0.0, 0.0, 1.0], propensity=1.0)
     assert certain.error == certain.expected_error == 0.0
     assert certain.degrees_of_freedom == 0
@@ -271,10 +271,10 @@ CALIBRATIONS = pytest.mark.parametrize("calibration", [label_calibration, class_
     n_bins=st.integers(1, 6),
     strategy=st.sampled_from(["quantile", "uniform"]),
 )
-def test_weights_are_copies_of_rows(calibration, rows, n_bins, strategy):
+def test_weights_equal_copies_of_rows(calibration, rows, n_bins, strategy):
     f, s, e, times = np.array(rows, dtype=float).T
     f, times = f / 8, times.astype(int)
-    times[0] += 1  # one row at least
+    times[0] += 1  # at least one row
     options = {"n_bins": n_bins, "strategy": strategy}
     found = calibration(s, f, propensity=e, sample_weight=times, **options)
     s, f, e = (np.repeat(each, times) for each in (s, f, e))
@@ -288,20 +288,20 @@ def test_weights_are_copies_of_rows(calibration, rows, n_bins, strategy):
     times=st.lists(st.integers(1, 5), min_size=20, max_size=20),
     n_bins=st.integers(1, 12),
 )
-def test_bins_of_equal_weights_are_those_of_copies(values, times, n_bins):
+def test_weighted_bins_equal_bins_of_copies(values, times, n_bins):
     values, times = np.array(values), np.array(times[: len(values)])
     weighted = equal_counts(values, n_bins, times.astype(float))
     assert np.repeat(weighted, times).tolist() == equal_counts(np.repeat(values, times), n_bins).tolist()
 
 
-def test_bins_do_not_see_the_scale_of_small_weights():
+def test_bins_do_not_depend_on_the_scale_of_weights():
     values = np.random.default_rng(0).random(200)
     for scale in (1.0, 0.1, 1e-9):
         assert np.bincount(equal_counts(values, 10, np.full(200, scale))).tolist() == [20] * 10
 
 
-def test_a_count_of_half_is_half_the_evidence():
-    """Variances are those of as many rows as the weights add up to."""
+def test_a_weight_of_one_half_halves_the_statistic():
+    """The number of rows in all variances is the sum of the weights."""
     f, s = np.full(40, 0.5), np.repeat([1.0, 0.0], [28, 12])
     whole, half = (label_calibration(s, f, propensity=1.0, sample_weight=np.full(40, w)) for w in (1.0, 0.5))
     assert half.observed == pytest.approx(whole.observed)
@@ -310,13 +310,13 @@ def test_a_count_of_half_is_half_the_evidence():
 
 
 def test_impossible_labels_are_detected_in_any_bin():
-    """A sure label that did not come does not make up for an impossible one that did."""
+    """A certain label that is missing does not cancel an impossible label in the same bin."""
     found = label_calibration([1, 0], [0.0, 1.0], propensity=1.0, n_bins=1)
     assert found.p_value == 0.0
 
 
 @DISPLAYS
-def test_a_picture_with_weights(display, fitted):
+def test_plots_with_weights(display, fitted):
     model, X, s = fitted
     weight = np.arange(len(s)) % 3
     drawn = display.from_estimator(model, X, s, sample_weight=weight)
@@ -328,10 +328,10 @@ def test_a_picture_with_weights(display, fitted):
     assert sum(bar.get_height() for bar in strip.patches) == weight.sum()
 
 
-# The result and the pictures.
+# The result and the plots.
 
 
-def test_the_result_as_a_table_and_as_a_line():
+def test_the_result_as_a_table_and_as_text():
     _, f, e, s = simulate(1000, seed=7)
     found = label_calibration(s, f, propensity=e, n_bins=5)
     table = found.to_frame()
@@ -341,7 +341,7 @@ def test_the_result_as_a_table_and_as_a_line():
 
 
 @DISPLAYS
-def test_a_model_is_drawn_as_its_predictions_are(display, fitted):
+def test_from_estimator_equals_from_predictions(display, fitted):
     model, X, s = fitted
     figure, ax = plt.subplots()
     drawn = display.from_estimator(model, X, s, n_bins=8, ax=ax)
@@ -355,7 +355,7 @@ def test_a_model_is_drawn_as_its_predictions_are(display, fitted):
 
 
 @DISPLAYS
-def test_the_strip_below_counts_all_rows(display, fitted):
+def test_the_histogram_counts_all_rows(display, fitted):
     model, X, s = fitted
     ax = display.from_estimator(model, X, s).ax_
     (strip,) = ax.child_axes
@@ -447,7 +447,7 @@ def test_wrong_rows_are_refused():
         label_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=np.zeros(4))
 
 
-def test_the_level_nearest_to_one_has_ends():
+def test_intervals_are_finite_for_levels_close_to_1():
     rng = np.random.default_rng(0)
     p = rng.random(300)
     found = label_calibration((rng.random(300) < 0.5 * p).astype(int), p, propensity=0.5, level=np.nextafter(1.0, 0.0))

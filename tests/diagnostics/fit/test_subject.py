@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from scarless import SAREMClassifier, SCARClassifier
 from scarless.diagnostics.fit.examination import compare_audits
-from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject, says_nothing
+from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject, is_uninformative
 
 
 def make_rows(n=600, seed=0):
@@ -21,18 +21,18 @@ def make_rows(n=600, seed=0):
     return X, S, audit
 
 
-def test_intervals_that_leave_room_are_shown():
-    assert says_nothing(1.0, 0.03, 0.0301)
-    assert says_nothing(0.995, 0.03, 0.035)
-    assert not says_nothing(1.0, 0.03, 0.19)
-    assert not says_nothing(0.6, 0.03, 0.0301)
-    assert not says_nothing(None, 0.03, 0.0301)
-    assert says_nothing(1.0, None, None)
-    assert says_nothing(1.0, 0.19, 1.0)
+def test_a_fit_is_uninformative_if_all_positives_are_labelled_and_the_interval_is_short_or_wide():
+    assert is_uninformative(1.0, 0.03, 0.0301)
+    assert is_uninformative(0.995, 0.03, 0.035)
+    assert not is_uninformative(1.0, 0.03, 0.19)
+    assert not is_uninformative(0.6, 0.03, 0.0301)
+    assert not is_uninformative(None, 0.03, 0.0301)
+    assert is_uninformative(1.0, None, None)
+    assert is_uninformative(1.0, 0.19, 1.0)
 
 
 @pytest.mark.parametrize("looks", [1, 2])
-def test_a_part_equals_the_subject_of_fewer_rows(looks):
+def test_part_equals_a_subject_of_the_selected_rows(looks):
     X, S, audit = make_rows()
     labels, given = (S[:, 0], {}) if looks == 1 else (S, {"audit": audit})
     model = SAREMClassifier(propensity_attributes=["z"]).fit(X, labels, **given)
@@ -46,39 +46,39 @@ def test_a_part_equals_the_subject_of_fewer_rows(looks):
     np.testing.assert_array_equal(whole.s, (labels.reshape(600, -1) == 1).any(axis=1))
 
 
-def test_one_label_is_one_look():
+def test_one_label_with_audits():
     X, S, audit = make_rows()
     one = SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0], audit=audit)
     subject = Subject.of(one, X, S[:, 0], audit=audit)
     np.testing.assert_allclose(subject.e, one.predict_propensity(X), rtol=1e-12)
     np.testing.assert_allclose(subject.posterior, one.predict_posterior(X, S[:, 0], audit=audit))
-    assert subject.right_labels == S[:, 0].sum()
+    assert subject.labelled_positives == S[:, 0].sum()
 
 
-def test_audits_of_the_fit_separate_the_models_even_if_few_rows_are_shown():
+def test_all_audits_of_the_fit_separate_the_models_in_a_part_of_the_rows():
     X, S, audit = make_rows()
     model = SAREMClassifier(propensity_attributes="all").fit(X, S[:, 0], audit=audit)
     shown = slice(50, 300)
     subject = Subject.of(model, X[shown], S[shown, 0], audit=audit[shown])
     assert subject.audited.sum() < ENOUGH_AUDITS
-    assert subject.told_apart
-    assert not subject.either_way
+    assert subject.models_are_separated
+    assert not subject.may_be_swapped
     alone = SAREMClassifier(propensity_attributes="all").fit(X, S[:, 0])
-    assert Subject.of(alone, X, S[:, 0]).either_way
+    assert Subject.of(alone, X, S[:, 0]).may_be_swapped
 
 
 @pytest.mark.filterwarnings("ignore:SAREMClassifier. the classifier and the propensity model use the same")
 def test_named_propensity_attributes_separate_the_models():
     X, S, _ = make_rows()
-    assert not Subject.of(SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0]), X, S[:, 0]).either_way
+    assert not Subject.of(SAREMClassifier(propensity_attributes=["z"]).fit(X, S[:, 0]), X, S[:, 0]).may_be_swapped
     every = SAREMClassifier(propensity_attributes=["a", "b", "z"]).fit(X, S[:, 0])
-    assert Subject.of(every, X, S[:, 0]).either_way
+    assert Subject.of(every, X, S[:, 0]).may_be_swapped
 
 
 def test_known_leaks_are_not_searched_again(monkeypatch):
     X, S, _ = make_rows()
     model = SCARClassifier(0.5).fit(X, S[:, 0])
-    monkeypatch.setattr("scarless.diagnostics.fit.subject.find_leaks", lambda *_: pytest.fail("looked for"))
+    monkeypatch.setattr("scarless.diagnostics.fit.subject.find_leaks", lambda *_: pytest.fail("searched again"))
     assert Subject.of(model, X, S[:, 0], leaks=()).leaks == ()
 
 

@@ -21,7 +21,7 @@ TRUTH = {2: 1.0, 3: 0.0, 4: -0.6}
 
 
 def make_rows(n=4000, seed=0):
-    """Columns 0 and 1 tell the class; 2 and 4 drive the labelling, 3 does not, 2 goes along with the class."""
+    """The class depends on columns 0 and 1, the labelling on 2 and 4. Column 2 is correlated with column 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 5))
     X[:, 2] += 0.5 * X[:, 0]
@@ -43,7 +43,7 @@ def by_name(result):
     return {name: j for j, name in enumerate(result.attributes)}
 
 
-def test_effects_are_found_and_their_intervals_hold_the_truth(found):
+def test_effects_are_found_and_their_intervals_contain_the_truth(found):
     for column, truth in TRUTH.items():
         j = by_name(found)[f"x{column}"]
         assert found.low[j] < truth < found.high[j]
@@ -53,7 +53,7 @@ def test_effects_are_found_and_their_intervals_hold_the_truth(found):
     assert found.p_adjusted[2] > 0.05
 
 
-def test_intervals_statistics_and_p_values_belong_together(found):
+def test_intervals_statistics_and_p_values_are_consistent(found):
     half = 0.5 * (found.high - found.low)
     np.testing.assert_allclose(0.5 * (found.high + found.low), found.effect, rtol=1e-12)
     np.testing.assert_allclose(found.statistic, (ndtri(0.975) * found.effect / half) ** 2, rtol=1e-10)
@@ -61,7 +61,7 @@ def test_intervals_statistics_and_p_values_belong_together(found):
     assert (found.p_adjusted >= found.p_value).all()
 
 
-def test_standard_errors_are_those_of_the_second_differences_of_the_likelihood():
+def test_standard_errors_agree_with_second_differences_of_the_likelihood():
     rng = np.random.default_rng(1)
     n = 400
     D, Z = rng.normal(size=(n, 1)), rng.normal(size=(n, 1))
@@ -74,7 +74,7 @@ def test_standard_errors_are_those_of_the_second_differences_of_the_likelihood()
 
     shift = 1e-4 * np.eye(4)
     slopes = [(total(fit.alternative + h) - total(fit.alternative - h)) / 2e-4 for h in shift]
-    assert np.abs(slopes).max() < 1e-2  # it is a maximum, up to the slight penalty
+    assert np.abs(slopes).max() < 1e-2  # a maximum, except for the weak penalty
 
     def second(a, b):
         return sum(i * j * total(fit.alternative + i * a + j * b) for i in (1, -1) for j in (1, -1)) / 4e-8
@@ -93,14 +93,14 @@ def test_effects_per_deviation_are_effects_per_unit_times_the_deviation():
     np.testing.assert_allclose(deviation.p_value, unit.p_value, rtol=1e-9)
 
 
-def test_a_wider_level_gives_wider_intervals():
+def test_a_higher_level_gives_wider_intervals():
     X, s = make_rows(1500)
     narrow, wide = (run(X, s, level=level, estimator="logistic") for level in (0.5, 0.99))
     np.testing.assert_allclose((wide.high - wide.effect) / (narrow.high - narrow.effect), ndtri(0.995) / ndtri(0.75))
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_names_appear_in_table_and_words(frame):
+def test_names_appear_in_the_table_and_the_summary(frame):
     X, s = make_rows(1500)
     names = ["dose", "lab", "visits", "height", "age"]
     table = frame(dict(zip(names, X.T, strict=True)))
@@ -116,7 +116,7 @@ def test_names_appear_in_table_and_words(frame):
     assert "<td>visits</td>" in result._repr_html_()
 
 
-def test_an_attribute_that_cannot_be_tested_comes_last_without_numbers():
+def test_an_attribute_that_cannot_be_tested_is_last_and_has_no_numbers():
     X, s = make_rows(1500)
     wide = np.column_stack([X, X[:, 2] + X[:, 3]])
     left_out = "labelling_attributes leaves out x5. The effect of a column that is constant, or a linear combination"
@@ -137,7 +137,7 @@ def test_an_attribute_of_both_models_gets_a_wide_interval_and_a_warning():
 
 
 def test_effects_that_cannot_be_estimated_give_a_warning():
-    """A rare attribute that no labelled row has: its log odds may be anything below some number."""
+    """No labelled row has the rare attribute, so its log odds have no lower limit."""
     X, s = make_rows(1500)
     X[:, 3] = 0.0
     X[np.flatnonzero(s == 0)[:3], 3] = 1.0
@@ -149,7 +149,7 @@ def test_effects_that_cannot_be_estimated_give_a_warning():
 
 
 def make_result(**changes):
-    """Two attributes, with numbers as a test may give them."""
+    """Return a result for two attributes."""
     half = np.array([0.5, 0.1])
     values = {
         "attributes": ("age", "visits"),
@@ -166,8 +166,8 @@ def make_result(**changes):
     return LabellingAttributes(**{**values, **changes})
 
 
-class TestWords:
-    def test_a_finding_comes_with_its_condition(self):
+class TestText:
+    def test_a_finding_names_its_condition(self):
         assert make_result().summary() == (
             "The labelling depends on age (Holm-adjusted p below 0.05), provided that age is unrelated to the class "
             "given the classification attributes. Otherwise this may be an effect on the class: add age to "
@@ -175,7 +175,7 @@ class TestWords:
         )
         assert make_result().summary() in make_result()._repr_html_()
         both = make_result(shared=("age",)).summary()
-        assert "provided that class and labelling are logistic in age" in both
+        assert "provided that the class and the labelling are logistic in age" in both
         assert "classification_attributes too" not in both
 
     def test_an_attribute_of_both_models_is_listed_as_shared(self):
@@ -189,7 +189,7 @@ class TestWords:
         words = make_result(p_adjusted=np.array([0.4, 0.4])).summary()
         assert words == "No evidence that the labelling depends on age and visits (Holm-adjusted p of at least 0.05)."
 
-    def test_what_could_not_be_tested_is_not_called_without_effect(self):
+    def test_untested_attributes_are_not_reported_as_without_effect(self):
         gap = np.array([np.nan, np.nan])
         words = make_result(p_adjusted=gap).summary()
         assert words.startswith("Could not be tested: age and visits (")
@@ -219,7 +219,7 @@ class TestWords:
         lines = str(make_result(effect=tiny, low=tiny - 100.0, high=tiny + 1e5)).splitlines()[1:4]
         assert len({len(line) for line in lines}) == 1
 
-    def test_html_says_the_unit(self):
+    def test_html_names_the_unit(self):
         assert "<caption>Effect on being labelled, per unit of the attribute</caption>" in make_result()._repr_html_()
 
 
@@ -238,7 +238,7 @@ def test_wrong_options(options, message):
 
 
 class TestDisplay:
-    def test_dots_lie_at_the_effects_strongest_on_top(self, found):
+    def test_dots_are_at_the_effects_with_the_strongest_at_the_top(self, found):
         display = LabellingAttributesDisplay.from_result(found)
         ax = display.ax_
         heights = dict(zip((t.get_text() for t in ax.get_yticklabels()), ax.get_yticks(), strict=True))
@@ -256,7 +256,7 @@ class TestDisplay:
         ]
         plt.close(display.figure_)
 
-    def test_it_draws_where_it_is_told(self, found):
+    def test_it_draws_on_the_given_axes(self, found):
         figure, ax = plt.subplots()
         display = LabellingAttributesDisplay.from_result(found, ax=ax)
         assert display.ax_ is ax
@@ -273,7 +273,7 @@ class TestDisplay:
         assert display.ax_.get_xlabel() == "log odds of being labelled, per standard deviation of the attribute"
         plt.close(display.figure_)
 
-    def test_attributes_without_a_test_and_none_at_all(self):
+    def test_no_attribute_could_be_tested(self):
         gap = np.array([np.nan])
         display = LabellingAttributesDisplay.from_result(
             LabellingAttributes(("age",), gap, gap, gap, gap, gap, gap, 0.95, "unit", 0.3)
@@ -293,17 +293,17 @@ class TestDisplay:
             (
                 [0.01, 0.4],
                 ("age",),
-                "1 of 2 attributes drives the labelling (95% intervals)\nif class and labelling are logistic",
+                "1 of 2 attributes drives the labelling (95% intervals)\nif the class and the labelling are logistic",
             ),
             ([0.6, 0.6], (), "0 of 2 attributes drive the labelling (95% intervals)"),
         ],
     )
-    def test_the_title_says_on_what_condition(self, p_adjusted, shared, title):
+    def test_the_title_names_the_condition(self, p_adjusted, shared, title):
         display = LabellingAttributesDisplay.from_result(make_result(p_adjusted=np.array(p_adjusted), shared=shared))
         assert display.ax_.get_title().startswith(title)
         plt.close(display.figure_)
 
-    def test_p_values_beside_the_dots_keep_their_side(self):
+    def test_rounded_p_values_stay_on_their_side_of_the_significance_level(self):
         display = LabellingAttributesDisplay.from_result(make_result(p_adjusted=np.array([0.0498, 0.0501])))
         assert [t.get_text() for t in display.ax_.texts] == ["p = 0.0498", "p = 0.05"]
         plt.close(display.figure_)
@@ -323,5 +323,7 @@ class TestDisplay:
         plt.close(display.figure_)
 
     def test_another_result_is_refused(self):
-        with pytest.raises(TypeError, match="result must come from labelling_attributes; got dict"):
+        with pytest.raises(
+            TypeError, match="result must be a LabellingAttributes, as returned by labelling_attributes; got dict"
+        ):
             LabellingAttributesDisplay.from_result({})

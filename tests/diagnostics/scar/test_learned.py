@@ -1,4 +1,4 @@
-"""Columns learned out of fold: independence of the row itself, seeds, and kinds of tables."""
+"""Columns learned out of fold: they do not depend on the row itself; seeds; kinds of tables."""
 
 import numpy as np
 import pytest
@@ -12,17 +12,17 @@ from scarless.diagnostics.scar._learned import class_columns, class_scores, expe
 from scarless.diagnostics.scar._roles import Roles
 
 N, FOLDS = 240, 3
-BOOSTING, FOREST, LOGISTIC = range(3)  # columns of the scores by default
+BOOSTING, FOREST, LOGISTIC = range(3)  # default columns of the scores
 
 
 @pytest.fixture(autouse=True)
 def small_forests(monkeypatch):
-    """What is said here holds for forests of any size."""
+    """Use small forests, which are faster; the tests hold for forests of any size."""
     monkeypatch.setattr(_learned, "TREES_PER_FOREST", 25)
 
 
 def make_roles(n_tested=2, shared=(), make=np.asarray, seed=0):
-    """Columns 0 and 1 tell the class; the first tested attribute goes along with column 0."""
+    """The class depends on column 0; the first tested attribute is correlated with column 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, 2))
     X[np.abs(X) < 0.2] = 0.0
@@ -46,8 +46,8 @@ def expected_of(X, Z, seed=0):
 
 
 class TestOutOfFold:
-    def test_no_score_changes_in_the_fold_of_a_row_that_changes(self):
-        """The models of a row's fold have not seen it: the others of the fold keep their scores to the last digit."""
+    def test_a_changed_row_does_not_change_other_scores_in_its_fold(self):
+        """The models that score a fold are not trained on it, so the scores of its other rows stay exactly equal."""
         roles = make_roles()
         other = roles.X_class.copy()
         other[7] = [40.0, -30.0]
@@ -56,14 +56,14 @@ class TestOutOfFold:
         assert not kept.all(axis=0).any()
 
     def test_random_labels_cannot_be_predicted(self):
-        """A forest that had seen the rows would tell their labels."""
+        """A forest that was trained on these rows would predict their labels."""
         rng = np.random.default_rng(1)
         X, s = rng.normal(size=(400, 5)), rng.integers(0, 2, 400).astype(float)
         for scores in scores_of(X, s).T:
             assert 0.4 < roc_auc_score(s, scores) < 0.6
 
     def test_expected_attributes_do_not_use_the_row_itself(self):
-        """Folds do not depend on `Z`: a wild value changes the other folds, never its own."""
+        """Folds do not depend on `Z`. An outlier changes expected values in other folds, but not in its own."""
         roles = make_roles()
         wild = roles.Z.copy()
         wild[7, 0] = 1e6
@@ -72,7 +72,7 @@ class TestOutOfFold:
         assert N // FOLDS <= kept[:, 0].sum() < N
 
 
-class TestWhatIsLearned:
+class TestLearnedColumns:
     def test_every_score_predicts_the_label(self):
         roles = make_roles()
         for scores in scores_of(roles.X_class, roles.s).T:
@@ -91,18 +91,18 @@ class TestWhatIsLearned:
         assert expected.shape == (N, 1)
         assert np.corrcoef(expected[:, 0], roles.Z[:, 0])[0, 1] > 0.7
 
-    def test_one_attribute_is_expected_as_two_copies_of_it(self):
-        """Splits that are best for one target are best for it and its copy."""
+    def test_one_attribute_has_the_same_expected_values_as_two_copies(self):
+        """The best splits for one target are also the best splits for two copies of it."""
         roles = make_roles(n_tested=1)
         twice = expected_of(roles.X_class, np.column_stack([roles.Z, roles.Z]))
         np.testing.assert_allclose(expected_of(roles.X_class, roles.Z), twice[:, :1], rtol=1e-9)
 
-    def test_a_constant_attribute_is_expected_as_it_is(self):
+    def test_the_expected_value_of_a_constant_attribute_is_the_constant(self):
         roles = make_roles()
         Z = np.column_stack([roles.Z, np.full(N, 3.0)])
         np.testing.assert_allclose(expected_of(roles.X_class, Z)[:, 2], 3.0, rtol=1e-12)
 
-    def test_an_attribute_that_is_constant_but_for_one_row(self):
+    def test_an_attribute_that_is_constant_except_in_one_row(self):
         roles = make_roles()
         Z = roles.Z.copy()
         Z[:, 1] = 0.0
@@ -112,7 +112,7 @@ class TestWhatIsLearned:
 
 
 class TestColumns:
-    def test_scores_then_expected_then_shared_attributes_of_unit_variance(self):
+    def test_columns_are_scores_expected_and_shared_attributes_of_unit_variance(self):
         roles = make_roles(shared=(1,))
         D = columns(roles)
         assert D.shape == (N, 3 + 2 + 1)
@@ -125,7 +125,7 @@ class TestColumns:
         expected = expected_attributes(X, roles.Z, roles.w, cv=FOLDS, rng=rng)
         np.testing.assert_allclose(D[:, :5], standardised(np.column_stack([scores, expected]), roles.w))
 
-    def test_a_classifier_passed_by_the_user_replaces_both(self):
+    def test_a_classifier_passed_by_the_user_replaces_both_default_classifiers(self):
         roles = make_roles()
         own = columns(roles, estimator=LogisticRegression())
         assert own.shape == (N, 2 + 2)
@@ -136,14 +136,14 @@ class TestColumns:
             columns(roles, estimator="logistic"), standardised(np.column_stack([roles.X_class, roles.Z[:, 0]]), roles.w)
         )
 
-    def test_seeds_repeat_and_differ(self):
+    def test_equal_seeds_give_equal_columns(self):
         roles = make_roles()
         one, same, other = (columns(roles, seed) for seed in (1, 1, 2))
         np.testing.assert_array_equal(one, same)
         assert (one != other).any(axis=0).all()
 
     def test_a_sparse_table(self):
-        """Another learner stands in for boosting; the forests see the same rows."""
+        """A logistic regression replaces boosting; the forests are trained on the same rows."""
         dense, thin = columns(make_roles()), columns(make_roles(make=sparse.csr_array))
         assert thin.shape == dense.shape
         assert np.isfinite(thin).all()

@@ -1,4 +1,4 @@
-"""Tests of the labelling take tables with text, as TableClassifier does."""
+"""Tests of the labelling accept tables with text, like TableClassifier."""
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ E = TABLE["insurance"].map({"none": 0.2, "basic": 0.5, "full": 0.9})
 Y = RNG.random(N) < F
 SAR, SCAR = (Y & (RNG.random(N) < e) for e in (E, 0.5))
 QUICK = {"estimator": "logistic", "random_state": 0}
-ASKED = {"propensity_attributes": ["insurance", "weight"], **QUICK}
+OPTIONS = {"propensity_attributes": ["insurance", "weight"], **QUICK}
 
 
 def by_hand():
@@ -33,9 +33,9 @@ def by_hand():
 
 
 @pytest.mark.parametrize("s", [SAR, SCAR], ids=["SAR", "SCAR"])
-def test_a_raw_table_is_tested_as_its_columns_of_numbers_are(s):
-    raw = scar_test(TABLE, s, **ASKED)
-    numbers = scar_test(by_hand(), s, **ASKED)
+def test_a_raw_table_gives_the_same_test_as_its_encoded_columns(s):
+    raw = scar_test(TABLE, s, **OPTIONS)
+    numbers = scar_test(by_hand(), s, **OPTIONS)
     assert raw.degrees_of_freedom == numbers.degrees_of_freedom == 3
     assert raw.statistic == pytest.approx(numbers.statistic, rel=1e-3)
     assert (raw.p_value < 0.05) == (s is SAR)
@@ -43,14 +43,14 @@ def test_a_raw_table_is_tested_as_its_columns_of_numbers_are(s):
 
 
 def test_effects_are_per_unit_of_the_raw_table():
-    found = labelling_attributes(TABLE, SAR, **ASKED)
-    numbers = labelling_attributes(by_hand(), SAR, **ASKED)
+    found = labelling_attributes(TABLE, SAR, **OPTIONS)
+    numbers = labelling_attributes(by_hand(), SAR, **OPTIONS)
     at = [list(each.attributes).index("weight") for each in (found, numbers)]
     assert found.effect[at[0]] == pytest.approx(numbers.effect[at[1]], rel=0.02, abs=1e-4)
 
 
 def test_columns_are_selected_as_in_the_raw_table():
-    expected = scar_test(TABLE, SAR, **ASKED).statistic
+    expected = scar_test(TABLE, SAR, **OPTIONS).statistic
     frame = pl.DataFrame({name: TABLE[name].tolist() for name in TABLE})
     for table, selected in [(TABLE, [2, 3]), (TABLE, slice("insurance", "weight")), (frame, ["insurance", "weight"])]:
         found = scar_test(table, SAR, propensity_attributes=selected, **QUICK)
@@ -59,10 +59,10 @@ def test_columns_are_selected_as_in_the_raw_table():
     assert others.statistic == pytest.approx(expected, rel=1e-6)
 
 
-def test_gaps_beside_text_are_filled_and_constant_columns_refused_by_name():
+def test_missing_values_are_filled_and_constant_columns_are_refused():
     gaps = TABLE.assign(age=TABLE["age"].where(RNG.random(N) > 0.05))
-    assert scar_test(gaps, SAR, **ASKED).p_value < 0.05
+    assert scar_test(gaps, SAR, **OPTIONS).p_value < 0.05
     with pytest.raises(
-        ValueError, match=r"propensity_attributes: 'empty' cannot be used\. A column that is constant or empty has no"
+        ValueError, match=r"propensity_attributes: 'empty' cannot be used, because a constant or empty column has no"
     ):
         scar_test(TABLE, SAR, propensity_attributes=["empty"], **QUICK)

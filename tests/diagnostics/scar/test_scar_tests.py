@@ -1,4 +1,4 @@
-"""Tests of SCAR: theorems, reference results, and messages."""
+"""Tests of SCAR: known properties, reference results, and messages."""
 
 import warnings
 
@@ -19,7 +19,7 @@ from scarless.pair.logistic import engine_of
 
 
 def make_rows(n=1500, slope=0.0, seed=0):
-    """Two columns of the class, two of the labelling; columns 2 and 3 say nothing of the class."""
+    """The class depends on columns 0 and 1, the labelling on column 2; column 2 is correlated with column 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     X[:, 2] += 0.7 * X[:, 0]
@@ -34,24 +34,24 @@ def run(X, s, **options):
 
 @pytest.mark.parametrize(
     ("method", "estimator"),
-    # What is learned of the class does not depend on the method: the default learners for one of them will do.
+    # The class model does not depend on the method, so only one method uses the slow default classifiers.
     [(method, None if method == "score" else "logistic") for method in METHODS],
 )
-def test_labels_at_random_pass_and_biased_ones_do_not(method, estimator):
+def test_biased_labels_are_detected_and_random_labels_are_not(method, estimator):
     assert run(*make_rows(), method=method, estimator=estimator).p_value > 0.1
     assert run(*make_rows(slope=1.5), method=method, estimator=estimator).p_value < 0.005
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_p_values_are_uniform_under_scar_where_the_model_is_right(method):
-    """Not a proof of size (benchmarks/scar_test.py has that), but a wrong scale of the statistic would show."""
+def test_p_values_are_uniform_under_scar_if_the_model_is_right(method):
+    """A rough check that detects a wrong scale of the statistic; benchmarks/scar_test.py measures the exact size."""
     p = [run(*make_rows(600, seed=i), method=method, estimator="logistic", n_simulations=99).p_value for i in range(40)]
     assert 0.35 < np.mean(p) < 0.65
     assert np.mean(np.array(p) < 0.2) < 0.4
 
 
 class TestLikelihoodRatio:
-    def test_without_class_columns_it_is_the_g_test_of_a_table(self):
+    def test_without_class_columns_it_is_the_g_test_of_a_2_by_2_table(self):
         """With a constant `f` and one binary attribute both models fit the cells of a 2 x 2 table."""
         rng = np.random.default_rng(0)
         z = rng.integers(0, 2, 300).astype(float)
@@ -63,7 +63,7 @@ class TestLikelihoodRatio:
         assert found.p_value == pytest.approx(p, rel=1e-4)
         assert found.degrees_of_freedom == 1
 
-    def test_it_is_never_negative_and_grows_with_attributes(self):
+    def test_it_is_not_negative_and_increases_with_attributes(self):
         rng = np.random.default_rng(1)
         for seed in range(5):
             X, s = make_rows(400, slope=0.5, seed=seed)
@@ -76,24 +76,24 @@ class TestLikelihoodRatio:
         X, s = make_rows(800)
         null = fit_null(X[:, :2], s.astype(float), np.ones(s.size))
         rows = constant_propensity(X[:, :2], s.astype(float), np.ones(s.size), null.beta_f, null.v)
-        assert np.abs(rows.residual @ rows.tangent).max() < 1e-2  # of 800 rows; the slight penalty is in it
+        assert np.abs(rows.residual @ rows.tangent).max() < 1e-2  # sum over 800 rows; not 0 because of the weak penalty
 
     @pytest.mark.parametrize("seed", [77, 85])
     def test_the_alternative_also_starts_at_the_null_model(self, seed):
-        """By itself it ends about 2 lower on these rows."""
+        """On these rows, the default start ends at a log-likelihood that is lower by about 2."""
         D, Z, s = few_rows(seed)
         engine, pair = engine_of(np.column_stack([D, Z]), s=s, w=np.ones(s.size)), _pair(2, 2)
         found, alone = compare(D, Z, s, np.ones(s.size)), _fit(engine, pair)
         assert found.null.value - found.statistic / 2 < alone.value - 1.9
 
     @pytest.mark.parametrize("seed", [42, 43, 52])
-    def test_the_null_model_also_starts_at_the_alternatives_classifier(self, seed):
+    def test_the_null_model_also_starts_at_the_class_model_of_the_alternative(self, seed):
         D, Z, s = few_rows(seed)
         assert compare(D, Z, s, np.ones(s.size)).null.value < fit_null(D, s, np.ones(s.size)).value - 0.5
 
 
 def few_rows(seed):
-    """Rows on which the likelihoods have several optima."""
+    """Return rows for which the likelihoods have several optima."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(80, 4))
     s = (rng.random(80) < expit(2 * X[:, 0] + X[:, 1]) * expit(2 * X[:, 3])).astype(float)
@@ -102,7 +102,7 @@ def few_rows(seed):
 
 class TestWald:
     def test_without_class_columns_the_wald_test_has_no_conclusion(self):
-        """A constant `f` leaves the log odds of `e` without a level: effects on them have no standard error."""
+        """With a constant `f`, only the product of `f` and `e` is identified: effects on `e` have no standard error."""
         rng = np.random.default_rng(3)
         z = rng.integers(0, 2, 300).astype(float)
         s = (rng.random(300) < 0.2 + 0.3 * z).astype(float)
@@ -119,7 +119,7 @@ class TestWald:
 
 
 class TestKolmogorovSmirnov:
-    def test_p_values_count_the_observed_labels_among_the_simulated(self):
+    def test_p_values_count_the_observed_labels_as_one_of_the_simulations(self):
         found = run(*make_rows(), method="kolmogorov-smirnov", n_simulations=19, estimator="logistic")
         assert found.p_value * 20 == pytest.approx(round(found.p_value * 20))
         assert found.degrees_of_freedom is None
@@ -127,7 +127,7 @@ class TestKolmogorovSmirnov:
         assert strong.p_value == 1 / 20
 
     def test_it_detects_a_dependence_without_a_trend(self):
-        """Propensities high in the middle and low at both ends: no slope, but another distribution."""
+        """The propensity is high for middle values and low at both ends: no trend, but another distribution."""
         rng = np.random.default_rng(4)
         X = rng.normal(size=(3000, 3))
         y = rng.random(3000) < expit(3 * X[:, 0])
@@ -150,7 +150,7 @@ class TestInvariance:
         other_units = run(X * [1.0, 1e-6, 1e6, -3.0] + [0, 5, 0, 100.0], s, **options)
         assert other_units.statistic == pytest.approx(first.statistic, rel=1e-3)
 
-    def test_seeds_repeat_and_differ(self, monkeypatch):
+    def test_equal_seeds_give_equal_results(self, monkeypatch):
         monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
         X, s = make_rows(250)
         one, same, other = (run(X, s, cv=2, random_state=seed).statistic for seed in (1, 1, 2))
@@ -161,7 +161,7 @@ class TestInvariance:
         X, s = make_rows(500)
         table = frame(dict(zip(["dose", "lab", "age", "visits"], X.T, strict=True)))
         found = run(table, s, propensity_attributes=["visits", "age"], estimator="logistic")
-        assert found.attributes == ("age", "visits")  # in the table's order
+        assert found.attributes == ("age", "visits")  # in the order of the table
         assert "age" in str(found)
         assert "age and visits" in found.hypothesis
         numbered = run(X, s, propensity_attributes=[3, 2], estimator="logistic")
@@ -209,7 +209,7 @@ class TestEdges:
         assert found.degrees_of_freedom == 2
         assert found.statistic == pytest.approx(run(X, s, estimator="logistic").statistic, rel=1e-6)
 
-    def test_nothing_but_constants(self):
+    def test_constant_propensity_attributes_are_refused(self):
         X, s = make_rows(100)
         X[:, 2:] = 1.0
         with pytest.raises(ValueError, match="nothing to test: all propensity attributes \\(x2 and x3\\) are constant"):
@@ -228,7 +228,7 @@ class TestEdges:
         assert found.hypothesis.endswith("Pr(positive | x) is logistic in x2 and x3")
 
     def test_an_attribute_that_the_class_model_explains_gives_no_conclusion(self):
-        """With one binary column for both models, `f` alone fits both cells."""
+        """With one binary column in both models, `f` alone fits the labels of both groups."""
         rng = np.random.default_rng(0)
         z = rng.integers(0, 2, (400, 1)).astype(float)
         s = rng.random(400) < 0.2 + 0.3 * z[:, 0]
@@ -240,7 +240,7 @@ class TestEdges:
         )
 
     def test_separable_classes_and_full_labelling(self):
-        """Every positive labelled: propensity 1, and no attribute adds to that."""
+        """All positives are labelled, so the propensity is 1 and depends on no attribute."""
         rng = np.random.default_rng(6)
         X = rng.normal(size=(300, 3))
         s = X[:, 0] > 0
@@ -256,11 +256,11 @@ class TestEdges:
             run(X, s)
         X, s = make_rows(100)
         wide = np.column_stack([X, np.random.default_rng(9).normal(size=(100, 4))])
-        with pytest.warns(UserWarning, match="tests 5 attributes with 2. labelled rows, fewer than 10 for each"):
+        with pytest.warns(UserWarning, match="5 attributes with 2. labelled rows, fewer than 10 for each attribute"):
             run(wide, s, propensity_attributes=slice(3, 8), estimator="logistic")
 
     def test_no_column_left_for_the_class(self):
-        with pytest.raises(ValueError, match="all columns are propensity attributes, so the class depends on none"):
+        with pytest.raises(ValueError, match="all columns are propensity attributes, so no column is left for"):
             run(*make_rows(200), propensity_attributes=slice(None))
 
     def test_no_attributes_named(self):
@@ -303,7 +303,7 @@ class TestEdges:
             run(make_rows(200)[0], None)
 
 
-class TestWords:
+class TestText:
     def make(self, **changes):
         values = {
             "statistic": 12.3,
@@ -318,14 +318,14 @@ class TestWords:
         }
         return SCARTest(**{**values, **changes})
 
-    def test_a_rejection_says_what_to_do(self):
+    def test_a_rejection_gives_advice(self):
         words = str(self.make())
         assert "SCAR is not plausible (wald test, chi-squared 12.3 on 2 df, p = 0.002)" in words
         assert "depends on at least one of age and visits" in words
         assert "SAREMClassifier" in words
         assert "depends on age" in str(self.make(attributes=("age",)))
 
-    def test_a_rejection_says_on_what_condition(self):
+    def test_a_rejection_names_its_condition(self):
         words = str(self.make())
         assert "visits, provided that they are unrelated to the class given the classification attributes" in words
         assert "Otherwise this may be an effect on the class: add attributes that may affect the class to" in words
@@ -334,9 +334,9 @@ class TestWords:
         assert "add age to classification_attributes." in one
         mixed = str(self.make(shared=("visits",)))
         assert "provided that age is unrelated to the class" in mixed
-        assert "and that class and labelling are logistic in visits." in mixed
+        assert "and that the class and the labelling are logistic in visits." in mixed
         both = str(self.make(shared=("age", "visits")))
-        assert "provided that class and labelling are logistic in age and visits. Otherwise" in both
+        assert "provided that the class and the labelling are logistic in age and visits. Otherwise" in both
         assert "classification_attributes too" not in both
 
     @pytest.mark.parametrize(("p", "shown"), [(0.0498, "0.0498"), (0.049999, "0.049999"), (0.0502, "0.05")])
@@ -345,18 +345,18 @@ class TestWords:
         assert f"p = {shown})" in words
         assert words.startswith("SCAR is not plausible") == (p < 0.05)
 
-    def test_no_rejection_claims_no_proof(self):
+    def test_a_test_without_rejection_does_not_claim_a_proof(self):
         words = str(self.make(p_value=0.4))
         assert words.startswith("No evidence against SCAR")
         assert "120 labelled of 900 rows" in words
-        assert "may still matter" in words
+        assert "may still affect the labelling" in words
 
     def test_a_flat_likelihood_gives_no_conclusion(self):
         words = str(self.make(statistic=np.nan, p_value=np.nan))
         assert words.startswith("No conclusion on SCAR")
         assert "method='score'" in words
 
-    def test_a_page_shows_the_sentence_with_names_escaped(self):
+    def test_names_are_escaped_in_html(self):
         assert "&lt;b&gt;" in self.make(attributes=("<b>",))._repr_html_()
 
     def test_results_cannot_be_changed(self):
@@ -364,8 +364,8 @@ class TestWords:
             self.make().p_value = 1.0
 
 
-def test_an_effect_on_the_class_looks_like_one_on_the_labelling_until_it_is_named_in_both():
-    """What the printed condition warns of, and the way out that it names."""
+def test_an_effect_on_the_class_is_not_detected_if_the_attribute_is_named_as_both_kinds():
+    """The attribute affects the class only. Otherwise the test takes this effect for an effect on the labelling."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))
     y = rng.random(1500) < expit(2 * X[:, 0] + 1.5 * X[:, 1])
@@ -377,7 +377,7 @@ def test_an_effect_on_the_class_looks_like_one_on_the_labelling_until_it_is_name
 
 
 @pytest.mark.parametrize("attributes", [[2], [2, 3]])
-def test_no_warning_on_plain_data(attributes, monkeypatch):
+def test_ordinary_data_give_no_warning(attributes, monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -24,20 +24,21 @@ OPTIONS = {"propensity_attributes": [2, 3], "estimator": "logistic", "random_sta
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_whole_weights_are_copies(method):
+def test_integer_weights_equal_copies(method):
     options = OPTIONS | {"method": method, "n_simulations": 199}
     weighted, copied = scar_test(X, S, sample_weight=W, **options), scar_test(X[ROWS], S[ROWS], **options)
     assert weighted.statistic == pytest.approx(copied.statistic, rel=1e-6)
     assert weighted.label_frequency == pytest.approx(copied.label_frequency, rel=1e-6)
     assert (weighted.n_rows, weighted.n_labelled) == (copied.n_rows, copied.n_labelled) == (W.sum(), W @ S)
     assert weighted.degrees_of_freedom == copied.degrees_of_freedom
-    tolerance = {"abs": 4 * np.sqrt(0.25 / 199)} if method == "kolmogorov-smirnov" else {"rel": 1e-5}  # other draws
+    # The random draws of the Kolmogorov-Smirnov test differ.
+    tolerance = {"abs": 4 * np.sqrt(0.25 / 199)} if method == "kolmogorov-smirnov" else {"rel": 1e-5}
     assert weighted.p_value == pytest.approx(copied.p_value, **tolerance)
     assert scar_test(X, S, **options).statistic != pytest.approx(weighted.statistic, rel=1e-3)
 
 
 @pytest.mark.parametrize("per", ["unit", "deviation"])
-def test_effects_of_weighted_rows_are_those_of_copies(per):
+def test_effects_with_weights_equal_effects_of_copies(per):
     weighted = labelling_attributes(X, S, sample_weight=W, per=per, **OPTIONS)
     copied = labelling_attributes(X[ROWS], S[ROWS], per=per, **OPTIONS)
     for name in ("effect", "low", "high", "statistic", "p_value", "p_adjusted", "label_frequency"):
@@ -50,7 +51,7 @@ def test_effects_of_weighted_rows_are_those_of_copies(per):
     [(None, METHODS[0]), (LogisticRegression(), METHODS[0]), *(("logistic", method) for method in METHODS)],
     ids=str,
 )
-def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method, monkeypatch):
+def test_weights_0_and_1_equal_a_selection_of_rows(estimator, method, monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
     options = OPTIONS | {"estimator": estimator, "method": method, "n_simulations": 19, "cv": 2}
     there = W > 0
@@ -60,32 +61,32 @@ def test_weight_0_is_no_row_and_weight_1_is_one(estimator, method, monkeypatch):
         assert scar_test(X[few], S[few], sample_weight=np.ones(250), **options) == scar_test(X[few], S[few], **options)
 
 
-def test_learned_scores_take_weights(monkeypatch):
+def test_learned_scores_use_weights(monkeypatch):
     monkeypatch.setattr("scarless.diagnostics.scar._learned.TREES_PER_FOREST", 25)
     options = OPTIONS | {"estimator": None, "cv": 2}
     weighted, plain = scar_test(X, S, sample_weight=W, **options), scar_test(X, S, **options)
     assert weighted.statistic != pytest.approx(plain.statistic, rel=1e-3)
-    assert weighted.p_value < 0.001  # the bias is strong, and is seen as without weights
+    assert weighted.p_value < 0.001  # the bias is strong enough to be detected with and without weights
     order = np.random.default_rng(0).permutation(N)
     again = scar_test(X[order], S[order], sample_weight=W[order], **options)
     assert again.statistic == pytest.approx(weighted.statistic, rel=1e-9)
 
 
-def test_half_the_weight_is_half_the_evidence():
+def test_half_the_weight_halves_the_statistic():
     whole, half = (scar_test(X, S, sample_weight=unit * W, **OPTIONS) for unit in (1.0, 0.5))
-    assert half.statistic == pytest.approx(whole.statistic / 2, rel=1e-2)  # but for a slight penalty
+    assert half.statistic == pytest.approx(whole.statistic / 2, rel=1e-2)  # not exactly, because of the weak penalty
     assert half.n_rows == W.sum() / 2
     assert "rows" in str(replace(half, p_value=0.5))
 
 
-def test_the_picture_takes_weights():
+def test_the_plot_uses_weights():
     pytest.importorskip("matplotlib").use("agg")
     drawn = LabellingAttributesDisplay.from_data(X, S, sample_weight=W, **OPTIONS)
     expected = labelling_attributes(X, S, sample_weight=W, per="deviation", **OPTIONS)
     np.testing.assert_array_equal(drawn.result.effect, expected.effect)
 
 
-# --- labels drawn for copies
+# --- simulated labels of copies
 
 
 def test_labels_of_copies_are_binomial():
@@ -96,7 +97,7 @@ def test_labels_of_copies_are_binomial():
         assert count / 20_000 == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 20_000))
 
 
-def test_a_part_of_a_row_is_labelled_as_a_whole_or_not():
+def test_the_fraction_of_a_weight_is_labelled_as_one_copy():
     drawn = drawn_labels(np.full(3, 0.4), np.array([2.5, 0.5, 1.0]), 5000, np.random.default_rng(0))
     assert set(drawn[:, 0]) == {0.0, 0.5, 1.0, 1.5, 2.0, 2.5}
     assert set(drawn[:, 1]) == {0.0, 0.5}
@@ -104,7 +105,7 @@ def test_a_part_of_a_row_is_labelled_as_a_whole_or_not():
     np.testing.assert_allclose(drawn.mean(axis=0), 0.4 * np.array([2.5, 0.5, 1.0]), rtol=0.05)
 
 
-def test_thresholds_are_quantiles_of_copies():
+def test_thresholds_are_quantiles_of_the_copies():
     rng = np.random.default_rng(1)
     for _ in range(50):
         z, w = rng.integers(0, 60, size=100).astype(float), rng.integers(1, 5, size=100)
@@ -115,7 +116,7 @@ def test_thresholds_are_quantiles_of_copies():
         assert copied.shape[1] == np.unique(lower).size
 
 
-# --- what cannot be
+# --- errors
 
 
 @pytest.mark.parametrize("call", [scar_test, labelling_attributes])
@@ -126,7 +127,7 @@ def test_thresholds_are_quantiles_of_copies():
         (np.ones(N - 1), "logistic", "sample_weight"),
         (1.0 - S, "logistic", "sample_weight is 0 for every labelled row"),
         (np.full(N, 0.01), "logistic", "needs at least 20 labelled and 20 unlabelled rows; there are 1 and 4"),
-        (W, KNeighborsClassifier(), "fit of estimator=KNeighborsClassifier does not take it"),
+        (W, KNeighborsClassifier(), "estimator=KNeighborsClassifier does not accept weights in fit"),
     ],
 )
 def test_invalid_weights_are_refused(call, weight, estimator, message):

@@ -59,7 +59,7 @@ EVERY = pytest.mark.parametrize("quantity", OPTIONS)
 
 
 def plain(p, labelled, w, decisions, scores):
-    """All quantities of one choice of probabilities, in their plainest form."""
+    """Return all quantities for given probabilities, computed directly from their definitions."""
     higher = (scores[:, None] > scores) + 0.5 * (scores[:, None] == scores)
     wp, wn, d = w * p, w * (1 - p), decisions == 1
     return {
@@ -88,7 +88,7 @@ def all_bounds(bounds, decisions=D, scores=SCORES):
 # --- at the fitted propensity
 
 
-def test_factor_one_is_the_fitted_model():
+def test_a_factor_of_1_gives_the_fitted_model():
     bounds = OF_MODEL.at(1)
     np.testing.assert_array_equal(bounds.probability.low, bounds.probability.high)
     np.testing.assert_allclose(bounds.probability.low, F, rtol=1e-14)
@@ -99,7 +99,7 @@ def test_factor_one_is_the_fitted_model():
         assert all_bounds(bounds)[name] == pytest.approx((value, value), rel=1e-12), name
 
 
-def test_factor_one_with_labels_is_the_posterior():
+def test_a_factor_of_1_with_labels_gives_the_posterior():
     bounds, q = OF_THESE_ROWS.at(1), MODEL.predict_posterior(X, S)
     np.testing.assert_allclose(bounds.probability, [q, q], atol=1e-12)
     for name, value in plain(q, S.sum(), np.ones(F.size), D, SCORES).items():
@@ -131,7 +131,7 @@ def test_known_propensities_must_be_passed_again():
         Sensitivity.from_estimator(model, X)
 
 
-# --- bounds hold, nest and are attained
+# --- bounds are valid, nested and attained
 
 
 @BOTH
@@ -141,7 +141,7 @@ def test_bounds_hold_for_every_admissible_propensity(sensitivity, gamma, seed):
     rng = np.random.default_rng(seed)
     bounds = sensitivity.at(gamma)
     odds = E / (1 - E) * gamma ** rng.choice([-1, 1, rng.uniform(-1, 1)], size=E.size)
-    e = np.maximum(odds / (1 + odds), F * E)  # below that, f would exceed 1
+    e = np.maximum(odds / (1 + odds), F * E)  # for smaller propensities, f would exceed 1
     assert (bounds.propensity.low <= e * (1 + 1e-12)).all()
     assert (e <= bounds.propensity.high * (1 + 1e-12)).all()
     f = np.minimum(F * E / e, 1)
@@ -162,7 +162,7 @@ def test_bounds_hold_for_every_admissible_propensity(sensitivity, gamma, seed):
 
 @BOTH
 @EVERY
-def test_bounds_nest_as_the_factor_grows(sensitivity, quantity):
+def test_bounds_for_larger_factors_contain_those_for_smaller_factors(sensitivity, quantity):
     curve = sensitivity.curve(quantity, gammas=[1, 1.01, 1.5, 2, 10, 1e3, 1e9], **OPTIONS[quantity])
     assert (np.diff(curve.low) <= 1e-12).all()
     assert (np.diff(curve.high) >= -1e-12).all()
@@ -172,7 +172,7 @@ def test_bounds_nest_as_the_factor_grows(sensitivity, quantity):
 
 
 @EVERY
-def test_curves_are_made_of_the_bounds(quantity):
+def test_curves_contain_the_bounds_of_each_factor(quantity):
     curve = OF_MODEL.curve(quantity, gammas=[2.0], **OPTIONS[quantity])
     bounds = OF_MODEL.at(2.0)
     if quantity in all_bounds(bounds):
@@ -195,10 +195,10 @@ def test_given_limits():
     np.testing.assert_allclose(bounds.probability.high, np.minimum(1, F * E / lower))
     np.testing.assert_allclose(bounds.propensity.low, np.maximum(lower, F * E))
     assert bounds.gamma is None
-    # The admissible propensities of a factor, given as limits, are that factor.
+    # The admissible propensities of a factor, passed as limits, give the same bounds as the factor.
     factor = OF_MODEL.at(3.0)
     np.testing.assert_allclose(OF_MODEL.within(*factor.propensity).probability, factor.probability)
-    # No limit at all: from Pr(s=1|x) to 1.
+    # Without limits, the propensity is between Pr(s=1|x) and 1.
     np.testing.assert_allclose(OF_MODEL.within(0, 1).probability, OF_MODEL.at(np.inf).probability)
 
 
@@ -220,7 +220,7 @@ def test_order_and_repetition_of_rows_do_not_matter(sensitivity):
     rows=st.lists(st.tuples(st.floats(0, 1), st.floats(1e-3, 0.999), st.booleans()), min_size=1, max_size=6),
     gamma=st.floats(1, 1e12),
 )
-def test_any_rows_have_possible_bounds(rows, gamma):
+def test_bounds_of_any_rows_are_between_0_and_1(rows, gamma):
     f, e, s = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     for labels in (None, s):
         bounds = Sensitivity(f * e, e, s=labels).at(gamma)
@@ -242,10 +242,10 @@ def test_small_and_large_scales():
         np.testing.assert_allclose(sensitivity.decision_gammas(), [np.inf, 2, 1])  # the first product underflows
 
 
-# --- tables of all kinds
+# --- kinds of tables
 
 
-def test_names_of_a_data_frame_name_rows():
+def test_rows_are_named_by_the_index_of_a_data_frame():
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"patient {i}" for i in range(S.size)])
     model = SAREMClassifier(propensity_attributes=["c"]).fit(frame, S)
     sensitivity = Sensitivity.from_estimator(model, frame)
@@ -263,7 +263,7 @@ def test_names_of_a_data_frame_name_rows():
         sensitivity.curve("rank", row=["patient 7"])
 
 
-def test_whole_numbers_in_an_index_are_names_and_not_positions():
+def test_integers_in_an_index_are_names_and_not_positions():
     frame = pd.DataFrame(X, index=np.arange(S.size)[::-1])
     sensitivity = (
         Sensitivity.from_estimator(MODEL, frame.to_numpy()),
@@ -276,14 +276,14 @@ def test_whole_numbers_in_an_index_are_names_and_not_positions():
     assert by_name == pytest.approx(F[-1], rel=1e-6)
 
 
-def test_names_that_occur_twice():
+def test_duplicate_names_are_refused():
     with pytest.raises(ValueError, match="'a' is the name of 2 rows"):
         Sensitivity([0.1, 0.2, 0.3], 0.5, row_names=["a", "a", "b"]).at(2).ranks(["a"])
 
 
 @pytest.mark.parametrize("index", [[f"patient {i}" for i in range(400)], None], ids=["names", "numbers"])
 def test_a_series_in_another_order_is_refused(index):
-    """Values are taken by position, and an index that says otherwise must not be overheard."""
+    """Values are matched by position, so an index in another order must not be ignored."""
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=index)
     model = SAREMClassifier(propensity_attributes=["c"]).fit(frame, S)
     asked = Sensitivity.from_estimator(model, frame)
@@ -293,7 +293,7 @@ def test_a_series_in_another_order_is_refused(index):
     assert asked.at(1).precision(decisions[::-1].to_numpy()) != asked.at(1).precision(D)
     assert asked.at(1).precision(pd.Series(D, index=names + names[0])) == asked.at(1).precision(D)  # other names
     first, last = names[0], names[-1]
-    told = rf"same names in another order \(first: position 0 is {first!r} among the rows and {last!r} in "
+    told = rf"same names in another order \(first difference: position 0 is {first!r} in X and {last!r} in "
     for ask in (
         lambda: asked.at(1).precision(decisions[::-1]),
         lambda: asked.curve("roc_auc", scores=e[::-1]),
@@ -308,11 +308,13 @@ def test_a_series_in_another_order_is_refused(index):
         with pytest.raises(ValueError, match=told):
             ask()
     known = PropensityWeightedClassifier().fit(frame, S, propensity=E)
-    with pytest.raises(ValueError, match=r"pass propensity\.to_numpy\(\)\. Reorder it with propensity\.loc"):
+    with pytest.raises(
+        ValueError, match=r"If the index is right, pass propensity\.loc.* pass propensity\.to_numpy\(\)"
+    ):
         Sensitivity.from_estimator(known, frame, propensity=e[::-1])
 
 
-def test_names_of_several_levels():
+def test_names_from_a_multi_index():
     index = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])
     sensitivity = Sensitivity([0.1, 0.2, 0.3], 0.5, row_names=index)
     assert sensitivity.curve("probability", row=("a", 2)).estimate == pytest.approx(0.4)
@@ -330,7 +332,7 @@ def test_tables_of_other_kinds():
     found = Sensitivity.from_estimator(model, frame)
     assert found.at(2).class_prior == pytest.approx(expected)
     assert found.at(2).ranks([5, 1]).rows == [5, 1]
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])  # numbered from 0: positions serve
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])  # numbered from 0, so names are positions
     assert Sensitivity.from_estimator(model, frame).at(2).ranks([5, 1]).rows == [5, 1]
 
 
@@ -346,11 +348,11 @@ def test_labels_and_decisions_coded_as_in_the_fit():
     found = Sensitivity.from_estimator(zero, X).at(2)
     assert found.precision(zero.predict(X)) == pytest.approx(OF_MODEL.at(2).precision(D))
     assert found.precision(D == 1) == pytest.approx(OF_MODEL.at(2).precision(D))
-    with pytest.raises(ValueError, match="labels have the value 'other'"):
+    with pytest.raises(ValueError, match="The labels contain 'other'"):
         Sensitivity.from_estimator(model, X, np.where(S == 1, "case", "other"))
 
 
-# --- what overturns a conclusion
+# --- tipping points
 
 
 def test_tipping_point_of_the_class_prior_in_closed_form():
@@ -385,7 +387,7 @@ def test_up_to_the_tipping_point_the_conclusion_holds(sensitivity, quantity, sid
 
     assert not holds(found.gamma)
     assert holds(found.gamma / (1 + 1e-5))
-    if quantity != "rank":  # which jumps
+    if quantity != "rank":  # the rank is a step function
         assert found.gamma == pytest.approx(1.7, rel=1e-5)
 
 
@@ -401,8 +403,8 @@ def test_conclusions_that_do_not_hold_or_always_hold():
     assert OF_MODEL.tipping_point("class_prior", at_most=1.0).gamma == np.inf
 
 
-def test_no_factor_moves_a_propensity_of_one_or_a_row_that_is_never_labelled():
-    """What holds for every factor need not hold for every propensity."""
+def test_factors_do_not_change_propensities_of_one_or_rows_with_label_probability_0():
+    """A conclusion that holds for every factor need not hold for every propensity."""
     never = Sensitivity([0.0, 0.0, 0.1], 0.5)
     assert never.tipping_point("class_prior", at_most=0.6).gamma == np.inf
     np.testing.assert_array_equal(never.at(np.inf).probability, [[0, 0, 0.1], [0, 0, 1]])
@@ -418,7 +420,7 @@ def test_factors_may_be_huge():
     assert Sensitivity([1e-305], [0.5]).tipping_point("class_prior", at_most=0.5).gamma == np.inf
 
 
-def test_an_order_of_two_rows():
+def test_the_tipping_point_of_the_order_of_two_rows():
     high, low = int(np.argsort(F)[-20]), int(np.argsort(F)[40])
     found = OF_MODEL.tipping_point("difference", row=high, rival=low, at_least=0)
     before, after = (OF_MODEL.at(found.gamma * (1 + sign * 1e-5)).ranks([high, low]) for sign in (-1, 1))
@@ -454,10 +456,10 @@ def test_factors_of_single_decisions(sensitivity):
         assert np.isinf(gammas[S == 1]).all()
 
 
-# --- pictures
+# --- plots
 
 
-def test_the_picture_shows_bounds_conclusion_and_factor():
+def test_the_plot_shows_bounds_conclusion_and_factor():
     figure, ax = plt.subplots()
     t = 0.8 * MODEL.class_prior_
     display = SensitivityDisplay.from_sensitivity(OF_MODEL, "class_prior", at_least=t, ax=ax)
@@ -495,7 +497,7 @@ def test_titles(options, title):
     plt.close(display.figure_)
 
 
-def test_ranks_are_drawn_with_the_first_on_top():
+def test_rank_1_is_at_the_top_of_the_axis():
     display = SensitivityDisplay.from_sensitivity(OF_MODEL, "rank", row=3, gammas=[1, 2, 1e5])
     bottom, top = display.ax_.get_ylim()
     assert bottom > top
@@ -508,7 +510,7 @@ def test_ranks_are_drawn_with_the_first_on_top():
     ("quantity", "options"),
     [("rank", {"row": 132, "at_most": 60}), ("rank", {"row": 117, "at_most": 10}), ("class_prior", {"at_least": 0.4})],
 )
-def test_the_factor_is_led_down_to_the_axis_beside_the_legend(quantity, options):
+def test_the_line_from_the_tipping_point_to_the_axis_does_not_overlap_the_legend(quantity, options):
     display = SensitivityDisplay.from_sensitivity(OF_MODEL, quantity, **options)
     gamma, ax = display.tipping_point.gamma, display.ax_
     display.figure_.canvas.draw()
@@ -518,7 +520,7 @@ def test_the_factor_is_led_down_to_the_axis_beside_the_legend(quantity, options)
     plt.close(display.figure_)
 
 
-def test_a_model_is_drawn_as_its_sensitivity_is():
+def test_from_estimator_equals_from_sensitivity():
     options = {"at_least": 0.6, "decisions": D, "gammas": [1, 2]}
     drawn = SensitivityDisplay.from_estimator(MODEL, X, "precision", s=S, sample_weight=1 + S, **options)
     weighted = Sensitivity.from_estimator(MODEL, X, S, sample_weight=1 + S)
@@ -555,11 +557,11 @@ def test_frames_of_curves():
     assert frame["gamma"].iloc[[0, -1]].tolist() == pytest.approx([1, 10])
 
 
-def test_long_rankings_are_cut_in_print():
+def test_long_rankings_are_printed_in_part():
     assert str(OF_MODEL.at(2).ranks()).endswith("... and 380 more rows")
 
 
-def test_bounds_in_print():
+def test_printed_bounds():
     text = repr(OF_MODEL.at(1.5))
     assert text.startswith("If the odds of the propensity are wrong by a factor of at most 1.5 (400 rows):")
     assert f"{MODEL.class_prior_:.3f}" in text
@@ -624,15 +626,18 @@ def test_bad_lists_of_factors(gammas):
         ({"quantity": "auc"}, "quantity must be one of 'class_prior'"),
         ({"quantity": "precision"}, "quantity='precision' needs decisions="),
         ({"quantity": "difference", "row": 1}, "quantity='difference' needs rival="),
-        ({"quantity": "class_prior", "row": 1}, "row is not used by quantity='class_prior', which takes no options"),
-        ({"quantity": "rank", "row": 1, "rival": 2}, "rival is not used by quantity='rank', which takes row"),
+        ({"quantity": "class_prior", "row": 1}, "row is not used by quantity='class_prior', which accepts no options"),
+        ({"quantity": "rank", "row": 1, "rival": 2}, "rival is not used by quantity='rank', which accepts row"),
         ({"quantity": "difference", "row": 1, "rival": 1}, "row and rival must be two different rows"),
-        ({"quantity": "rank", "row": 400}, "so a row must be a position from 0 to 399; got 400"),
-        ({"quantity": "rank", "row": -1}, "so a row must be a position"),
+        (
+            {"quantity": "rank", "row": 400},
+            "a row must be a position from 0 to 399, because the rows have no names; got 400",
+        ),
+        ({"quantity": "rank", "row": -1}, "a row must be a position from 0"),
         ({"quantity": "rank", "row": "Anna"}, "To use names, pass row_names="),
         (
             {"quantity": "precision", "decisions": np.zeros(400)},
-            "decisions predict no row with a positive weight to be positive",
+            "decisions: no row with a positive weight is predicted positive",
         ),
         ({"quantity": "recall", "decisions": np.full(400, 3)}, "decisions must be binary"),
         ({"quantity": "recall", "decisions": [1]}, "decisions has 1 values for 400 rows"),
@@ -647,7 +652,10 @@ def test_bad_quantities(options, message):
 
 def test_bad_conclusions():
     for wrong in ({}, {"at_least": 0.1, "at_most": 0.2}):
-        with pytest.raises(ValueError, match="Pass either at_least= or at_most="):
+        with pytest.raises(
+            ValueError,
+            match=r"at_least or at_most must be passed, .*; got (neither|both)\. Pass one",
+        ):
             OF_MODEL.tipping_point("class_prior", **wrong)
     with pytest.raises(ValueError, match="at_most must be a finite number; got nan"):
         OF_MODEL.tipping_point("class_prior", at_most=np.nan)
@@ -674,7 +682,7 @@ def test_quantities_that_are_undefined():
         ):
             with pytest.raises(ValueError, match=f"{named} is undefined for these rows: .*{why}"):
                 ask()
-    assert "nan" in str(nobody.at(2))  # a table has room to say so
+    assert "nan" in str(nobody.at(2))  # printing does not raise an error
 
 
 def test_bad_limits():
@@ -695,7 +703,7 @@ def test_bad_rankings():
         OF_MODEL.at(2).ranks([1, 1])
     for one in (0, "Anna"):
         with pytest.raises(
-            TypeError, match=rf"rows must be a list of names or positions .*got {one!r}. Try \[{one!r}\]"
+            TypeError, match=rf"rows must be a list of names or positions .*got {one!r}. Put a single row in"
         ):
             OF_MODEL.at(2).ranks(one)
 
@@ -732,11 +740,11 @@ def test_propensities_near_one_give_a_warning():
                 ask()
             assert seen[0].filename == __file__
         np.testing.assert_allclose(sensitivity.within(0.4).probability, [[0.2, 0.2], [0.5, 0.5]])
-        assert sensitivity.at(1).class_prior[0] > 0  # doubts nothing, and says nothing
+        assert sensitivity.at(1).class_prior[0] > 0  # a factor of 1 gives no warning
     Sensitivity([0.01, 0.2], [1.0, 0.5]).at(2)  # a few such rows do not matter
 
 
-def test_the_coding_is_that_of_the_fit():
+def test_labels_are_coded_as_in_the_fit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     s = np.where(rng.random(300) < expit(2 * X[:, 0]) * expit(X[:, 2]), "a", "b")
@@ -787,6 +795,6 @@ def test_a_factor_that_is_not_a_number_is_refused(gamma):
         Sensitivity([0.1, 0.2], [0.5, 0.5]).at(gamma)
 
 
-def test_names_that_have_not_been_read():
-    with pytest.raises(TypeError, match="row_names is a LazyFrame, which has no values yet"):
+def test_names_in_files_are_refused():
+    with pytest.raises(TypeError, match="row_names is a LazyFrame, a query that was not run yet"):
         Sensitivity([0.1, 0.2], 0.5, row_names=pl.LazyFrame({"name": ["a", "b"]}))

@@ -37,7 +37,7 @@ def _seeds(n):
 
 
 class ShareOfLabels(BaseEstimator):
-    """A classifier whose class prior is the weighted share of labels: its bootstrap is known in closed form."""
+    """A classifier whose class prior is the weighted share of labels, so that its bootstrap has a closed form."""
 
     def __init__(self, fewest=1):
         self.fewest = fewest
@@ -52,7 +52,7 @@ class ShareOfLabels(BaseEstimator):
         return self
 
 
-def test_resamples_of_a_share_are_those_of_poisson_counts():
+def test_resamples_of_a_share_use_poisson_counts():
     s = np.repeat([1, 0], [30, 70])
     model = ShareOfLabels().fit(np.zeros((100, 1)), s)
     found = bootstrap_intervals(model, np.zeros((100, 1)), s, n_resamples=2000, random_state=0)
@@ -63,7 +63,7 @@ def test_resamples_of_a_share_are_those_of_poisson_counts():
     assert draws.std() == pytest.approx(np.sqrt(0.21 / 100), rel=0.05)
 
 
-def test_intervals_are_quantiles_or_their_mirror_image():
+def test_percentile_and_basic_intervals():
     s = np.repeat([1, 0], [30, 70])
     model = ShareOfLabels().fit(np.zeros((100, 1)), s)
     options = {"n_resamples": 100, "random_state": 3, "level": 0.9}
@@ -74,7 +74,7 @@ def test_intervals_are_quantiles_or_their_mirror_image():
     assert basic.class_prior == pytest.approx((0.3, 0.6 - high, 0.6 - low))
 
 
-def test_a_row_that_counts_twice_is_drawn_twice_as_often():
+def test_rows_are_drawn_in_proportion_to_their_weights():
     s = np.repeat([1, 0], [10, 40])
     w = np.where(s == 1, 3.0, 0.5)
     model = ShareOfLabels().fit(np.zeros((50, 1)), s, sample_weight=w)
@@ -83,18 +83,18 @@ def test_a_row_that_counts_twice_is_drawn_twice_as_often():
     assert found.samples["class_prior_"].mean() == pytest.approx(0.6, abs=4 * np.sqrt(0.24 / 50 / 1000))
 
 
-def test_the_spread_is_that_of_the_standard_errors():
+def test_the_spread_of_resamples_agrees_with_the_standard_errors():
     X, s = simulate_pair(2500, seed=1)
     model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     found = bootstrap_intervals(model, X, s, n_resamples=150, random_state=0)
     errors = model.standard_errors()
     for name in ("class_prior", "label_frequency", "coef", "intercept", "propensity_intercept"):
-        # Quantiles, since one resample in a hundred ends in another optimum.
+        # Quantiles are used because one resample in a hundred ends in another optimum.
         low, high = np.quantile(found.samples[f"{name}_"], [0.16, 0.84], axis=0)
         np.testing.assert_allclose((high - low) / 2, getattr(errors, name), rtol=0.35)
 
 
-def test_the_result_depends_on_the_seed_and_on_nothing_else(data, naive):
+def test_the_result_depends_on_the_seed_but_not_on_n_jobs(data, naive):
     X, s = data
     options = {"n_resamples": 20, "random_state": 7}
     one = bootstrap_intervals(naive, X, s, **options)
@@ -103,7 +103,7 @@ def test_the_result_depends_on_the_seed_and_on_nothing_else(data, naive):
     other = bootstrap_intervals(naive, X, s, **{**options, "random_state": 8})
     np.testing.assert_array_equal(one.samples["coef_"], two.samples["coef_"])
     assert not np.array_equal(one.samples["coef_"], other.samples["coef_"])
-    assert naive.coef_.shape == (1, 3)  # the model itself is left alone
+    assert naive.coef_.shape == (1, 3)  # the model itself is not changed
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_frame_and_text_name_the_columns(data):
     found = bootstrap_intervals(model, table, s, n_resamples=20, random_state=0, rows=table[:2])
     frame = found.to_frame()
     assert frame.loc[("coef_", "age"), "estimate"] == model.coef_[0, 0]
-    assert ("propensity_coef_", "age") not in frame.index  # not seen by that model
+    assert ("propensity_coef_", "age") not in frame.index  # not used by this model
     assert ("f", "row 1") in frame.index
     assert (frame["low"] <= frame["high"]).all()
     text = str(found)
@@ -163,7 +163,7 @@ def test_frame_and_text_name_the_columns(data):
     assert found._repr_html_() == f"<pre>{text}</pre>"
 
 
-def test_rows_go_by_their_names(data, naive):
+def test_rows_are_named_by_their_index(data, naive):
     X, s = data
     table = pd.DataFrame(X, columns=list("abc"))
     model = NaiveClassifier().fit(table, s)
@@ -179,7 +179,7 @@ def test_rows_go_by_their_names(data, naive):
     assert ("f", "row 29") in many.to_frame().index
 
 
-# --- what goes wrong is told
+# --- failures and errors
 
 
 def test_failures_are_counted_with_a_warning():
@@ -205,7 +205,7 @@ def test_too_many_failures_are_an_error(monkeypatch):
         bootstrap_intervals(model, np.zeros((10, 1)), s, n_resamples=20)
 
 
-def test_failures_of_most_resamples_point_to_few_labels():
+def test_if_most_resamples_fail_the_error_mentions_few_labels():
     s = np.repeat([1, 0], [1, 59])
     model = ShareOfLabels().fit(np.zeros((60, 1)), s)
     model.fewest = 2
@@ -221,8 +221,8 @@ def test_fits_that_do_not_converge_are_counted(data):
     assert "20 not converged" in str(found)
 
 
-class Takes(BaseEstimator):
-    """A classifier that takes no weights."""
+class WithoutWeights(BaseEstimator):
+    """A classifier whose fit does not accept weights."""
 
     def fit(self, X, s):
         self.class_prior_ = 0.5
@@ -258,7 +258,7 @@ def test_labels_of_other_length_are_refused_before_any_fit(data, naive):
         bootstrap_intervals(naive, data[0], data[1][1:])
 
 
-def test_pipelines_and_table_classifiers_take_raw_rows(data):
+def test_pipelines_and_table_classifiers_accept_raw_rows(data):
     model = SAREMClassifier(propensity_attributes=[2])
     pipeline = make_pipeline(StandardScaler(), model).fit(*data)
     table = TableClassifier(model, preparation=StandardScaler()).fit(*data)
@@ -281,21 +281,21 @@ def test_pipelines_and_table_classifiers_take_raw_rows(data):
             ask(search, *data)
 
 
-def test_a_classifier_must_be_fitted_and_take_weights(data):
+def test_a_classifier_must_be_fitted_and_accept_weights(data):
     with pytest.raises(NotFittedError):
         bootstrap_intervals(NaiveClassifier(), *data)
-    with pytest.raises(ValueError, match=r"as sample_weight, but Takes\.fit has no such parameter"):
-        bootstrap_intervals(Takes().fit(*data), *data)
+    with pytest.raises(ValueError, match=r"as weights; WithoutWeights\.fit has no such parameter"):
+        bootstrap_intervals(WithoutWeights().fit(*data), *data)
 
 
-def test_a_bar_is_shown_when_asked_for(data, naive, capsys):
+def test_a_progress_bar_is_shown_on_request(data, naive, capsys):
     bootstrap_intervals(naive, *data, n_resamples=20, random_state=0, progress=True)
     assert "bootstrap" in capsys.readouterr().err
-    bootstrap_intervals(naive, *data, n_resamples=20, random_state=0)  # no terminal here
+    bootstrap_intervals(naive, *data, n_resamples=20, random_state=0)  # no progress bar outside a terminal
     assert capsys.readouterr().err == ""
 
 
-def test_a_bar_needs_rich(data, naive, monkeypatch):
+def test_a_progress_bar_needs_rich(data, naive, monkeypatch):
     monkeypatch.setattr(progress, "need", _missing)
     with pytest.raises(ImportError, match="rich"):
         bootstrap_intervals(naive, *data, n_resamples=20, progress=True)
@@ -305,7 +305,7 @@ def _missing(package, *_):
     raise ImportError(package)
 
 
-def test_threads_count_what_did_not_converge_and_leave_the_filters_alone(data):
+def test_with_threads_failed_convergence_is_counted_and_warning_filters_do_not_change(data):
     X, s = data
     with pytest.warns(ConvergenceWarning):
         model = SAREMClassifier(max_iter=1).fit(X, s)

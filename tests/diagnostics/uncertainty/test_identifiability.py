@@ -33,20 +33,22 @@ def report(data):
     return identifiability_report(SAREMClassifier(propensity_attributes=["visits"]).fit(*data))
 
 
-def told(report):
+def text_of(report):
     return " ".join(str(report).split())
 
 
 def test_a_good_fit_is_identified(report):
     assert report.verdict == "identified"
-    assert told(report).startswith("Identifiability =============== Given the form of both models, the data identify")
+    assert text_of(report).startswith(
+        "Identifiability =============== Given the form of both models, the data identify"
+    )
     assert report.harmless == []
     assert report.data_interval.low < report.class_prior < report.data_interval.high
     assert 1 < report.penalised_condition < report.condition < 100
 
 
 def test_directions_add_up_to_the_class_priors_variance(data):
-    """Without a penalty the standard errors along all eigenvectors are that of the class prior, squared and summed."""
+    """Without a penalty, the squared errors along all eigenvectors add up to the variance of the class prior."""
     model = SAREMClassifier(propensity_attributes=["visits"], **FREE).fit(*data)
     report = identifiability_report(model)
     (worst,) = report.directions
@@ -61,7 +63,7 @@ def test_directions_add_up_to_the_class_priors_variance(data):
     assert (low, high) == pytest.approx(model.class_prior_interval(), rel=1e-6)
 
 
-def test_the_penaltys_share_is_that_of_the_prior_variance_left(data):
+def test_the_penalty_share_is_the_posterior_variance_divided_by_the_prior_variance(data):
     model = SAREMClassifier(propensity_attributes=["visits"], C=0.01).fit(*data)
     frame = identifiability_report(model).to_frame()
     errors = model.standard_errors()
@@ -71,7 +73,7 @@ def test_the_penaltys_share_is_that_of_the_prior_variance_left(data):
 
 
 @pytest.mark.parametrize("shift", [2000.0, -1e4])
-def test_where_the_zero_of_a_column_lies_does_not_matter(data, shift):
+def test_a_shift_of_a_column_does_not_change_the_report(data, shift):
     X, s = data
     plain, moved = (
         identifiability_report(SAREMClassifier(propensity_attributes=["visits"], tol=1e-14, **FREE).fit(table, s))
@@ -82,7 +84,7 @@ def test_where_the_zero_of_a_column_lies_does_not_matter(data, shift):
     assert moved.directions[0].class_prior_error == pytest.approx(plain.directions[0].class_prior_error, rel=1e-2)
 
 
-def test_units_do_not_matter_without_a_penalty(data):
+def test_without_a_penalty_units_do_not_change_the_report(data):
     X, s = data
     plain, scaled = (
         identifiability_report(SAREMClassifier(propensity_attributes=["visits"], tol=1e-14, **FREE).fit(table, s))
@@ -104,12 +106,14 @@ def test_collinear_and_constant_columns_are_reported_as_harmless(data, options):
     assert all(direction.class_prior_error == 0 for direction in report.harmless)
     assert report.verdict == "identified"
     assert report.condition == np.inf
-    assert "The data have no information on always of the classifier, probably a constant column" in told(report)
-    assert "are collinear: the data determine only a combination" in told(report)
+    assert "The data have no information on always of the classifier. The column is probably constant" in text_of(
+        report
+    )
+    assert "are collinear: the data determine only a combination" in text_of(report)
 
 
-def test_two_constants_that_can_be_swapped_are_not_identified():
-    """A classifier that sees a constant column only: the labels tell the product of both constants and no more."""
+def test_two_constant_models_are_not_identified():
+    """With a constant column only, the labels determine the product of two constants, but not the constants."""
     s = np.repeat([1, 0], [100, 300])
     model = SAREMClassifier(C=1.0).fit(np.ones((400, 1)), s)
     report = identifiability_report(model)
@@ -120,7 +124,7 @@ def test_two_constants_that_can_be_swapped_are_not_identified():
     assert worst.class_prior_error > 1
     assert "The intercepts of both models: a larger class prior with a lower label frequency fits as well" in str(worst)
     assert "only the penalty determines the class prior" in str(worst)
-    assert "The data do not identify the class prior" in told(report)
+    assert "The data do not identify the class prior" in text_of(report)
 
 
 @pytest.mark.filterwarnings("ignore:.*use the same:UserWarning")
@@ -129,11 +133,11 @@ def test_models_with_the_same_attributes_are_reported_as_swappable(data):
     X, s = data
     report = identifiability_report(SAREMClassifier(propensity_attributes=slice(None)).fit(X, s))
     assert report.sentences()[0].startswith("Both models use the same attributes: swapping")
-    assert f"a class prior of {report.swapped:.3f} instead of {report.class_prior:.3f}" in told(report)
+    assert f"a class prior of {report.swapped:.3f} instead of {report.class_prior:.3f}" in text_of(report)
 
 
 @pytest.mark.filterwarnings("ignore:.*can be swapped:UserWarning")
-def test_a_class_prior_that_changes_with_the_models_swapped_is_not_identified():
+def test_a_class_prior_that_changes_if_the_models_are_swapped_is_not_identified():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     s = rng.random(2000) < expit(2 * X[:, 0] - 1) * expit(1 + 1.5 * X[:, 1])
@@ -151,14 +155,14 @@ def test_an_attribute_in_both_models_is_named():
     table = pd.DataFrame(X, columns=["age", "pressure", "visits"])
     report = identifiability_report(SAREMClassifier(propensity_attributes=["visits"]).fit(table, s))
     assert report.correlations["visits"] < -0.85
-    assert told(report).count("visits enters both models; the data") == 1
+    assert text_of(report).count("visits enters both models; the data") == 1
 
 
 def test_with_few_rows_the_penalty_dominates():
     X, s = named(n=60, seed=3)
     report = identifiability_report(SAREMClassifier(propensity_attributes=["visits"], C=0.01).fit(X, s))
     assert report.verdict != "identified"
-    assert "The penalty contributes more than the data to " in told(report)
+    assert "The penalty has more influence than the data on " in text_of(report)
 
 
 def test_html_is_escaped(data):
@@ -184,7 +188,7 @@ def test_other_fits_have_no_report(data):
         identifiability_report(model)
 
 
-# --- words
+# --- sentences
 
 
 def direction(*parts, information=0.001, error=0.2):
@@ -219,13 +223,13 @@ def test_sentences_name_the_parameters(parts, words):
     assert "one standard error along this direction changes the class prior by 0.2" in direction(*parts)
 
 
-def test_long_lists_are_counted():
+def test_long_lists_of_names_are_shortened():
     parts = [("classifier", f"x{j}") for j in range(9)]
     assert "x0, x1, x2, x3, x4 and 4 more of the classifier" in direction(*parts)
 
 
 def test_elimination_finds_blocks():
-    """Any mixture of two block vectors comes apart again."""
+    """Elimination separates mixtures of two vectors with disjoint nonzero entries."""
     blocks = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0.0]]).T
     mixed = blocks @ np.array([[0.6, -0.8], [0.8, 0.6]])
     found = np.abs(with_few_entries(mixed))
@@ -235,7 +239,7 @@ def test_elimination_finds_blocks():
 
 
 @pytest.fixture(scope="module")
-def at_the_edge():
+def all_labelled_fit():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(400, 3))
     y = rng.random(400) < expit(X[:, 0])
@@ -243,12 +247,12 @@ def at_the_edge():
         return SAREMClassifier().fit(X, y & (rng.random(400) < 0.6))
 
 
-def test_a_fit_with_all_positives_labelled_is_at_best_weakly_identified(at_the_edge):
-    report = identifiability_report(at_the_edge)
+def test_a_fit_with_all_positives_labelled_is_at_best_weakly_identified(all_labelled_fit):
+    report = identifiability_report(all_labelled_fit)
     assert report.verdict == "weakly identified"
-    assert report.class_prior_interval.high == at_the_edge.class_prior_interval().high == 1.0
-    assert "All positives are labelled in this fit" in told(report)
-    assert "All positives are labelled in this fit" in str(at_the_edge.summary()).replace("\n", " ")
+    assert report.class_prior_interval.high == all_labelled_fit.class_prior_interval().high == 1.0
+    assert "According to this fit, all positives are labelled" in text_of(report)
+    assert "According to this fit, all positives are labelled" in str(all_labelled_fit.summary()).replace("\n", " ")
 
 
 def test_a_fit_that_did_not_converge_is_at_best_weakly_identified(data):
@@ -257,7 +261,7 @@ def test_a_fit_that_did_not_converge_is_at_best_weakly_identified(data):
         model = SAREMClassifier(propensity_attributes=["visits"], max_iter=3).fit(X, s)
     report = identifiability_report(model)
     assert report.verdict != "identified"
-    assert "The solver did not converge" in told(report)
+    assert "The solver did not converge" in text_of(report)
 
 
 def test_tied_candidates_with_other_class_priors_are_at_best_weakly_identified(data):
@@ -271,8 +275,8 @@ def test_tied_candidates_with_other_class_priors_are_at_best_weakly_identified(d
     after = identifiability_report(search)
     assert (before.verdict, after.verdict) == ("identified", "weakly identified")
     words = "Standard errors of coefficients ignore this choice."
-    assert words in told(after)
-    assert words not in told(before)
+    assert words in text_of(after)
+    assert words not in text_of(before)
     assert words in " ".join(str(search.summary()).split())
 
 
@@ -283,9 +287,9 @@ def test_a_recalibrated_search_is_reported_with_its_own_interval(data):
     assert report.class_prior == search.class_prior_
     assert report.class_prior_interval == search.class_prior_interval()
     np.testing.assert_array_equal(report.coef[:-2], np.append(search.coef_[0], search.intercept_))
-    assert f"{report.class_prior:.3f} [{report.class_prior_interval.low:.3f}" in told(report)
-    assert "class_prior_interval() uses a grid of all class priors" in told(report)
-    assert "profile_class_prior" not in told(report)
+    assert f"{report.class_prior:.3f} [{report.class_prior_interval.low:.3f}" in text_of(report)
+    assert "class_prior_interval() uses a grid of all class priors" in text_of(report)
+    assert "profile_class_prior" not in text_of(report)
 
 
 def test_one_labelled_row_identifies_nothing():
@@ -294,4 +298,4 @@ def test_one_labelled_row_identifies_nothing():
     s[5] = 1
     report = identifiability_report(SAREMClassifier(propensity_attributes=[3], **FREE).fit(X, s))
     assert report.verdict != "identified"
-    assert "There are 1 labelled rows for 7 parameters" in told(report)
+    assert "There are 1 labelled rows for 7 parameters" in text_of(report)

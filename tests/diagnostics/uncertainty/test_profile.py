@@ -67,12 +67,12 @@ def test_every_point_satisfies_the_first_order_conditions(model, data):
         at = path.problem.evaluate(point.parameters, Curvature.EXPECTED)
         assert float(at.positives) / len(s) == pytest.approx(alpha, abs=1e-9)
         assert float(at.value) == pytest.approx(point.value, abs=1e-9)
-        # What is left of the gradient, off the constraint's, is worth next to nothing in log-likelihood.
+        # Without its part along the constraint, the gradient is so small that a Newton step would gain almost nothing.
         left = at.gradient + point.multiplier * at.positives_gradient
         assert 0.5 * left @ np.linalg.solve(at.curvature, left) < 1e-6
 
 
-def test_near_the_fit_the_profile_is_the_parabola_of_the_standard_error(model, data):
+def test_near_the_fit_the_profile_is_quadratic_with_the_standard_error(model, data):
     error = model.fitted_pair_.inference.precision.errors(model.fitted_pair_.inference.class_prior.gradient[None])[0]
     at = model.class_prior_ + 0.05 * error
     profile = profile_class_prior(model, *data, grid=[at])
@@ -89,7 +89,7 @@ def test_only_the_grid_and_the_ends_are_evaluated(model, data):
     assert profile.interval == pytest.approx(wide.interval, abs=1e-4)
 
 
-def test_a_grid_that_stops_short_leaves_the_interval_open(model, data):
+def test_a_narrow_grid_gives_an_open_interval(model, data):
     profile = profile_class_prior(model, *data, grid=[model.class_prior_ - 0.01, model.class_prior_ + 0.01])
     assert profile.closed == (False, False)
     assert profile.flat
@@ -97,7 +97,7 @@ def test_a_grid_that_stops_short_leaves_the_interval_open(model, data):
     assert str(profile).startswith("The data allow any class prior from")
 
 
-def test_a_wide_grid_is_followed_far_out(model, data):
+def test_a_wide_grid_is_evaluated_completely(model, data):
     profile = profile_class_prior(model, *data, grid=np.linspace(0.05, 0.95, 10))
     assert profile.class_prior.min() == pytest.approx(0.05, abs=1e-8)
     assert profile.class_prior.max() == pytest.approx(0.95, abs=1e-8)
@@ -105,7 +105,7 @@ def test_a_wide_grid_is_followed_far_out(model, data):
 
 
 def test_pseudo_observations_are_part_of_the_profile(data):
-    """With many of them the plain penalised likelihood has its top other_optima."""
+    """With many pseudo-observations, the likelihood without them has its maximum elsewhere."""
     options = {"propensity_attributes": [2], "tol": 1e-13}
     plain, audited = (SAREMClassifier(**options, known=[PseudoObservations(k)]).fit(*data) for k in (0, 400))
     assert abs(plain.class_prior_ - audited.class_prior_) > 0.003
@@ -157,7 +157,7 @@ def test_every_kind_of_table(data, profile, make, tolerance):
     assert found.interval == pytest.approx(profile.interval, abs=tolerance)
 
 
-def test_constants_that_can_be_swapped_give_a_flat_profile():
+def test_two_constant_models_give_a_flat_profile():
     s = np.repeat([1, 0], [100, 300])
     X = np.ones((400, 1))
     profile = profile_class_prior(SAREMClassifier().fit(X, s), X, s)
@@ -183,7 +183,7 @@ def test_a_better_optimum_on_the_path_is_reported():
     assert list(profile.to_frame().columns) == ["class_prior", "difference", "log_likelihood", "label_frequency"]
 
 
-def test_a_path_that_cannot_be_followed_ends_there(model, data, monkeypatch):
+def test_the_profile_ends_where_the_optimisation_fails(model, data, monkeypatch):
     solve = _class_prior_path.minimise_at_class_prior
 
     def fails_above(problem, start, *, positives, multiplier, options):
@@ -200,10 +200,10 @@ def test_a_path_that_cannot_be_followed_ends_there(model, data, monkeypatch):
     assert profile.interval.high <= model.class_prior_ + 0.01
 
 
-# --- the picture
+# --- plot
 
 
-def test_the_picture_shows_the_profile(profile, model, data):
+def test_the_plot_shows_the_profile(profile, model, data):
     figure, ax = plt.subplots()
     display = profile.plot(ax)
     assert isinstance(display, ProfileDisplay)
@@ -220,17 +220,17 @@ def test_the_picture_shows_the_profile(profile, model, data):
     plt.close(display.figure_)
 
 
-# --- what is refused
+# --- errors
 
 
 @pytest.mark.parametrize("grid", [[0.5, 1.0], [0.0], [-1.0], [np.nan]])
-def test_grids_hold_probabilities(model, data, grid):
+def test_a_grid_must_contain_probabilities(model, data, grid):
     with pytest.raises(ValueError, match="grid must contain class priors strictly between 0 and 1; got"):
         profile_class_prior(model, *data, grid=grid)
 
 
-def test_an_empty_grid(model, data):
-    with pytest.raises(ValueError, match=r"grid must contain class priors .* it is empty"):
+def test_an_empty_grid_is_refused(model, data):
+    with pytest.raises(ValueError, match=r"grid must contain class priors .* got an empty list"):
         profile_class_prior(model, *data, grid=[])
 
 
@@ -293,14 +293,14 @@ def test_the_swapped_optimum_is_found_with_one_start(swappable):
 def test_a_known_better_optimum_refers_to_selection(model, data):
     profile = profile_class_prior(model, *data)
     better = replace(profile, difference=profile.difference + 0.5)
-    assert "See selection_ for the reason why the fit is at another optimum" in str(
+    assert "The attribute selection_ contains the reason why the fit is at another optimum" in str(
         replace(profile, other_optima=[better])
     )
     assert "fit again with more starts" in str(better)
 
 
 @pytest.mark.parametrize("grid", [0.3, np.float16(0.3), np.array(0.5), "ab", False])
-def test_a_grid_is_a_list(grid):
+def test_a_grid_must_be_a_list(grid):
     with pytest.raises(ValueError, match=r"grid must be a list of class priors, for example \[0.2, 0.3, 0.4\]; got "):
         _check_grid(grid)
 
@@ -332,7 +332,7 @@ def test_an_uninformative_known_value_does_not_change_the_profile(looked):
 
 
 def test_the_profile_of_looks_and_audits_is_the_best_likelihood_at_each_class_prior(looked):
-    """Held there by a fact with next to no error, the fit has the same log-likelihood, penalties included."""
+    """Compare with fits in which an exact constraint fixes the class prior; both models have no penalty."""
     X, labels, audit = looked
     for given in ({}, {"audit": audit}):
         model = SAREMClassifier(propensity_attributes=[2], C=np.inf, propensity_C=np.inf).fit(X, labels, **given)
@@ -342,12 +342,12 @@ def test_the_profile_of_looks_and_audits_is_the_best_likelihood_at_each_class_pr
                 continue
             held = clone(model).set_params(known=[ClassPrior(float(prior))])
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # rows and claim disagree
+                warnings.simplefilter("ignore")  # a warning that the rows contradict the known class prior
                 held.fit(X, labels, **given)
             assert drop == pytest.approx(held.log_likelihood_ - model.log_likelihood_, abs=1e-3)
 
 
-def test_weights_of_looks_count_rows_and_audits_must_be_those_of_the_fit(looked):
+def test_weights_of_looks_equal_copies_and_audits_must_be_those_of_the_fit(looked):
     X, labels, audit = looked
     twice = np.repeat(np.arange(900), 2)
     weighted = SAREMClassifier(propensity_attributes=[2]).fit(X, labels, np.full(900, 2.0), audit)

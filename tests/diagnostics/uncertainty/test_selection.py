@@ -19,12 +19,12 @@ def fitted():
 
 
 @pytest.fixture(autouse=True)
-def closed():
+def close_figures():
     yield
     plt.close("all")
 
 
-def test_every_candidate_is_a_dot_and_the_chosen_ones_have_rings(fitted):
+def test_every_candidate_is_a_dot_and_selected_candidates_have_rings(fitted):
     ax = plt.subplots()[1]
     display = SelectionPathDisplay.from_estimator(fitted, ax=ax)
     assert display.ax_ is ax
@@ -48,7 +48,7 @@ def test_without_members_the_ring_is_around_the_best_index(fitted):
     assert ring.get_ydata() == fitted.cv_results_["mean_test_score"][3]
 
 
-def test_filled_dots_are_the_tied_ones(fitted):
+def test_filled_dots_are_tied_candidates(fitted):
     ax = SelectionPathDisplay.from_estimator(fitted).ax_
     filled = [
         line for line in ax.lines if line.get_marker() == "o" and line.get_markerfacecolor() not in ("white", "none")
@@ -80,7 +80,7 @@ def test_dollar_signs_in_column_names_are_escaped():
 
 
 def test_other_models_are_refused():
-    with pytest.raises(TypeError, match="estimator must be a SAREMClassifierCV; got SAREMClassifier"):
+    with pytest.raises(TypeError, match="estimator must be a fitted SAREMClassifierCV; got SAREMClassifier"):
         SelectionPathDisplay.from_estimator(SAREMClassifier())
 
 
@@ -89,7 +89,7 @@ def test_other_models_are_refused():
     [((6.4, 4.8), {"layout": "constrained"}), ((6.4, 4.8), {}), ((4.0, 4.0), {}), ((12.0, 5.0), {"ncols": 2})],
     ids=["constrained", "plain", "small", "two"],
 )
-def test_the_legend_covers_nothing_and_is_in_the_picture(fitted, size, options):
+def test_the_legend_is_inside_the_figure_and_overlaps_nothing(fitted, size, options):
     figure, axes = plt.subplots(figsize=size, **options)
     ax = np.ravel(axes)[0]
     SelectionPathDisplay.from_estimator(fitted, ax=ax)

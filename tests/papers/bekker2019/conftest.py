@@ -22,5 +22,5 @@ def make(make):
 
 @pytest.fixture(scope="session")
 def full(make):
-    """Return results of the whole specification, all of one mind."""
+    """Return results of the whole specification, with the same order of methods on every dataset."""
     return make(n_splits=5, n_labellings=5)

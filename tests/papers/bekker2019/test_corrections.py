@@ -1,4 +1,4 @@
-"""What the corrections change, against numbers worked out by hand."""
+"""The chapter on corrections, compared with numbers computed by hand."""
 
 from tests.helpers import cells_of
 
@@ -35,7 +35,7 @@ def test_corrections_by_hand(make):
     assert cells_of(details)[0] == ["Adult", "−0.0200 ± 0.0000", "−0.0200 ± 0.0000"]
 
 
-def test_corrections_within_noise_are_said_to_be_so(make):
+def test_corrections_without_a_clear_effect(make):
     made = make(
         datasets=("adult",), settings=("all",), n_propensity_attributes=(2,), n_splits=1, n_labellings=1,
         methods=("sar-em", "published-sar-em"),
@@ -44,6 +44,6 @@ def test_corrections_within_noise_are_said_to_be_so(make):
     assert "the difference is clear in none of them" in sentence
 
 
-def test_without_published_rows_there_is_nothing_to_correct(make):
+def test_without_published_methods_the_chapter_is_empty(make):
     found = corrections(make(datasets=("adult",), methods=("supervised", "naive", "sar-em")).results)
     assert (found.lists, found.tables) == ((), ())

@@ -1,4 +1,4 @@
-"""Deviations: written in one document, shown whole on the page, with evidence that is there."""
+"""Differences from the paper: one document, which the page shows completely, with evidence that exists."""
 
 import re
 from itertools import chain
@@ -21,7 +21,7 @@ def entries(chapter):
     return list(chain.from_iterable(part.points for part in chapter.lists))
 
 
-def test_every_word_of_the_document_is_in_the_chapter_in_its_order():
+def test_the_chapter_has_all_words_of_the_document():
     chapter = deviations()
     told = [chapter.title, chapter.note]
     for part in chapter.lists:
@@ -30,7 +30,7 @@ def test_every_word_of_the_document_is_in_the_chapter_in_its_order():
     assert [len(part.points) for part in chapter.lists] == [9, 5, 5]
 
 
-def test_every_deviation_says_what_and_why_in_plain_text():
+def test_every_deviation_has_a_lead_and_a_text_without_markup():
     for point in entries(deviations()):
         assert point.lead.endswith(".")
         assert point.text.endswith(".")
@@ -47,7 +47,7 @@ def test_the_document_is_on_the_page(make):
         assert re.sub("`(.*?)`", r"<code>\1</code>", shown) in section
 
 
-def test_evidence_that_is_named_is_there():
+def test_the_evidence_exists():
     text = DOCUMENT.read_text(encoding="utf-8")
     files = re.findall(r"`(tests/\S+)`", text)
     assert len(files) == 4
@@ -59,15 +59,15 @@ def test_evidence_that_is_named_is_there():
     assert set(re.findall(r"`(published-\w[\w-]*)`", text)) == set(METHODS)
 
 
-def test_it_is_written_once():
-    """Elsewhere in the repository there are links to it, and no second list."""
+def test_the_deviations_are_written_only_once():
+    """Other files of the repository link to the document and do not repeat it."""
     lead = entries(deviations())[0].lead
     package = Path(scarless.__file__).parent
     places = [*package.rglob("*.py"), *package.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("papers/**/*.md")]
     assert [path.name for path in places if lead in path.read_text(encoding="utf-8")] == ["DEVIATIONS.md"]
 
 
-def test_lines_that_go_on_belong_to_their_point():
+def test_continuation_lines_belong_to_their_point():
     chapter = read_chapter("# T\n\nN.\n\n## A\n\n- **x - y.** one\n  two.\n- **z.** three.\n\n## B\n\n- **u.** v.\n")
     assert [(part.title, len(part.points)) for part in chapter.lists] == [("A", 2), ("B", 1)]
     assert (chapter.lists[0].points[0].lead, chapter.lists[0].points[0].text) == ("x - y.", "one two.")

@@ -1,4 +1,4 @@
-"""The published code, emulated: against scikit-learn's fits of what that code minimises."""
+"""Emulations of the published code, compared with fits of scikit-learn that minimise the same risk."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ def sar_em(task):
 @SETTINGS
 @pytest.mark.parametrize("propensity", [known_e, scar_km2, scar_tice, sar_em], ids=lambda method: method.__name__)
 def test_published_methods_drop_negative_weights(setting, propensity):
-    """Labelled rows are positives of weight 1/e, unlabelled ones negatives of weight 1."""
+    """Labelled rows are positives of weight 1/e, and unlabelled rows are negatives of weight 1."""
     task = task_of(setting)
     e_train, e_test = propensity(task)
     s = task.s_train
@@ -68,7 +68,7 @@ def test_published_methods_drop_negative_weights(setting, propensity):
 
 
 @SETTINGS
-def test_published_known_e_is_scikit_learns_fit_of_the_papers_copies_without_negative_weights(setting):
+def test_published_known_e_equals_scikit_learn_on_doubled_rows_without_negative_weights(setting):
     task = task_of(setting)
     copies, classes, weights = doubled(task)
     kept = weights > 0
@@ -79,13 +79,13 @@ def test_published_known_e_is_scikit_learns_fit_of_the_papers_copies_without_neg
 
 
 def doubled(task):
-    """The paper's copies: each row once as a positive of weight s/e and once as a negative of weight 1 - s/e."""
+    """Return each row twice, as in the paper: as a positive of weight s/e and as a negative of weight 1 - s/e."""
     share = task.s_train / task.e_train
     copies, classes = np.vstack([task.seen_train] * 2), np.repeat([1.0, 0.0], share.size)
     return copies, classes, np.concatenate([share, 1 - share])
 
 
-def test_the_published_solver_does_drop_rows_of_negative_weight():
+def test_the_published_solver_drops_rows_of_negative_weight():
     copies, classes, weights = doubled(task_of())
     fits = [
         LogisticRegression(solver="liblinear", random_state=0).fit(copies[rows], classes[rows], weights[rows])
@@ -96,7 +96,7 @@ def test_the_published_solver_does_drop_rows_of_negative_weight():
 
 @SETTINGS
 @pytest.mark.parametrize("method", METHODS)
-def test_only_the_one_that_says_so_looks_at_the_truth(setting, method):
+def test_only_published_known_e_uses_the_truth(setting, method):
     task = task_of(setting)
     unknown = np.full(task.s_train.size, np.nan)
     blind = replace(task, e_train=unknown, e_test=unknown, split=replace(task.split, y_train=unknown, y_test=unknown))

@@ -1,4 +1,4 @@
-"""The paper's page: all its parts, and the same as the one that is committed, from the records beside it."""
+"""The page of the paper's experiment: its parts, and the committed page, which follows from the committed records."""
 
 import csv
 import gzip
@@ -18,7 +18,7 @@ WHOLE = {"k", "split", "labelling", "n_iter", "peak_mb"}
 TEXTS = {"dataset", "setting", "method"}
 
 
-def test_page_has_all_its_parts_in_order_and_says_whose_it_is(full):
+def test_page_has_all_parts_in_order_and_cites_the_paper(full):
     page = render_page(build_report(*full.everything, story=STORY))
     parts = ["answers", "figures", "ranks", "tables", "run", "corrections", "deviations"]
     assert re.findall(r'<section id="(\w+)"', page) == re.findall(r'<li><a href="#(\w+)">', page) == parts
@@ -32,7 +32,7 @@ def test_page_has_all_its_parts_in_order_and_says_whose_it_is(full):
     assert len(page.encode()) < 3_000_000
 
 
-def test_rank_panels_of_the_published_methods_call_them_by_their_short_names(full):
+def test_rank_panels_use_the_short_names_of_published_methods(full):
     figure = build_report(*full.everything, story=STORY).rank_figures[0]
     assert [panel.title for panel in figure.panels] == [
         "k = 2, corrected", "k = 4, corrected", "k = 2, as published", "k = 4, as published",
@@ -41,7 +41,7 @@ def test_rank_panels_of_the_published_methods_call_them_by_their_short_names(ful
     assert named == [{"naive", "SCAR-KM2", "SCAR-TIcE", "SAR-EM"}] * 4
 
 
-def test_one_method_leaves_the_questions_open(make):
+def test_with_one_method_the_questions_are_not_answered(make):
     made = make(datasets=("adult",), methods=("naive",), settings=("original",), n_propensity_attributes=(1,))
     assert render_page(build_report(*made.everything, story=STORY)).count("Cannot be answered") == 3
 

@@ -1,4 +1,4 @@
-"""Answers in words: for results that were made to give them."""
+"""Answers to the paper's questions, for made-up results."""
 
 import re
 
@@ -25,11 +25,11 @@ def words(answer):
 
 
 def with_error(make, hero, **changes):
-    """Return results in which SAR-EM has the error that `hero` says, and all others have their usual one."""
+    """Return results in which `hero` gives the error of SAR-EM, and all other methods have their usual error."""
     return make(error=lambda d, s, k, m: hero(d, s, k) if m == "sar-em" else make.usual_error[m], **changes)
 
 
-def test_q1_first_on_every_dataset_is_not_significant_against_who_is_always_second(full):
+def test_q1_first_on_every_dataset_but_not_significantly(full):
     answer = does_sar_beat_scar(of(full))
     assert answer.verdict == "Yes on every dataset, but the rank test is not significant"
     assert (
@@ -39,14 +39,14 @@ def test_q1_first_on_every_dataset_is_not_significant_against_who_is_always_seco
     assert "has the same direction as in the paper" in words(answer)
 
 
-def test_q1_first_on_most_datasets_is_a_matter_of_doubt(make):
+def test_q1_first_on_most_datasets_is_not_significant(make):
     answer = does_sar_beat_scar(of(with_error(make, lambda d, s, k: 0.3 if d == "mushroom" else 0.05)))
     assert answer.verdict == "By average rank, but not significantly"
     assert "clearly higher in 8: Mushroom (all, k = 2, SCAR-KM2)" in words(answer)
 
 
 def test_q1_yes_needs_significance_against_every_scar_method(make):
-    # Naive second and the SCAR methods sharing last place by turns: ranks 1, 2, 3.5, 3.5.
+    # Naive is second, and each SCAR method is third on half of the datasets: the mean ranks are 1, 2, 3.5 and 3.5.
     def error(dataset, setting, k, method):
         turn = dataset in ("newsgroups", "adult", "breastcancer", "covtype")
         return {"sar-em": 0.05, "naive": 0.1, "scar-km2": 0.2 + 0.1 * turn, "scar-tice": 0.25}.get(method, 0.3)
@@ -58,7 +58,7 @@ def test_q1_yes_needs_significance_against_every_scar_method(make):
     assert "clearly higher in none" in words(answer)
 
 
-def test_q1_no_when_every_dataset_says_the_opposite(make):
+def test_q1_no_if_sar_em_is_worse_on_every_dataset(make):
     answer = does_sar_beat_scar(of(with_error(make, lambda *_: 0.3)))
     assert answer.verdict == "No"
     assert "worse average rank than SCAR-KM2 and SCAR-TIcE in all 4 conditions" in words(answer)
@@ -80,14 +80,14 @@ def test_q1_between_the_two_scar_methods_is_not_better(make):
     assert "This does not confirm the paper." in words(answer)
 
 
-def test_q1_ties_are_no_wins_and_within_noise(make):
+def test_q1_ties_are_no_wins(make):
     answer = does_sar_beat_scar(of(make(noise=0.0, error=lambda *_: 0.1)))
     assert answer.verdict == "Not in this run"
     assert "all methods have the same score on every dataset" in words(answer)
     assert "lower in 0 of 64 cases, in 0 of them" in words(answer)
 
 
-def test_q1_with_noise_larger_than_the_difference_claims_nothing_clear(make):
+def test_q1_no_clear_difference_if_the_noise_is_larger(make):
     made = with_error(make, lambda *_: 0.1099, noise=0.1, n_splits=1, n_labellings=2, datasets=("adult",))
     item = does_sar_beat_scar(of(made))
     (clear,) = re.findall(r"SCAR method\).*?in (\d+) of them clearly", words(item))
@@ -96,7 +96,7 @@ def test_q1_with_noise_larger_than_the_difference_claims_nothing_clear(make):
     assert "differs significantly" not in words(item)
 
 
-def test_q1_says_on_what_part_of_the_paper_it_rests(make, full):
+def test_q1_reports_how_many_datasets_of_the_paper_it_uses(make, full):
     some = does_sar_beat_scar(of(make(datasets=("adult", "splice", "mushroom"))))
     assert "This is based on 3 of the paper's 8 datasets." in words(some)
     others = does_sar_beat_scar(of(make(datasets=("simulated", "adult", "splice"))))
@@ -153,7 +153,7 @@ def test_q2_numbers_by_hand(make):
     assert "lower in 64 of 64 cases" in text
 
 
-def test_q2_names_where_a_constant_is_better(make):
+def test_q2_names_cases_in_which_a_constant_is_better(make):
     made = make(propensity_error=lambda d, s, k, m: 0.09 if (d, m) == ("mushroom", "sar-em") else 0.01)
     assert "Mushroom (all, k = 2)" in words(is_the_propensity_recovered(of(made)))
 
@@ -185,7 +185,7 @@ def test_q2_without_the_constant_or_without_propensities(make):
     ],
 )
 def test_q3_verdicts(make, error, verdict):
-    # Without noise, what is equal is equal exactly, and what differs is clear.
+    # Without noise, every difference is either exactly 0 or clear.
     answer = does_the_number_matter(of(with_error(make, error, noise=0.0)))
     assert answer.verdict == verdict
 
@@ -227,7 +227,7 @@ def test_incomplete_results_give_preliminary_answers(full, make):
     assert any("not complete: 575 of 576 runs are finished" in notice for notice in report.notices)
 
 
-def test_answers_stand_results_of_next_to_nothing(make):
+def test_answers_from_one_run_or_only_failures(make):
     made = make(datasets=("adult", "splice"))
     made.records = made.records[:1]
     assert len(answers(of(made))) == 3
@@ -235,10 +235,12 @@ def test_answers_stand_results_of_next_to_nothing(make):
     assert [answer.verdict for answer in answers(of(made))] == ["Cannot be answered"] * 3
 
 
-def test_differences_within_the_noise_are_not_called_clear_either_way(make):
+def test_differences_within_the_noise_are_not_clear(make):
     made = make(noise=0.0, error=lambda *_: 0.1, datasets=("adult", "splice", "mushroom", "covtype"))
     for record in made.records:
-        if record["method"] == "sar-em":  # worse by 0.001 on two datasets, better by it on two; half-width 0.018
+        if (
+            record["method"] == "sar-em"
+        ):  # worse by 0.001 on two datasets, better by 0.001 on the others; half-width 0.018
             shift = 0.001 if record["dataset"] in ("adult", "splice") else -0.001
             record["mse_f"] += shift + 0.01 * (2 * record["labelling"] - 1)
     text = words(does_sar_beat_scar(of(made)))

@@ -1,4 +1,4 @@
-"""The paper's specification is what the paper ran, and what our results are of."""
+"""The specification of the paper's experiment, and the committed results."""
 
 import csv
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from scarless.papers.bekker2019 import PATH, specification
 RESULTS = Path(__file__).parents[3] / "papers" / "bekker2019"
 
 
-def test_the_papers_specification_is_the_papers():
+def test_the_specification_has_the_numbers_of_the_paper():
     spec, quick = specification(), specification(quick=True)
     assert len(spec.datasets) == 8
     assert (spec.n_splits, spec.n_labellings, spec.n_propensity_attributes) == (5, 5, (2, 4))
@@ -23,7 +23,7 @@ def test_the_papers_specification_is_the_papers():
     assert changed == {"datasets", "n_splits", "n_labellings"}
 
 
-def test_the_papers_cells_are_eight_by_two_by_two_by_twenty_five():
+def test_the_cells_of_the_specification():
     spec = specification()
     cells = list(spec.cells())
     assert len(cells) == len(set(cells)) == len({cell.key for cell in cells}) == 8 * 2 * 2 * 25
@@ -31,24 +31,24 @@ def test_the_papers_cells_are_eight_by_two_by_two_by_twenty_five():
     assert set(cells) == {Cell(*part) for part in parts}
 
 
-def test_it_names_every_method():
+def test_the_specification_has_every_method():
     assert set(specification().methods) == set(METHODS)
 
 
-def test_it_is_a_file_of_the_package_and_there_is_no_other():
+def test_the_specification_is_one_file_of_the_package():
     assert PATH.is_relative_to(Path(scarless.__file__).parent)
     assert read_spec(PATH) == specification()
     assert list(RESULTS.glob("*.toml")) == []
 
 
-def test_results_of_earlier_runs_are_still_of_it():
-    """A digest decides whether a folder of results can be gone on with; those of earlier runs must stay."""
+def test_digests_of_earlier_runs_do_not_change():
+    """With another digest, earlier folders of results could not be continued."""
     assert specification().digest == "729def6dc265"
     assert specification(quick=True).digest == "6e75f5ce4c26"
     assert "bekker2019, 729def6dc265, seed 2019" in (RESULTS / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_committed_results_are_those_of_the_specification():
+def test_the_committed_results_match_the_specification():
     spec = specification()
     with (RESULTS / "results.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""Tables as people have them, and models of every kind fitted to them."""
+"""Raw tables, and models of every kind fitted to them."""
 
 import warnings
 
@@ -102,7 +102,7 @@ def reported(patients, fitted):
 
 @pytest.fixture(scope="session")
 def narrated():
-    """Return the report of a table with a column of free text, a long name, and long levels; quick."""
+    """Return the report of a table with a column of free text, a long name, and long categories."""
     rng = np.random.default_rng(1)
     engine = rng.random(600) < 0.5
     about = np.where(engine, "engine <b>ingested</b> one", "small bird & wing")
@@ -125,7 +125,7 @@ def narrated():
 
 @pytest.fixture(scope="session")
 def small():
-    """Return a table of three numbers, labels, and a pair of logistic models of them."""
+    """Return a fitted pair of logistic models, its table of three numeric columns, and its labels."""
     rng = np.random.default_rng(3)
     X = pd.DataFrame({"a": rng.normal(5, 2, 700), "b": rng.normal(-1, 0.5, 700), "z": rng.normal(0, 3, 700)})
     f = 1 / (1 + np.exp(-(X["a"] - 5.5) - 2 * (X["b"] + 1)))

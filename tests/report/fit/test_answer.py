@@ -1,4 +1,4 @@
-"""The answer is the model's own numbers, and what stands in its way is said first."""
+"""The answer of a report: its numbers, its sentence and its cautions."""
 
 import warnings
 from copy import copy
@@ -15,7 +15,7 @@ from scarless.report.fit.answer import NO_ESTIMATE
 from scarless.report.words import share_range
 
 
-def test_numbers_are_those_of_the_model(small):
+def test_the_answer_has_the_numbers_of_the_model(small):
     model, X, s = small
     answer = model_report(model, X, s, level=0.9, n_ranked=0).answer
     low, high = model.class_prior_interval(level=0.9)
@@ -30,7 +30,7 @@ def test_numbers_are_those_of_the_model(small):
     assert answer.cautions == ()
 
 
-def test_the_sentence_says_them_in_words(small, monkeypatch):
+def test_the_sentence_has_these_numbers(small, monkeypatch):
     _, X, s = small
     model = SCARClassifier().fit(X, s)
     model.class_prior_ = 0.4123
@@ -43,7 +43,7 @@ def test_the_sentence_says_them_in_words(small, monkeypatch):
     )
 
 
-def test_labelled_rows_are_positive_whatever_the_interval_says(small, monkeypatch):
+def test_the_interval_starts_at_the_share_of_labelled_rows(small, monkeypatch):
     model, X, s = small
     monkeypatch.setattr(SAREMClassifier, "class_prior_interval", lambda self, level: Interval(0.01, 0.6))
     answer = model_report(model, X, s, n_ranked=0).answer
@@ -51,7 +51,7 @@ def test_labelled_rows_are_positive_whatever_the_interval_says(small, monkeypatc
     assert answer.missing.low == 0
 
 
-def test_a_weight_of_two_is_the_row_twice(small):
+def test_a_weight_of_two_equals_two_copies_of_the_row(small):
     _, X, s = small
     w = np.where(np.arange(700) % 3 == 0, 2.0, 1.0)
     twice = np.repeat(np.arange(700), w.astype(int))
@@ -70,14 +70,14 @@ def test_a_weight_of_two_is_the_row_twice(small):
     assert "counted by their weights" in one.answer.sentence
 
 
-def test_a_model_without_an_interval_says_that_it_is_not_sure(reported):
+def test_a_model_without_an_interval_states_the_reason(reported):
     answer = reported("SCARClassifier, known").answer
     assert answer.share.low is None
     assert "without a confidence interval" in answer.sentence
     assert "No interval: This model has no standard errors" in answer.notes[0]
 
 
-def test_the_naive_model_says_nothing_of_what_is_missing(reported):
+def test_the_naive_model_does_not_estimate_missing_positives(reported):
     answer = reported("NaiveClassifier").answer
     assert answer.share.value is answer.positives.value is answer.missing.value is None
     assert answer.sentence.endswith(
@@ -86,7 +86,7 @@ def test_the_naive_model_says_nothing_of_what_is_missing(reported):
     assert answer.cautions[0].startswith("This model treats every row without a label as negative.")
 
 
-# --- what is said before the number
+# --- cautions
 
 
 def cautions(model, X, s, **given):
@@ -105,7 +105,7 @@ def test_few_labels(small):
     assert "name the columns that drive the labelling, or check about 30 rows" in told
 
 
-def test_a_stack_without_names_says_what_it_assumes(small):
+def test_a_stack_without_propensity_attributes_states_its_assumption(small):
     _, X, s = small
     model = SARStackingClassifier([("logistic", None)], find_attributes=False, cv=2, random_state=0).fit(X, s)
     told = cautions(model, X, s)
@@ -158,11 +158,11 @@ def test_a_higher_optimum(small):
     stuck = copy(model)
     stuck.higher_optimum_ = replace(model.optima_[0], class_prior=0.66, parameters=model.optima_[0].parameters)
     report = model_report(stuck, X, s, n_ranked=0)
-    assert "another start finds a better fit, with 66% positives" in " ".join(report.answer.cautions)
+    assert "another start of the optimiser finds a better fit, with 66% positives" in " ".join(report.answer.cautions)
     assert {check.key: check.status for check in report.checks}["selection"] == "bad"
 
 
-def test_other_rows_than_those_of_the_fit(small):
+def test_rows_that_are_not_those_of_the_fit(small):
     model, X, s = small
     fewer = s * (np.arange(700) % 2)
     assert "The model was probably fitted to other rows" in cautions(model, X, fewer)
@@ -176,7 +176,7 @@ def test_labels_that_the_model_does_not_predict(small):
     assert "The model does not fit the labels" in cautions(model, X, turned)
 
 
-def test_a_model_that_tells_no_rows_apart(small):
+def test_a_model_with_nearly_equal_probabilities(small):
     _, X, s = small
     model = SCARClassifier(0.9, C=1e-9).fit(X, s)
     assert "gives nearly every row the same probability" in cautions(model, X, s)
@@ -200,7 +200,7 @@ def test_every_row_labelled(small):
     assert report.to_html()
 
 
-def test_a_model_that_is_too_sure(small):
+def test_an_overconfident_model(small):
     model, X, s = small
     sure = copy(model)
     at = np.eye(model._pair.parameters.size)[model._pair.objective.f.n_parameters - 1]
@@ -211,7 +211,7 @@ def test_a_model_that_is_too_sure(small):
     assert f"The model is certain that {n} rows without a label are positive." in cautions(sure, X, s)
 
 
-def test_an_interval_of_no_width_is_not_shown_where_every_positive_is_labelled(small, monkeypatch):
+def test_no_interval_is_shown_if_every_positive_is_labelled(small, monkeypatch):
     _, X, s = small
     model = SCARClassifier().fit(X, s)
     model.class_prior_, model.label_frequency_ = float(s.mean()), 1.0
@@ -224,7 +224,7 @@ def test_an_interval_of_no_width_is_not_shown_where_every_positive_is_labelled(s
     assert "a wide range" not in settled.verdict
 
 
-def test_the_page_says_how_often_such_intervals_covered(small):
+def test_the_notes_report_the_measured_coverage(small):
     model, X, s = small
     told = " ".join(model_report(model, X, s, n_ranked=0).answer.notes)
     assert (
@@ -238,7 +238,7 @@ def test_the_page_says_how_often_such_intervals_covered(small):
     assert "contained the true share" not in " ".join(model_report(model, X, s, level=0.9, n_ranked=0).answer.notes)
 
 
-def test_one_interval_on_the_whole_page(small, monkeypatch):
+def test_the_whole_page_shows_the_same_interval(small, monkeypatch):
     _, X, s = small
     model = SAREMClassifierCV(propensity_attributes=["z"], Cs=[1.0], random_state=0).fit(X, s)
     known = float(s.mean())

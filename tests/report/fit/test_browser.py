@@ -1,4 +1,4 @@
-"""The page of a fit in a real browser: it fits a telephone and a desk, whatever names are in it."""
+"""The page of a fit in a real browser: it fits phones and desktop screens, also with very long names."""
 
 import pytest
 from tests.report.fit.test_page import hostile as hostile  # noqa: PLC0414 (a fixture)
@@ -24,13 +24,13 @@ def test_a_page_fits_its_window_and_the_console_stays_empty(reported, tmp_path, 
 
 
 @pytest.mark.parametrize("kind", ["SARStackingClassifier", "NaiveClassifier", "swappable"])
-def test_pages_of_other_models_fit_a_telephone(reported, tmp_path, kind):
+def test_pages_of_other_models_fit_a_phone(reported, tmp_path, kind):
     check(reported(kind).to_html(), tmp_path, 390)
 
 
 @pytest.mark.parametrize("width", [400, 800, 1200])
 def test_no_table_and_no_code_is_cut_off(narrated, tmp_path, width):
-    """Nothing needs to be scrolled to the side: text columns, long names, a long command."""
+    """Text columns, long names and a long command need no horizontal scrolling."""
     page = narrated.to_html()
     check(page, tmp_path, width)
     assert look(page, tmp_path, width)[0]["cut"] == []
@@ -43,5 +43,5 @@ def test_no_table_of_other_models_is_cut_off(reported, tmp_path, kind, width):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_endless_names_wrap(hostile, tmp_path, width):
+def test_very_long_names_wrap(hostile, tmp_path, width):
     check(hostile.to_html(), tmp_path, width)

@@ -1,4 +1,4 @@
-"""What goes in is checked; what comes out is plain, the same every time, and tells of every column."""
+"""`model_report`: checks of its arguments, plain data, reproducible output, and the table of columns."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from scarless.report import FitReport, model_report
 
 
 def plain(value, where="report"):
-    """Return the places where something is not plain data."""
+    """Return the parts of a report that are not plain data."""
     if is_dataclass(value):
         found = [(getattr(value, field.name), f"{where}.{field.name}") for field in fields(value)]
     elif type(value) is tuple:
@@ -57,7 +57,7 @@ def test_json_has_the_same_keys_for_every_model_and_all_numbers(kind, reported):
     assert [each["key"] for each in read["checks"]] == [check.key for check in report.checks]
 
 
-def test_json_comes_back_as_it_went(reported):
+def test_json_has_all_data_of_the_report(reported):
     report = reported("SAREMClassifier")
 
     def lists(value):
@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_bytes(small, full_reports, monkeypatch):
     assert one.to_html() == other.to_html()
 
 
-def test_saved_as_a_whole_by_its_suffix(reported, tmp_path):
+def test_the_suffix_determines_the_format_of_a_saved_report(reported, tmp_path):
     report = reported("SCARClassifier")
     assert report.save(tmp_path / "report.html").read_text(encoding="utf-8") == report.to_html()
     assert report.save(str(tmp_path / "report.json")).read_text(encoding="utf-8") == report.to_json()
@@ -85,7 +85,7 @@ def test_saved_as_a_whole_by_its_suffix(reported, tmp_path):
         report.save(tmp_path / "nowhere" / "report.html")
 
 
-def test_facts_of_the_run(small):
+def test_details_of_the_run(small):
     run = {"file": "patients.csv", "sha256": "ab12", "seed": 3, "command": "scarless fit patients.csv", "title": "Ward"}
     report = model_report(*small, n_ranked=0, run=run, random_state=8)
     facts = {fact.name: fact.value for fact in report.run}
@@ -97,7 +97,7 @@ def test_facts_of_the_run(small):
     assert "propensity_attributes=['z']" in facts["model"]
 
 
-def test_progress_is_told(small):
+def test_progress_is_reported(small):
     told = []
     model_report(*small, n_ranked=0, progress=told.append)
     assert told[0] == "preparing the table for the report"
@@ -109,7 +109,7 @@ def test_progress_is_told(small):
 # --- columns
 
 
-def test_columns_say_what_became_of_them(reported, patients):
+def test_columns_describe_their_encoding_and_use(reported, patients):
     table, _ = patients
     found = {column.name: column for column in reported("SAREMClassifier").columns}
     assert list(found) == list(table)
@@ -118,9 +118,9 @@ def test_columns_say_what_became_of_them(reported, patients):
         "age": "number", "visits": "number", "insurance": "text, few values", "seen": "date", "ward": "text",
         "empty": "number",
     }  # fmt: skip
-    assert found["insurance"].became == "indicators of (none), basic, full and missing"
+    assert found["insurance"].became == "0/1 columns for (none), basic, full and missing"
     assert found["age"].became.startswith("number, divided by ")
-    assert found["age"].became.endswith("; missing values filled; indicator of missing values")
+    assert found["age"].became.endswith("; missing values filled; 0/1 column for missing values")
     assert found["seen"].became == "year, month and day"
     assert {name: column.left_out for name, column in found.items() if column.left_out} == {
         "ward": "constant",
@@ -145,7 +145,7 @@ def test_tables_of_every_kind(small):
         assert all(row.reasons for row in report.ranked.rows)
 
 
-def test_polars_tables_with_text_and_gaps(patients):
+def test_polars_tables_with_text_and_missing_values(patients):
     table, s = patients
     frame = pl.from_pandas(table.drop(columns=["seen", "ward", "empty"]))
     model = TableClassifier(SCARClassifier(0.5)).fit(frame, s)
@@ -156,7 +156,7 @@ def test_polars_tables_with_text_and_gaps(patients):
     assert report.ranked.rows[0].reasons
 
 
-# --- what is refused
+# --- invalid arguments
 
 
 def test_other_models_are_refused(small):
@@ -187,7 +187,7 @@ def test_options_are_checked(small):
         model_report(model, X, s[:-1])
 
 
-def test_labels_in_another_order_are_told_of(small):
+def test_labels_in_another_order_give_a_warning(small):
     model, X, s = small
     turned = pd.Series(s, index=X.index[::-1])
     report = model_report(model, X, turned, n_ranked=0)
@@ -211,7 +211,7 @@ def test_sparse_and_dense_tables_have_the_same_effects(small):
         assert [reason.column for reason in mine.reasons] == [reason.column for reason in theirs.reasons]
 
 
-def test_a_column_that_the_fit_did_not_have_is_called_so(fitted, patients):
+def test_columns_that_were_added_or_removed_after_the_fit_are_reported(fitted, patients):
     table, s = patients
     report = model_report(fitted("SCARClassifier"), table.assign(extra=1), s, n_ranked=2)
     assert report.columns[-1].left_out == "not a column of the fit"

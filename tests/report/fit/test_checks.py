@@ -1,4 +1,4 @@
-"""Each diagnostic says in the report what it says by itself; what refuses says why, and nothing else is lost."""
+"""The checks of a report: the same results as the diagnostics, or the reason why a diagnostic does not apply."""
 
 import warnings
 from types import SimpleNamespace
@@ -16,9 +16,9 @@ from scarless.diagnostics import (
     scar_test,
 )
 from scarless.diagnostics.fit import examination as module
-from scarless.outside.plain_words import plain
 from scarless.report import model_report
 from scarless.report.fit.data import find
+from scarless.report.words import share, share_range
 
 KEYS = ["identifiability", "selection", "scar", "profile", "calibration", "sensitivity"]
 
@@ -28,14 +28,19 @@ def report(small):
     return model_report(*small, n_ranked=20)
 
 
-def test_all_are_asked_in_order(report):
+def test_all_checks_are_in_order(report):
     assert [check.key for check in report.checks] == KEYS
     assert all(check.status in {"good", "open", "bad", "none"} for check in report.checks)
 
 
 def test_identifiability(report, small):
     found, check = identifiability_report(small[0]), find(report.checks, "identifiability")
-    assert check.details == tuple(map(plain, found.sentences()))
+    low, high = found.class_prior_interval
+    assert check.details[0].startswith(
+        f"The estimated share of positives is {share(found.class_prior)} ({share_range(low, high)})."
+    )
+    assert check.details[0].endswith(f"would be about {share_range(*found.data_interval)}.")
+    assert len(check.details) == 1 + len(found.directions) + 1  # the last detail is on rows that are certainly positive
     expected = {"identified": "good", "weakly identified": "open", "not identified": "bad"}
     assert check.status == expected[found.verdict]
 
@@ -45,7 +50,7 @@ def test_identifiability_names_raw_columns(reported, fitted):
     assert "insurance = full" in told
     assert "insurance_full" not in told
     assert not hasattr(fitted("SAREMClassifier").estimator_, "origins_")
-    assert "insurance_full" in fitted("SAREMClassifier").estimator_.feature_names_in_  # the model itself is as it was
+    assert "insurance_full" in fitted("SAREMClassifier").estimator_.feature_names_in_  # the model is unchanged
 
 
 def test_profile(report, small):
@@ -53,12 +58,12 @@ def test_profile(report, small):
     found, check = profile_class_prior(model, X, s), find(report.checks, "profile")
     assert (check.picture.low, check.picture.high) == ((found.interval.low,), (found.interval.high,))
     assert set(check.picture.x) <= set(found.class_prior)
-    assert check.details[: len(found.sentences())] == tuple(found.sentences())
+    assert check.details == tuple(found.sentences()[1:])  # The first sentence repeats the verdict.
     assert max(check.picture.y) == 0
 
 
 @pytest.mark.parametrize("kind", ["SAREMClassifierCV", "SARStackingClassifier"])
-def test_a_recalibrated_fit_shows_the_levels_it_walked_through(kind, reported, fitted):
+def test_a_recalibrated_fit_shows_its_grid_of_class_priors(kind, reported, fitted):
     model, check = fitted(kind), find(reported(kind).checks, "profile")
     levels = model.estimator_.recalibration_.grid
     assert set(check.picture.x) <= set(levels.class_prior)
@@ -90,7 +95,7 @@ def test_sensitivity(report, small):
     assert check.status == ("good" if min(ends) >= 2 else "open")
 
 
-def test_nothing_is_said_of_ranked_rows_by_the_model_alone(report):
+def test_sensitivity_does_not_describe_ranked_rows(report):
     said = " ".join([*find(report.checks, "sensitivity").details, report.ranked.expected])
     assert "unless the odds are wrong" not in said.split("Most positives")[0]
     assert "half of the" not in said
@@ -100,16 +105,16 @@ def test_scar(small, full_reports):
     _, X, s = small
     check = find(model_report(*small, n_ranked=0).checks, "scar")
     assert check.verdict.startswith("Yes (p < 0.001): whether a positive is labelled depends on z")
-    assert check.details[0].startswith("SCAR is not plausible (score test")
+    assert check.details[0].startswith("Score test that all positives are equally likely to be labelled: chi-squared ")
     assert scar_test(X, s, propensity_attributes=["z"], cv=3, random_state=0).p_value < 0.001
 
 
-def test_what_is_not_named_is_not_tested(reported):
+def test_scar_is_not_tested_without_propensity_attributes(reported):
     check = find(reported("SCARClassifier").checks, "scar")
     assert (check.status, check.verdict[:11]) == ("open", "Not tested:")
 
 
-def test_what_else_would_have_done(reported, fitted, small):
+def test_the_table_of_candidates(reported, fitted, small):
     model = fitted("SAREMClassifierCV").estimator_
     check = find(reported("SAREMClassifierCV").checks, "selection")
     assert check.details == (model.selection_.reason,)
@@ -136,7 +141,7 @@ def test_what_else_would_have_done(reported, fitted, small):
         ("SCARClassifier, known", "profile", "This model has no standard errors"),
     ],
 )
-def test_a_refusal_is_shown_in_its_place(kind, key, sentence, reported):
+def test_a_check_that_does_not_apply_states_the_reason(kind, key, sentence, reported):
     report = reported(kind)
     check = find(report.checks, key)
     assert check.status == "none"
@@ -145,7 +150,7 @@ def test_a_refusal_is_shown_in_its_place(kind, key, sentence, reported):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, ZeroDivisionError, np.linalg.LinAlgError])
-def test_a_diagnostic_that_fails_takes_nothing_with_it(error, small, monkeypatch):
+def test_a_diagnostic_that_fails_does_not_affect_the_others(error, small, monkeypatch):
     def fail(*_, **__):
         raise error("out of order")
 
@@ -159,7 +164,7 @@ def test_a_diagnostic_that_fails_takes_nothing_with_it(error, small, monkeypatch
     assert report.answer.share.value == small[0].class_prior_
 
 
-def test_large_tables_are_sampled_and_that_is_said(small, monkeypatch):
+def test_large_tables_are_sampled_with_a_note(small, monkeypatch):
     model, X, s = small
     for name, value in (("MAX_ROWS", 600), ("SAMPLE_ROWS", 500), ("MIN_SCAR_ROWS", 300), ("MAX_SCAR_ROWS", 400)):
         monkeypatch.setattr(module, name, value)
@@ -178,7 +183,7 @@ def test_large_tables_are_sampled_and_that_is_said(small, monkeypatch):
     assert report.answer.n_rows == 700
 
 
-def test_the_test_of_scar_looks_at_as_many_rows_as_hold_enough_labels(small, monkeypatch):
+def test_the_test_of_scar_uses_enough_rows_for_enough_labels(small, monkeypatch):
     model, X, s = small
     for name, value in (("MIN_SCAR_ROWS", 100), ("MAX_SCAR_ROWS", 600), ("ENOUGH_LABELS", 0.5 * np.sum(s))):
         monkeypatch.setattr(module, name, value)
@@ -204,6 +209,6 @@ def test_warnings_are_shown_and_not_printed(small, monkeypatch):
 
 
 @pytest.mark.parametrize(("n_columns", "forest"), [(10, False), (module.MIN_COLUMNS_FOR_FOREST, True)])
-def test_of_many_columns_the_test_of_scar_learns_with_a_forest_alone(n_columns, forest, full_reports):
+def test_with_many_columns_the_test_of_scar_uses_a_forest(n_columns, forest, full_reports):
     found = module.scorer_of(SimpleNamespace(prepared=np.zeros((50, n_columns)), n_rows=50))
     assert isinstance(found, ExtraTreesClassifier) if forest else found is None

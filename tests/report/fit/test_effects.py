@@ -1,4 +1,4 @@
-"""Odds ratios by hand: per unit of the raw column, per standard deviation, and of levels against each other."""
+"""Odds ratios, compared with values computed by hand: per unit, per standard deviation, and of categories."""
 
 import warnings
 
@@ -48,7 +48,7 @@ def test_ratios_are_per_raw_unit_and_per_standard_deviation(small, scaler):
     assert ends(labelling["z"].per_unit) == pytest.approx(np.exp([coef, coef - half, coef + half]))
 
 
-def test_the_strongest_come_first_and_columns_not_seen_are_left_out(small):
+def test_effects_are_sorted_by_strength_and_have_only_columns_of_the_model(small):
     of_class, labelling = model_report(*small, n_ranked=0).effects
     strengths = [abs(np.log(each.per_sd.value)) for each in of_class.effects]
     assert strengths == sorted(strengths, reverse=True)
@@ -70,8 +70,8 @@ def encoded(**options):
 
 
 @pytest.mark.parametrize("scale", [[], [StandardScaler()]])
-def test_all_levels_of_a_column_are_each_against_the_others(levels, scale):
-    """Two columns that add up to 1 say what one of them says, its error included; each alone would say nothing."""
+def test_each_category_is_compared_with_the_others(levels, scale):
+    """Two columns that add up to 1 give the same ratio and interval as one of them, although they are collinear."""
     X, s = levels
     one = make_pipeline(encoded(drop="first"), SCARClassifier(C=1e8)).fit(X, s)
     both = make_pipeline(encoded(), *scale, SCARClassifier(C=1e8)).fit(X, s)
@@ -84,7 +84,7 @@ def test_all_levels_of_a_column_are_each_against_the_others(levels, scale):
     assert both[-1].standard_errors().coef[0, 0] > 3 * one[-1].standard_errors().coef[0, 0]
 
 
-def test_three_levels_by_hand():
+def test_three_categories_by_hand():
     rng = np.random.default_rng(4)
     X = pd.DataFrame({"kind": rng.choice(["p", "q", "r"], 900, p=[0.2, 0.3, 0.5]), "a": rng.normal(size=900)})
     s = (rng.random(900) < 0.4 / (1 + np.exp(-X["a"] - (X["kind"] == "r")))).astype(int)
@@ -109,14 +109,14 @@ def test_a_column_without_a_unit_has_no_ratio_per_unit(small):
     assert any("no natural unit" in note for note in part.notes)
 
 
-def test_models_without_standard_errors_say_why_there_are_no_intervals(reported):
+def test_models_without_standard_errors_state_why_there_are_no_intervals(reported):
     part = reported("SCARClassifier, known").effects[0]
     assert all(each.per_unit.low is None for each in part.effects)
     assert "This model has no standard errors" in part.notes[-1]
-    assert "NaiveClassifier has no standard errors" in reported("NaiveClassifier").effects[0].notes[-1]
+    assert "This model has no standard errors" in reported("NaiveClassifier").effects[0].notes[-1]
 
 
-def test_a_model_without_coefficients_shows_what_moves_it(small):
+def test_a_model_without_coefficients_shows_mean_changes(small):
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     _, X, s = small
@@ -126,13 +126,13 @@ def test_a_model_without_coefficients_shows_what_moves_it(small):
     part = model_report(model, X, s, n_ranked=0).effects[0]
     change = {each.column: each.mean_change for each in part.strengths}
     assert part.effects == ()
-    assert change["z"] == pytest.approx(0.0, abs=1e-9)  # the classifier does not see it
+    assert change["z"] == pytest.approx(0.0, abs=1e-9)  # The class model does not use z.
     assert min(change["a"], change["b"]) > 0.05
     assert "no odds ratios" in part.notes[0]
 
 
-def test_what_is_assumed_of_the_labelling_is_said(reported):
-    assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing, by assumption")
+def test_verdicts_on_the_labelling_state_its_assumption(reported):
+    assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing: this model assumes")
     assert reported("NaiveClassifier").effects[1].verdict.startswith("This model has no labelling")
     assert (
         reported("PropensityWeightedClassifier")
@@ -142,7 +142,7 @@ def test_what_is_assumed_of_the_labelling_is_said(reported):
 
 
 def shared_out(seed, slope):
-    """Return three columns that nearly repeat each other, one that drives the labelling, and labels."""
+    """Return a table with three almost equal columns and one column that drives the labelling, and labels."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(1500, 4)), columns=["a", "b", "c", "z"])
     X["b"], X["c"] = X["a"] + 0.1 * X["b"], X["a"] + 0.1 * X["c"]
@@ -151,14 +151,14 @@ def shared_out(seed, slope):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_columns_are_tested_together_before_each_alone(seed):
-    """No single interval leaves out 1, since the columns repeat each other; together they matter beyond doubt."""
+def test_columns_are_tested_jointly_first(seed):
+    """The almost equal columns are significant together, but every single interval contains 1."""
     pair = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b", "c"])
     X, s = shared_out(seed, 1.0)
     of_class, labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects
     assert all(each.per_sd.low < 1 < each.per_sd.high for each in of_class.effects)
     assert of_class.verdict.startswith(
-        "The class depends on the columns (all columns together: p < 0.001), but it is not clear on which of them."
+        "The class depends on the columns (all columns together: p < 0.001), but it is not clear on which columns."
     )
     assert labelling.verdict == "Whether a positive is labelled depends most on z."
     X, s = shared_out(seed, 0.0)
@@ -167,7 +167,7 @@ def test_columns_are_tested_together_before_each_alone(seed):
 
 
 @pytest.mark.parametrize("seed", [0, 3, 8])
-def test_single_intervals_that_leave_out_1_are_no_finding_where_nothing_matters(seed):
+def test_single_significant_columns_of_noise_may_be_due_to_chance(seed):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(1500, 30)), columns=[f"x{j}" for j in range(30)])
     s = (rng.random(1500) < 0.3).astype(int)
@@ -186,7 +186,7 @@ def test_one_column_among_many_is_found():
 
 
 def one_driver(seed, slope):
-    """Return a table whose class depends on a, and labels whose chance depends on z by a slope; the class may see z."""
+    """Return a table and labels: the class depends on a, and the logit of the propensity is `slope` times z."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(1500, 3)), columns=["a", "b", "z"])
     f, e = 1 / (1 + np.exp(0.5 - 1.5 * X["a"])), 1 / (1 + np.exp(-slope * X["z"]))
@@ -194,8 +194,8 @@ def one_driver(seed, slope):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_labelling_of_one_column_is_tested_beyond_the_class(seed):
-    """Labels that depend on a through the class alone are no sign of a labelling that depends on a."""
+def test_an_effect_on_the_class_is_not_mistaken_for_an_effect_on_the_labelling(seed):
+    """Here the labels depend on a only through the class."""
     X, s = one_driver(seed, 0.0)
     pair = SAREMClassifier(propensity_attributes=["a"])
     labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects[1]
@@ -205,8 +205,8 @@ def test_a_labelling_of_one_column_is_tested_beyond_the_class(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_survey_weights_make_no_test_of_the_report_surer(seed):
-    """Weights of 50 say as much as weights of 1; groups of rows are not tested as if rows were independent."""
+def test_survey_weights_do_not_change_p_values(seed):
+    """The tests treat weights of 50 as survey weights, so that results equal those of weights of 1."""
     X, s = one_driver(seed, 0.0)
     pair, weight = SAREMClassifier(propensity_attributes=["a"]), np.full(len(s), 50.0)
     with warnings.catch_warnings():
@@ -223,21 +223,21 @@ def test_survey_weights_make_no_test_of_the_report_surer(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_labelling_that_both_models_may_explain_is_found(seed):
+def test_an_effect_on_the_labelling_is_found_if_the_class_model_has_the_column_too(seed):
     X, s = one_driver(seed, 1.2)
     labelling = model_report(SAREMClassifier(propensity_attributes=["z"]).fit(X, s), X, s, n_ranked=0).effects[1]
     assert labelling.verdict == "Whether a positive is labelled depends most on z."
 
 
-def test_one_column_that_matters_by_an_unknown_amount():
+def test_verdict_on_one_column_of_unclear_strength():
     assert (
         _unclear(["z"], " (all columns together: p < 0.001)")
-        == "depends on z (p < 0.001), but how strongly is not clear."
+        == "depends on z (p < 0.001), but it is not clear how strongly."
     )
 
 
-def test_models_that_could_be_swapped_have_one_verdict(small):
+def test_models_that_may_be_swapped_have_the_same_verdict(small):
     _, X, s = small
     report = model_report(SAREMClassifier(propensity_attributes="all").fit(X, s), X, s, n_ranked=0)
-    told = "Labels depend on the columns (p < 0.001), but the labels do not show whether through the class or the "
+    told = "The labels depend on the columns (p < 0.001), but they do not show whether the columns affect the class or "
     assert all(part.verdict.startswith(told) for part in report.effects)

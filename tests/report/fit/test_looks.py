@@ -1,4 +1,4 @@
-"""The report of a fit that was told more than one label of each row: what it shows, and what is left out."""
+"""The report of a fit with several looks, audits or known values."""
 
 import json
 from itertools import product
@@ -63,7 +63,7 @@ def subject_of(model, table, S, audit=None):
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.05])
-def test_numbers_of_labels_have_the_chances_that_enumeration_gives(rate):
+def test_expected_numbers_of_labels_equal_an_enumeration(rate):
     table, S, audit, _ = make_table(400, rate=rate)
     model = fit(table, S, audit, labelling=Labelling(false_positive_rate=rate))
     subject = subject_of(model, table, S, audit)
@@ -83,7 +83,7 @@ def test_numbers_of_labels_have_the_chances_that_enumeration_gives(rate):
     np.testing.assert_allclose(1.0 - expected[:, 0], subject.label_probability, atol=1e-12)
 
 
-def test_what_was_given_is_told(report, rows, model):
+def test_further_information_is_shown(report, rows, model):
     _, S, audit, _ = rows
     given = {fact.name: fact.value for fact in report.given}
     checked = np.isfinite(audit)
@@ -91,11 +91,11 @@ def test_what_was_given_is_told(report, rows, model):
     assert given["Audits"] == (
         f"150 rows audited, {int(np.nansum(audit))} of them positive; {without} of the audited rows have no label"
     )
-    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 took place")
+    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 possible looks took place")
     assert given["Negatives that get a label"] == "none, by assumption"
     low, high = model.class_prior_interval()
     assert given["Share of positives"] == f"{model.class_prior_:.0%} ({100 * low:.0f} to {100 * high:.0f}%)"
-    assert "Positives that look 2 labels" in given
+    assert "Positives that get a label at look 2" in given
 
 
 def test_the_answer_covers_the_truth_and_counts_what_audits_found(report, rows):
@@ -106,13 +106,13 @@ def test_the_answer_covers_the_truth_and_counts_what_audits_found(report, rows):
     assert report.answer.cautions == ()
 
 
-def test_checked_rows_are_not_ranked(report, rows):
+def test_audited_rows_are_not_ranked(report, rows):
     audit = rows[2]
     assert all(np.isnan(audit[row.position]) for row in report.ranked.rows)
     assert "Audited rows are not listed: their class is known." in report.ranked.notes
 
 
-def test_audits_are_compared_with_what_was_expected_before(report, model, rows):
+def test_audits_are_compared_with_posteriors(report, model, rows):
     table, S, audit, _ = rows
     check = find(report.checks, "audits")
     assert check.status == "good"
@@ -126,7 +126,7 @@ def test_audits_are_compared_with_what_was_expected_before(report, model, rows):
     assert check.picture.x == tuple(row[2] for row in groups.rows)
 
 
-def test_looks_are_counted_and_the_curve_is_the_models(report, model, rows):
+def test_looks_are_counted_and_the_curve_is_the_detection_curve_of_the_model(report, model, rows):
     table, S, _, _ = rows
     check = find(report.checks, "looks")
     by_look, repeats = check.tables
@@ -139,10 +139,10 @@ def test_looks_are_counted_and_the_curve_is_the_models(report, model, rows):
     assert any("goodness_of_fit" in line for line in check.details)
 
 
-def test_what_knows_one_label_only_is_left_out_with_the_reason(report):
+def test_checks_for_one_label_per_row_state_why_they_are_not_available(report):
     told = {check.key: check for check in report.checks}
     for key, words in (
-        ("scar", "The number of looks, or false positives, would look like an effect"),
+        ("scar", "several looks, or false positives, would look like an effect of a column"),
         ("profile", "The profile is for one label for each row"),
         ("sensitivity", "The bounds are for one label for each row"),
     ):
@@ -152,7 +152,7 @@ def test_what_knows_one_label_only_is_left_out_with_the_reason(report):
     assert told["calibration"].status == "good"
 
 
-def test_an_attribute_of_looks_has_one_odds_ratio_in_its_own_unit(report, model):
+def test_a_visit_attribute_has_one_odds_ratio_in_its_unit(report, model):
     labelling = find(report.effects, "labelling")
     effort = next(each for each in labelling.effects if each.column == "effort")
     coef = model.summary().to_frame().loc[("propensity", "effort"), ["coef", "low", "high"]]
@@ -167,7 +167,7 @@ def test_an_attribute_of_looks_has_one_odds_ratio_in_its_own_unit(report, model)
     }
 
 
-def test_looks_with_coefficients_of_their_own_have_a_picture_each(rows):
+def test_looks_with_separate_coefficients_have_separate_effects(rows):
     table, S, audit, _ = rows
     model = fit(table, S, audit, labelling=Labelling(shared=False))
     found = model_report(model, table, S, audit=audit)
@@ -180,8 +180,9 @@ def test_looks_with_coefficients_of_their_own_have_a_picture_each(rows):
     assert found.to_html().count('id="labelling-1-title"') == 1
 
 
-@pytest.mark.filterwarnings("ignore:SAREMClassifier.*(audits found|labels do not fit):UserWarning")  # as they should
-def test_audits_chosen_by_what_they_found_are_said_first():
+# These warnings are right: the audits depend on the class.
+@pytest.mark.filterwarnings("ignore:SAREMClassifier.*(audits found|labels do not fit):UserWarning")
+def test_audits_that_depend_on_the_class_give_a_caution():
     table, S, _, y = make_table(3000, 1)
     rng = np.random.default_rng(0)
     chosen = rng.random(len(y)) < np.where(y, 0.4, 0.02)  # odds of about 33
@@ -195,7 +196,7 @@ def test_audits_chosen_by_what_they_found_are_said_first():
     assert find(found.checks, "audits").status == "bad"
 
 
-def test_a_claim_that_rows_refute_is_said_first(rows):
+def test_a_known_value_that_the_rows_contradict_gives_a_caution(rows):
     table, S, audit, y = rows
     with pytest.warns(UserWarning, match="disagree"):
         model = fit(table, S, audit, known=[ClassPrior(y.mean() + 0.2, se=0.01)])
@@ -207,7 +208,7 @@ def test_a_claim_that_rows_refute_is_said_first(rows):
     assert "audits" not in {check.key for check in good.checks}
 
 
-def test_wrong_labels_are_counted_out_of_the_answer():
+def test_false_positives_are_not_counted_in_the_answer():
     table, S, audit, y = make_table(3000, 2, rate=0.05)
     model = fit(table, S, audit, labelling=Labelling(false_positive_rate="estimate"))
     found = model_report(model, table, S, audit=audit)
@@ -228,7 +229,7 @@ def test_wrong_labels_are_counted_out_of_the_answer():
 
 # These warnings are right: rows differ in ways that no attribute explains.
 @pytest.mark.filterwarnings("ignore:SAREMClassifier.*(audits found|labels do not fit|agree more often):UserWarning")
-def test_hidden_differences_between_rows_show_in_the_repeats():
+def test_unexplained_differences_between_rows_are_detected():
     rng = np.random.default_rng(5)
     n = 6000
     table = pd.DataFrame({"age": rng.normal(0, 1, n), "visits": rng.normal(0, 1, n)})
@@ -240,10 +241,10 @@ def test_hidden_differences_between_rows_show_in_the_repeats():
     check = find(model_report(model, table, S).checks, "looks")
     assert check.status == "bad"
     assert "differ in ways that no column shows" in check.verdict
-    assert len(check.picture.x) == MORE_LOOKS  # looks that are alike may go on
+    assert len(check.picture.x) == MORE_LOOKS  # Looks with the same propensity are extrapolated.
 
 
-def test_one_label_with_audits_keeps_what_holds_for_it(rows):
+def test_checks_of_one_label_with_audits(rows):
     table, S, audit, y = rows
     one = np.nan_to_num(S[:, 0])
     model = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, one, audit=audit)
@@ -254,15 +255,15 @@ def test_one_label_with_audits_keeps_what_holds_for_it(rows):
     assert found.answer.share.low < y.mean() < found.answer.share.high
 
 
-def test_the_page_shows_it_and_its_data_are_plain(report):
+def test_the_page_and_the_data_have_the_further_information(report):
     page, data = report.to_html(), json.loads(report.to_json())
-    assert "Information used besides the labels, and estimates" in page
+    assert "Further information that the fit used, and estimates" in page
     assert "Do the audits agree with the model?" in page
     assert "Share of positives with a label, by the number of looks" in page
     assert [fact["name"] for fact in data["given"]] == [fact.name for fact in report.given]
 
 
-def test_slips_are_said(rows, model):
+def test_invalid_arguments_are_refused(rows, model):
     table, S, audit, _ = rows
     plain = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, np.nan_to_num(S[:, 0]))
     with pytest.raises(ValueError, match="audit was passed, but this SAREMClassifier was fitted without audits"):

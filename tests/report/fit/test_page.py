@@ -1,4 +1,4 @@
-"""The page: whole, self-contained, escaped, in order for who cannot see it, numbers as people read them."""
+"""The page of a fit: valid, self-contained, escaped and accessible; numbers and drawings."""
 
 import re
 from html.parser import HTMLParser
@@ -27,7 +27,7 @@ VOID = {"meta", "link", "polyline", "polygon", "circle", "rect", "line", "br"}
 
 
 class Outline(HTMLParser):
-    """Reads a page: whether tags nest, headings, ids, links, and what tables and drawings have."""
+    """Parser that collects tags, attributes and text, and checks that tags are nested."""
 
     def __init__(self):
         super().__init__()
@@ -74,7 +74,7 @@ def hostile():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pages_nest_and_need_nothing_from_elsewhere(kind, reported):
+def test_pages_are_valid_and_self_contained(kind, reported):
     page = reported(kind).to_html()
     found = outline(page)
     assert "script" not in found.tags
@@ -82,14 +82,14 @@ def test_pages_nest_and_need_nothing_from_elsewhere(kind, reported):
     assert all(link == "data:," or link.startswith("#") for link in links)
     assert not re.search(r"url\(|@import|https?:(?!//www\.w3\.org)", page)
     assert "nan" not in " ".join(found.text).lower().split()
-    assert not re.search(r"(?<!=)(?<!, )None", page)  # but in a call that is quoted
+    assert not re.search(r"(?<!=)(?<!, )None", page)  # except in the call that creates the model
 
 
 LINKS = {"href", "src", "srcset", "action", "data", "xlink:href"}
 
 
 @pytest.mark.parametrize("kind", ["SAREMClassifier", "SARStackingClassifier", "NaiveClassifier"])
-def test_who_cannot_see_the_page_can_read_it(kind, reported):
+def test_pages_are_accessible(kind, reported):
     found = outline(reported(kind).to_html())
     headings = [int(tag[1]) for tag in found.tags if re.fullmatch("h[1-6]", tag)]
     assert headings[0] == 1
@@ -110,7 +110,7 @@ def test_who_cannot_see_the_page_can_read_it(kind, reported):
     assert all(attributes["tabindex"] == "0" and attributes["aria-label"] for attributes in regions)
 
 
-def test_the_order_is_answer_rows_drivers_belief_columns_run(reported):
+def test_the_order_of_the_sections(reported):
     found = outline(reported("SAREMClassifier").to_html())
     sections = [attributes["id"] for tag, attributes in found.attributes if tag == "section"]
     assert sections == ["answer", "rows", "drivers", "belief", "columns", "run"]
@@ -131,7 +131,7 @@ def test_hostile_names_values_and_ids_never_become_markup(hostile):
     assert "\N{REPLACEMENT CHARACTER}right to left" in shown
 
 
-def test_all_of_them_are_in_the_data(hostile):
+def test_hostile_names_are_in_the_data(hostile):
     assert {column.name for column in hostile.columns} >= {HOSTILE[0], HOSTILE[1], "W" * 300}
     assert any(reason.value.startswith("WWW") for row in hostile.ranked.rows for reason in row.reasons)
     assert hostile.ranked.rows[0].name
@@ -144,14 +144,14 @@ def test_a_surrogate_can_be_written(small, tmp_path):
         assert "\N{REPLACEMENT CHARACTER}" in report.save(tmp_path / name).read_text(encoding="utf-8")
 
 
-def test_numbers_are_in_peoples_form(reported):
+def test_numbers_are_rounded(reported):
     page = reported("SAREMClassifier").to_html()
     assert re.search(r"of 900 rows have a label; we estimate \d+ positives \(\d+ to \d+% of rows\)", page)
     text = " ".join(outline(page).text)
     assert not re.search(r"\d\.\d{6,}", text.replace(">1,000,000", ""))
 
 
-def test_long_lists_are_folded(reported, small):
+def test_long_lists_are_collapsed(reported, small):
     page = reported("SAREMClassifier").to_html()
     assert "The first 20 of" in page
     assert "The next 10" in page
@@ -178,7 +178,7 @@ def test_the_bar_has_the_parts_of_all_rows():
     )
 
 
-def test_a_bar_of_few_positives_is_drawn_larger():
+def test_the_axis_of_the_bar_is_shorter_for_few_positives():
     bar = answer_bar(answer(0.001, 0.004, 0.003, 0.006))
     assert bar.end == 0.01
     assert [part.length for part in bar.parts] == pytest.approx([10.0, 30.0, 60.0])
@@ -195,23 +195,23 @@ def effects(*ratios):
     return Effects("class", "", "", tuple(made), (), ())
 
 
-def test_a_forest_plot_is_symmetric_in_the_logarithm_and_cuts_with_arrows():
+def test_a_forest_plot_has_a_logarithmic_axis_and_arrows_beyond_its_ends():
     drawing = forest(effects((2.0, 1.5, 2.6), (0.5, 0.4, 0.7), (1.1, 1e-9, 1e9)))
     centre = (NAME_WIDTH + 8 + RIGHT) / 2
     assert drawing.dots[0].x - centre == pytest.approx(centre - drawing.dots[1].x)
-    assert len(drawing.areas) == 2  # both ends of the last
+    assert len(drawing.areas) == 2  # Both ends of the last interval are beyond the axis.
     bars = [line for line in drawing.lines if line.kind == "interval k1"]
     assert [point[0] for point in bars[2].points] == pytest.approx([NAME_WIDTH + 8, RIGHT])
     assert all(NAME_WIDTH <= x <= RIGHT for line in bars for x, _ in line.points)
 
 
-def test_a_forest_plot_of_enormous_ratios_stays_in_its_frame():
+def test_a_forest_plot_of_very_large_ratios_stays_in_its_frame():
     drawing = forest(effects((1e200, None, None), (1e-200, 1e-300, None), (1.0, None, None)))
     assert all(NAME_WIDTH <= dot.x <= RIGHT for dot in drawing.dots)
     assert len(drawing.areas) == 2
 
 
-def test_names_are_cut_where_they_do_not_fit():
+def test_long_names_are_shortened():
     assert short("W" * 300).endswith("W…")
     assert len(short("W" * 300)) < 16
     assert len(short("漢" * 300)) < 16
@@ -219,13 +219,13 @@ def test_names_are_cut_where_they_do_not_fit():
 
 
 @pytest.mark.parametrize("kind", ["profile", "calibration", "sensitivity"])
-def test_curves_of_one_point_can_be_drawn(kind):
+def test_curves_with_one_point_are_drawn(kind):
     drawing = draw(Picture(kind, "t", "d", "x", "y", (0.5,), (0.5,), (0.5,), (0.5,)))
     assert drawing.height > 100
     assert all(0 <= x <= drawing.width for line in drawing.lines for x, _ in line.points)
 
 
-def test_effects_and_reasons_of_free_text_are_said_in_words(narrated):
+def test_effects_and_reasons_of_free_text_are_words(narrated):
     (part,) = [each for each in narrated.effects if each.key == "class"]
     labels = [effect.label for effect in part.effects]
     assert len(set(labels)) == len(labels)
@@ -242,14 +242,14 @@ def test_effects_and_reasons_of_free_text_are_said_in_words(narrated):
     assert any("Of long texts" in note for note in narrated.ranked.notes)
 
 
-def test_words_are_on_the_page_and_no_text_is_markup(narrated):
+def test_words_of_free_text_are_on_the_page_and_escaped(narrated):
     page = narrated.to_html()
     assert "remarks: &#39;" in page
     assert "<b>ingested" not in page
     assert "words 1<" not in page
 
 
-def test_forest_has_room_for_what_tells_levels_of_a_long_name_apart(narrated):
+def test_forest_labels_distinguish_the_categories_of_a_long_column_name(narrated):
     (part,) = [each for each in narrated.effects if each.key == "labelling"]
     names = [each.text for each in forest(part).texts if each.text.startswith("region")]
     assert len(names) == 3

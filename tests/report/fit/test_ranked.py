@@ -1,4 +1,4 @@
-"""Ranked rows are the model's, in its order; reasons add up by hand."""
+"""Ranked rows and their reasons, compared with values computed from the model."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ def subject_of(model, X, s):
 
 
 @pytest.mark.parametrize("kind", ["SAREMClassifier", "SAREMClassifierCV", "SARStackingClassifier"])
-def test_rows_are_those_of_the_highest_posterior(kind, patients, fitted, reported):
+def test_ranked_rows_have_the_highest_posteriors(kind, patients, fitted, reported):
     (table, s), model, found = patients, fitted(kind), reported(kind).ranked
     posterior = model.predict_posterior(table, s)
     open_ = np.flatnonzero(s == 0)
@@ -71,7 +71,7 @@ def test_reasons_of_an_encoded_column_are_added_up():
         assert row.reasons[0].contribution == pytest.approx(coef[row.reasons[0].value] - mean)
 
 
-def test_both_ways_to_reasons_agree_where_both_are_possible(small):
+def test_both_ways_to_compute_reasons_agree(small):
     model, X, s = small
     subject = subject_of(model, X, s)
     top = subject.part(np.arange(40))
@@ -94,7 +94,7 @@ def test_reasons_of_a_model_without_coefficients(reported, fitted, patients):
     assert any(row.reasons for row in report.ranked.rows)
 
 
-def test_too_many_columns_for_such_reasons_is_said(fitted, patients, monkeypatch):
+def test_reasons_are_not_computed_for_too_many_columns(fitted, patients, monkeypatch):
     monkeypatch.setattr(module, "MAX_PREDICTED_CELLS", 10)
     report = model_report(fitted("boosted"), *patients, n_ranked=3)
     assert "without coefficients and with 4 columns" in report.ranked.notes[-1]
@@ -115,7 +115,7 @@ def test_names_of_rows(small):
     assert found.name == f"n{found.position} / {found.position}"
 
 
-def test_gaps_and_dates_are_shown_as_words(reported, patients):
+def test_missing_values_and_dates_are_shown_as_text(reported, patients):
     table, _ = patients
     shown = {(row.position, r.column): r.value for row in reported("SAREMClassifier").ranked.rows for r in row.reasons}
     for (position, column), value in shown.items():
@@ -127,7 +127,7 @@ def test_gaps_and_dates_are_shown_as_words(reported, patients):
     assert any(column == "age" for _, column in shown)
 
 
-def test_rows_of_weight_zero_are_not_there(small):
+def test_rows_of_weight_zero_are_not_ranked(small):
     model, X, s = small
     first = model_report(model, X, s, n_ranked=1).ranked.rows[0].position
     w = np.ones(700)
@@ -137,7 +137,7 @@ def test_rows_of_weight_zero_are_not_there(small):
     assert again.n_unlabelled == (s == 0).sum() - 1
 
 
-def test_models_that_know_no_posterior_say_what_they_rank_by(reported, fitted, patients):
+def test_models_without_posteriors_state_what_they_rank_by(reported, fitted, patients):
     (table, s) = patients
     naive = reported("NaiveClassifier").ranked
     assert naive.measure == "probability of a label"
@@ -153,13 +153,13 @@ def test_models_that_know_no_posterior_say_what_they_rank_by(reported, fitted, p
     assert [row.propensity for row in found.rows] == pytest.approx(e[expected])
 
 
-def test_no_rows_may_be_asked_for(small):
+def test_a_report_without_ranked_rows(small):
     report = model_report(*small, n_ranked=0)
     assert report.ranked.rows == ()
     assert "No rows are listed." in report.to_html()
 
 
-def test_a_search_is_taken_for_what_it_found(small):
+def test_the_report_of_a_grid_search_is_that_of_its_best_estimator(small):
     from sklearn.model_selection import GridSearchCV
 
     _, X, s = small

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import opened
-from scarless.checks.looks import Codes, check_audit, check_looks, labels_that_count
+from scarless.checks.looks import Codes, check_audit, check_looks, labels_for_likelihood
 from scarless.checks.options import shown
 from scarless.checks.rows import named_values, warn_about_row_order
 from scarless.engines import has_own_engine
@@ -60,17 +60,17 @@ def read_audit_rows(estimator: Any, X: Any, s: Any, audit: Any) -> AuditRows:
     X, labels = known_rows(prepare(X)), checked.labels
     how = labelling_of(model).audit_labels
     if how != "keep" and (codes >= 0).any():
-        labels, classes = labels_that_count(labels, codes, how), checked.coding.classes.astype(object)
+        labels, classes = labels_for_likelihood(labels, codes, how), checked.coding.classes.astype(object)
         words = np.where(labels == 1, classes[checked.coding.positive], classes[1 - checked.coding.positive])
         given = np.where(labels < 0, None, words)
     q = _posterior(model, X, given, (labels == 1).any(axis=1), checked.coding)
     if q.size != len(codes):
-        raise ValueError(f"s has {len(codes)} values for {q.size} rows; pass one for each row of X.")
+        raise ValueError(f"s has {len(codes)} rows, but X has {q.size}. Pass one row of labels for each row of X.")
     return AuditRows(model, X, q, labels, codes)
 
 
 def _stacked(X: Any, s: Any) -> Any:
-    """Return the labels; for a table in files, those of the named columns."""
+    """Return the labels. For a table in files, `s` names the columns with the labels."""
     if has_own_engine(X) and isinstance(s, list | tuple) and all(isinstance(name, str) for name in s):
         return np.stack([named_values(X, name, labels=True) for name in s], axis=1)
     return named_values(X, s, labels=True)

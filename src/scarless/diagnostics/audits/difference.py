@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.looks import doubts_of_audits
+from scarless.checks.looks import warnings_about_audits
 from scarless.checks.options import check_share, check_vector, check_weight, real_number, shown
 from scarless.checks.rows import named_values, warn_about_row_order
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
@@ -18,8 +18,8 @@ from scarless.outside.notices import warn_user
 
 MIN_AUDITS_PER_STRATUM = 5  # with fewer audits in a stratum, all rows are one stratum
 _MIN_EFFECTIVE_SHARE = 0.5  # effective number of audits, as a share of all audits, below which a warning is given
-# A warning is given if the audits represent fewer rows than there are, by more than 5 standard errors. The standard
-# error is taken as at least 2% of the rows.
+# A warning is given if the number of rows that the audits represent is more than 5 standard errors below the number of
+# rows in the table. The standard error is set to at least 2% of the rows.
 _WARN_STANDARD_ERRORS, _MIN_STANDARD_ERROR_SHARE = 5.0, 0.02
 _MIN_AUDITS_PER_CLASS = 5  # with fewer audited positives or negatives, the interval is approximate
 
@@ -39,7 +39,7 @@ class AuditedClassPrior:
     model_value : float
         Estimate of the model alone: the mean of its posterior without audits.
     difference : float
-        Correction by the audits.
+        Correction by the audits: `value` minus `model_value`.
     n_audited, n_positive : int
         Number of audited rows that the estimate uses, and of positives among them. If labelled rows count as positive,
         only unlabelled rows are used.
@@ -84,14 +84,14 @@ class AuditedClassPrior:
             lines.append("Labelled rows count as positive, audited or not.")
         if self.n_effective < _MIN_EFFECTIVE_SHARE * self.n_audited:
             lines.append(
-                f"The probabilities of the audits differ so much that the audits are worth only "
-                f"{self.n_effective:.0f} random audits."
+                "The rows had very different probabilities of being audited. The audits therefore have only as much "
+                f"information as {self.n_effective:.0f} audits of rows with equal probabilities."
             )
         if min(self.n_positive, self.n_audited - self.n_positive) < _MIN_AUDITS_PER_CLASS:
             lines.append("One class is rare among the audits: audit more rows before you rely on the interval.")
         lines.append(
-            "The estimate is valid for any model if the audited rows were chosen at random, but not if positives were "
-            "more likely to be audited or reported."
+            "The estimate is valid for any model if the audited rows were chosen at random. It is too high if "
+            "positives were more likely to be audited, or if their audits were more likely to be reported."
         )
         return lines
 
@@ -122,14 +122,15 @@ def audited_class_prior(
     .. math:: \hat\alpha = \frac{\sum_i w_i q_i}{\sum_i w_i} +
         \frac{\sum_{\text{audited}} (w_i/p_i)\,(a_i - q_i)}{\sum_{\text{audited}} w_i/p_i}.
 
-    The second term is the mean error of the model. A bad model makes the interval wider, but not invalid. The estimate
-    is valid if the probabilities are correct: audits were chosen at random, or with known probabilities that depend on
-    attributes, labels and earlier results. It is invalid if positives were more likely to be audited or reported, which
-    cannot be detected. Labelled and unlabelled rows are separate strata. Without false positives, labelled rows are
-    positive; the second term is then computed from unlabelled rows only and multiplied by their share.
+    The second term corrects the mean error of the model. A bad model makes the interval wider, but not invalid. The
+    estimate is valid if the probabilities are correct: the audited rows were chosen at random, or with known
+    probabilities that depend on attributes, labels and earlier results. It is too high if positives were more likely to
+    be audited, or if their audits were more likely to be reported; the data cannot show this. Labelled and unlabelled
+    rows are separate strata. Without false positives, labelled rows are positive; the second term is then computed from
+    unlabelled rows only and multiplied by their share.
 
     The variance has two parts. Given the rows, the mean of :math:`\hat\alpha` is the share of positives
-    :math:`\bar y`, and with :math:`\omega = w/p` its variance is
+    :math:`\bar y`. With :math:`\omega = w/p`, the variance of :math:`\hat\alpha` is
 
     .. math:: v = \frac{n}{n-1} \frac{\sum_{\text{audited}} (1-p_i)\,\omega_i^2 (d_i - \bar d)^2}{(\sum \omega_i)^2},
         \qquad d_i = a_i - q_i,
@@ -138,7 +139,7 @@ def audited_class_prior(
     of :math:`\bar y`, :math:`\alpha(1-\alpha)\sum w^2/(\sum w)^2`.
 
     The interval contains the class priors that differ from the estimate by at most `z` standard errors, where the
-    standard error is computed *at that class prior*. If `q` is the same for all rows, it is Wilson's interval.
+    standard error is computed *at that class prior*. If `q` is the same for all rows, this is Wilson's interval.
 
     In simulations with 25 to 200 audits, class priors from 0.03 to 0.84, and right and wrong models, 95% intervals
     covered the class prior in 93 to 100% of runs. Intervals that are symmetric in the logit covered it in as few as 52%
@@ -149,8 +150,8 @@ def audited_class_prior(
     Parameters
     ----------
     estimator : fitted classifier
-        Classifier of this package, also as the last step of a pipeline or in a `TableClassifier`. Preferably fitted
-        without these audits; otherwise the difference is too small, by a share of about `1/n` for each parameter.
+        Classifier of this package, also as the last step of a pipeline or in a `TableClassifier`. It should be fitted
+        without these `n` audits; otherwise the correction is too small, by a share of about `1/n` for each parameter.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
         Attributes of all rows that the class prior is estimated for.
     s : array of shape (n_rows,) or (n_rows, n_looks)
@@ -158,8 +159,8 @@ def audited_class_prior(
     audit : array of shape (n_rows,)
         True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited.
     probability : float, array of shape (n_rows,) or (n_audited,), or "equal", optional
-        Probability with which each row was chosen, for example ``plan_audit(...).probability``. None or "equal": the
-        same for all unlabelled rows, and the same for all labelled rows.
+        Probability with which each row was chosen, for example ``plan_audit(...).probability``. By default, and for
+        "equal", all unlabelled rows had the same probability, and all labelled rows had the same probability.
     sample_weight : array of shape (n_rows,), optional
         Weight of each row; 1 by default. Only ratios of weights matter.
     level : float in (0, 1), default=0.95
@@ -243,10 +244,12 @@ def _stratum(data: AuditRows, w: Vector, p: Vector | None, kind: NDArray[np.bool
     checked = data.audited & kind
     n = int(checked.sum())
     if n < 2:
-        what = "unlabelled rows" if data.labels_are_certain else "rows"
+        what, unused = "rows", ""
+        if data.labels_are_certain:
+            what, unused = "unlabelled rows", " Audits of labelled rows are not used, because these rows are positive."
         raise ValueError(
-            f"audit must have a class for at least 2 {what} with a positive weight, preferably 100; got {n}. If all "
-            "labelled rows are positive, audits of labelled rows are not used."
+            f"audit must contain the class of at least 2 {what} with a positive weight; got {n}. Audit more rows, "
+            f"preferably 100.{unused}"
         )
     inclusion = np.full(n, n / kind.sum()) if p is None else p[checked]
     share = float(w[kind].sum() / w.sum())
@@ -275,8 +278,8 @@ def _check_inclusion(probability: Any, audited: NDArray[np.bool_]) -> Vector | N
     if bad.size:
         raise ValueError(
             f"probability must lie in (0, 1] for every audited row; {bad.size} of {n} do not (first: row "
-            f"{places[bad[0]]} has {of_audited[bad[0]]:g}). Pass the probability with which such a row was chosen, or "
-            "leave its audit out."
+            f"{places[bad[0]]} has {of_audited[bad[0]]:g}). Pass the probability with which each of these rows was "
+            "chosen, or leave their audits out."
         )
     every = np.ones(audited.size)
     every[audited] = of_audited
@@ -284,7 +287,7 @@ def _check_inclusion(probability: Any, audited: NDArray[np.bool_]) -> Vector | N
 
 
 def _warn_about_large_probabilities(strata: list[Differences], data: AuditRows, w: Vector) -> None:
-    r"""Warn if audited rows, each weighted by :math:`1/p`, represent far fewer rows than there are.
+    r"""Warn if audited rows, each weighted by :math:`1/p`, represent far fewer rows than the table has.
 
     Probabilities that are too large make intervals too short, because a row with probability 1 adds no variance.
     """
@@ -296,8 +299,8 @@ def _warn_about_large_probabilities(strata: list[Differences], data: AuditRows, 
     if n_open - total > _WARN_STANDARD_ERRORS * max(spread, _MIN_STANDARD_ERROR_SHARE * n_open):
         warn_user(
             f"audited_class_prior: according to probability=, the {p.size} audits represent {total:,.0f} rows, but "
-            f"there are {n_open:,}. The probabilities are too large, so the interval is too short. Leave probability= "
-            "out if all rows had the same probability.",
+            f"there are {n_open:,}. The probabilities are too large, so the interval is too short. Correct the "
+            "probabilities, or leave probability= out if all rows had the same probability.",
             UserWarning,
         )
 
@@ -312,13 +315,14 @@ def _known_bounds(data: AuditRows, w: Vector) -> tuple[float, float]:
 def _warn_about_audits(found: AuditedClassPrior, data: AuditRows) -> None:
     if found.n_effective < _MIN_EFFECTIVE_SHARE * found.n_audited:
         warn_user(
-            f"audited_class_prior: inclusion probabilities differ so much that {found.n_audited} audits are worth "
-            f"{found.n_effective:.0f} random audits. A few rows with tiny probabilities dominate, and the interval may "
-            "be too short. Audit some rows at random.",
+            f"audited_class_prior: the values of probability= differ so much that {found.n_audited} audits have only "
+            f"as much information as {found.n_effective:.0f} audits with equal probabilities. A few rows with tiny "
+            "probabilities dominate, and the interval may be too short. Audit more rows, drawn with equal "
+            "probabilities.",
             UserWarning,
         )
     labelled = data.labelled
-    for doubt in doubts_of_audits(data.labels, data.audit):
+    for doubt in warnings_about_audits(data.labels, data.audit):
         warn_user(f"audited_class_prior: {doubt}", UserWarning)
     false = int(((data.audit == 0) & labelled).sum())
     if false and bool((data.q[labelled] == 1).all()):

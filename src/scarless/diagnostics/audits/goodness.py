@@ -29,7 +29,7 @@ STATISTICS = ("heterogeneity", "histories")
 SIGNIFICANCE_LEVEL = 0.05
 MIN_RESAMPLES = 19  # the smallest number that can give a p-value of 0.05
 MIN_EXPECTED_ROWS = 5.0  # rarer histories are pooled; the usual rule for chi-squared tests
-HISTORIES_SHOWN = 16  # in the printed table, and in the plot, which shows those with the largest deviations
+HISTORIES_SHOWN = 16  # in the printed table (the first) and in the plot (the largest deviations)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +43,7 @@ class GoodnessOfFit:
     statistic : float
         Value of the requested statistic.
     name : str
-        Its name: "heterogeneity" or "histories".
+        Name of the requested statistic: "heterogeneity" or "histories".
     heterogeneity, p_heterogeneity : float
         Score statistic for differences between positives that no attribute explains, in standard errors, and its
         one-sided p-value.
@@ -84,8 +84,8 @@ class GoodnessOfFit:
         if self.rejected and self.name == "heterogeneity":
             lines = [
                 f"The models do not fit ({numbers}): positives differ in how often they are labelled, and no attribute "
-                "explains it. The class prior is then too low and its interval far too short. Audit rows, which avoids "
-                "this problem, or find the missing attribute."
+                "explains these differences. The class prior is then too low and its interval far too short. Audit "
+                "rows and use audited_class_prior, or add the missing attribute to X."
             ]
         elif self.rejected:
             lines = [
@@ -146,22 +146,22 @@ def goodness_of_fit(
 
     corrected for the estimation of the parameters and divided by its standard error. It is the most powerful statistic
     against small differences. With three looks at 5,000 rows, it was 5 when the logits of the propensities differed
-    between positives with a standard deviation of 1. A chi-square of histories is computed as well, for any other
-    misfit:
+    between positives with a standard deviation of 1. A chi-square statistic of the histories is computed as well; it
+    also detects other kinds of misfit:
 
     .. math:: \sum_h \frac{(O_h - E_h)^2}{E_h}, \qquad E_h = \sum_i L_i(h),
 
     over histories `h` of rows with the same looks. Histories expected in fewer than 5 rows are pooled. From seven looks
-    on, the number of labels replaces the history. In each resample, labels and the classes of audited rows are drawn
-    from the fit, and the models are fitted again. The p-value is the share of statistics, including the observed one,
-    that are at least as large as the observed one. With one look there is nothing to test.
+    on, rows are counted by their number of labels instead of their history. In each resample, labels and the classes of
+    audited rows are drawn from the fit, and the models are fitted again. The p-value is the share of statistics that
+    are at least as large as the observed statistic, which is counted too. With one look there is nothing to test.
 
     Parameters
     ----------
     estimator : fitted SAREMClassifier
         Classifier fitted to several looks without weights, also as the last step of a pipeline.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-        Attributes of the rows that it was fitted on.
+        Attributes of the rows that the estimator was fitted on.
     s : array of shape (n_rows, n_looks)
         Observed labels of these rows, as in `fit`.
     audit : array of shape (n_rows,), optional
@@ -176,7 +176,8 @@ def goodness_of_fit(
     n_jobs : int, optional
         Number of resamples computed in parallel, as in joblib.
     progress : bool, optional
-        Whether to show a progress bar. By default, in a terminal or notebook if ``rich`` is installed.
+        Whether to show a progress bar. By default, in a terminal if ``rich`` is installed, and in a notebook if
+        ``ipywidgets`` is installed too.
 
     Returns
     -------
@@ -229,8 +230,8 @@ def goodness_of_fit(
 def _check_resamples(n_resamples: int, statistic: str) -> None:
     if 0 < n_resamples < MIN_RESAMPLES:
         raise ValueError(
-            f"n_resamples must be 0 (for the normal approximation) or at least {MIN_RESAMPLES}, because fewer cannot "
-            f"give a p-value of {SIGNIFICANCE_LEVEL}; got {n_resamples}."
+            f"n_resamples must be 0 (for the normal approximation) or at least {MIN_RESAMPLES}, because fewer "
+            f"resamples cannot give a p-value of {SIGNIFICANCE_LEVEL}; got {n_resamples}."
         )
     if not n_resamples and statistic == "histories":
         raise ValueError("statistic='histories' has no p-value without resamples. Pass n_resamples=199.")
@@ -240,8 +241,9 @@ def _refits(data: AuditRows, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
     model, looks = data.estimator, looks_of(data.estimator)
     if looks is None or looks.n_looks < 2:
         raise ValueError(
-            f"goodness_of_fit needs a SAREMClassifier fitted to at least two looks. This {type(model).__name__} was "
-            "fitted to one label for each row, with which there is nothing to test. Add a second look, or audit rows."
+            f"estimator must be a SAREMClassifier fitted to at least two looks. This {type(model).__name__} was fitted "
+            "to one label for each row, which leaves nothing to test. Fit a model to the labels of several looks, or "
+            "check the class prior with audits (audited_class_prior)."
         )
     inference, problem = known_inference(model), problem_again(model, data.X, s, audit=audit)
     _check_same_rows(float(inference.sums.weight), problem.engine.n_rows)
@@ -252,8 +254,9 @@ def _refits(data: AuditRows, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
 def _check_same_rows(weight: float, n_rows: int) -> None:
     if abs(weight - n_rows) > 1e-6 * n_rows:
         raise ValueError(
-            "The model must have been fitted without weights, and X and s must be the rows of that fit; there are "
-            f"{n_rows} rows, but the sum of weights in fit was {weight:g}."
+            "X and s must be the rows that the model was fitted on, without sample_weight. There are "
+            f"{n_rows} rows, but the sum of weights in fit was {weight:g}. Pass the rows of the fit, or fit again "
+            "without weights."
         )
 
 
@@ -285,7 +288,7 @@ def _result(statistic: str, score: float, counted: Histories, outcomes: "list[St
 
 
 def _bootstrap_p_value(samples: Vector, value: float) -> float:
-    """Return the share of statistics that are at least as large as the observed `value`, which is counted too."""
+    """Return the share of statistics that are at least as large as `value`; `value` itself is counted too."""
     return (1.0 + float((samples >= value).sum())) / (1.0 + samples.size)
 
 

@@ -16,7 +16,7 @@ from scarless.engines import Engine, attach
 from scarless.models.pair import known_inference
 from scarless.numerics import uncertainty
 from scarless.numerics.arrays import Array, ArrayLike, Integers, Mask, Matrix, Vector
-from scarless.numerics.audits import inclusion_scale, lost_information
+from scarless.numerics.audits import inclusion_scale, information_from_audits
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import PairObjective
 from scarless.numerics.uncertainty import logit_interval, quantile
@@ -32,10 +32,11 @@ PILOT_AUDITS = 50  # advised size of a pilot
 #: By judgement.
 MAX_WIDTH_TO_PLAN_BY = 0.5
 #: Designs that depend on the model draw rows with probabilities proportional to a size. This is the smallest size,
-#: relative to the mean size, because the model may be wrong about rows of which it is certain. By judgement.
+#: relative to the mean size. It is not 0, because the model may be wrong about rows of which it is certain. By
+#: judgement.
 MIN_RELATIVE_SIZE = 0.1
-#: Number of audits that the variance expected by the model counts for, when it is averaged with the variance in a
-#: pilot. By judgement.
+#: The variance that the model expects is averaged with the variance in a pilot. In this average, it counts as much as
+#: this number of audits. By judgement.
 PRIOR_AUDITS = 20.0
 
 
@@ -55,10 +56,10 @@ class AuditPlan:
     sizes : array of int
         Numbers of new audits for which widths are computed; 0 is the current state.
     expected_width : array
-        Expected width of ``class_prior_interval()`` of a fit with that many more audits; NaN for a fit without an
-        information matrix.
+        Expected width of ``class_prior_interval()`` after a new fit with that many more audits; NaN for a fit without
+        an information matrix.
     expected_width_difference : array
-        Expected width of the interval of `audited_class_prior`.
+        Expected width of the interval of `audited_class_prior` with that many more audits.
     design : str
         Design of the sample.
     level : float
@@ -70,7 +71,7 @@ class AuditPlan:
     labels_are_certain : bool
         Whether labelled rows are left out because they are known to be positive.
     remarks : tuple of str
-        Other remarks.
+        Warnings about the design or about the expected widths.
     """
 
     rows: Array
@@ -100,7 +101,7 @@ class AuditPlan:
         return float(np.exp(np.interp(np.log1p(wanted), np.log1p(self.sizes), np.log(widths))))
 
     def rows_needed(self, width: float, *, difference: bool = False) -> int | None:
-        """Return about how many new audits give an interval of this width; None if more than the last size."""
+        """Return the approximate number of new audits for this width; None if it exceeds the largest of `sizes`."""
         if not 0 < real_number(width) <= 1:
             raise ValueError(f"width must lie in (0, 1]; got {shown(width)}.")
         widths = self.expected_width_difference if difference else self.expected_width
@@ -116,7 +117,7 @@ class AuditPlan:
     def sentences(self) -> list[str]:
         """Return the plan as sentences."""
         n, kind = self.rows.size, " unlabelled" if self.labels_are_certain else ""
-        how = "drawn at random" if self.design == "random" else "drawn more often where the model is uncertain"
+        how = "drawn at random" if self.design == "random" else "preferably rows of which the model is uncertain"
         lines = [f"Audit {n:,} of {self.n_open:,}{kind} rows, {how}."]
         if self.labels_are_certain:
             lines.append("Labelled rows count as positive and are left out.")
@@ -124,7 +125,8 @@ class AuditPlan:
         return [*lines, *self.remarks]
 
     def _width_sentence(self, n: int) -> str:
-        by_difference = f"{self.width_at(n, difference=True):.3f} by audited_class_prior, which is valid for any model"
+        width = self.width_at(n, difference=True)
+        by_difference = f"{width:.3f} with audited_class_prior, which is valid for any model"
         more = "more " if self.n_pilot else ""
         if np.isnan(self.expected_width[0]):
             return (
@@ -133,8 +135,8 @@ class AuditPlan:
             )
         return (
             f"The {100 * self.level:.4g}% interval of the class prior has a width of {self.expected_width[0]:.3f} now. "
-            f"Expected width after {n:,} {more}audits: {self.width_at(n):.3f} by a fit with audits, if the models have "
-            f"the right form, and {by_difference}."
+            f"Expected width after {n:,} {more}audits: {self.width_at(n):.3f} with a model fitted to the audits, if it "
+            f"has the right form, and {by_difference}."
         )
 
     def _number_sentence(self) -> str:
@@ -188,12 +190,12 @@ def plan_audit(
     .. math:: H + \sum_i p_i\, q_i (1 - q_i)\, c_i c_i', \qquad c = [x,\; \textstyle\sum_k (s_k - e_k) z_k, \ldots],
 
     where `H` is the information of the fit, including penalties and known values. The inverse of the sum gives the
-    expected width of ``class_prior_interval()``. This width is only as accurate as the posteriors of the fit. They may
-    be far off if the model was fitted to one label column without audits; the plan then has a remark. In that case
-    audit a pilot of 50 random rows, fit with them, and plan the rest. After such a pilot (5,000 rows, ten attributes in
-    both models), the width after 200 more audits was within 13% of the expected width in 40 of 40 runs. The expected
-    width of `audited_class_prior` does not depend on the form of the models: it follows from the variance of the
-    difference between the class and `q`.
+    expected width of ``class_prior_interval()``. This width is only as accurate as the posteriors of the fit. The
+    posteriors may be far off if the model was fitted to one label column without audits; the plan then has a remark. In
+    that case audit a pilot of 50 random rows, fit with these audits, and plan the other audits. After such a pilot
+    (5,000 rows, ten attributes in both models), the width after 200 more audits was within 13% of the expected width in
+    40 of 40 runs. The expected width of `audited_class_prior` does not depend on the form of the models: it follows
+    from the variance of the difference between the class and `q`.
 
     Without false positives a labelled row is positive, so only unlabelled rows are drawn.
 
@@ -203,17 +205,17 @@ def plan_audit(
         Classifier of this package, also as the last step of a pipeline. Expected widths of its own interval are
         available only if both models are logistic.
     X : array, sparse matrix or data frame of shape (n, n_columns)
-        Attributes of the rows that it was fitted on.
+        Attributes of the rows that the estimator was fitted on.
     s : array of shape (n,) or (n, n_looks)
         Observed labels of these rows, coded as in `fit`.
     n_rows : int, default=200
         Number of rows to audit, in addition to the pilot.
     design : {"random", "neyman", "two-stage"}, default="random"
-        "random": equal probabilities. "neyman": proportional to :math:`\sqrt{q(1-q)}`. "two-stage": the same, after a
-        random pilot. The last two depend on the model, and a warning is given. In simulations with a correct model,
-        two-stage intervals were 5 to 30% shorter than with random rows. On real tables, errors were 15 to 75% larger,
-        and intervals from rows where the model is uncertain covered the class prior in 22 to 89% of runs instead of
-        95%.
+        "random": equal probabilities. "neyman": probabilities proportional to :math:`\sqrt{q(1-q)}`. "two-stage": as
+        "neyman", but after a random pilot. The last two depend on the model, and give a warning. In simulations with a
+        correct model, two-stage intervals were 5 to 30% shorter than intervals from random rows. On real tables, errors
+        after two stages were 15 to 75% larger than with random rows, and 95% intervals from rows of which the model is
+        uncertain covered the class prior in 22 to 89% of runs.
     pilot : array of shape (n,), optional
         True class of rows audited so far, as passed to `fit`: 1 or 0; NaN, None or -1 for rows that were not audited.
         These rows are assumed to be a random sample, and are not drawn again.
@@ -284,34 +286,35 @@ def plan_audit(
 
 
 _DESIGN_REMARK = (
-    "rows are drawn more often where the model is uncertain. Intervals are then shorter if the model is right, and too "
-    "short if it is wrong. On real tables, 95% intervals from 200 such rows covered the class prior in 22 to 89% of "
-    "runs, and errors after two stages were 15 to 75% larger than with 200 random rows. The random design is safe."
+    "this design prefers rows of which the model is uncertain. Intervals are then shorter if the model is right, but "
+    "too short if it is wrong. On real tables, 95% intervals from 200 such rows covered the class prior in 22 to 89% "
+    "of runs, and errors after two stages were 15 to 75% larger than with 200 random rows. design='random' is safe."
 )
 
 
 def _check_pilot(data: AuditRows, design: str) -> None:
-    """Check that the audits of the fit are those passed as pilot."""
+    """Check that `pilot` contains the audits of the fit."""
     model, given = data.estimator, int(data.audited.sum())
     seen = int(getattr(model, "n_audited_", 0))
     if seen and not given:
         raise ValueError(
-            f"The model was fitted with {seen} audits. Pass them as pilot=, so that these rows are not drawn again."
+            f"pilot has no audits, but the model was fitted with {seen}. Pass these audits as pilot=, so that their "
+            "rows are not drawn again."
         )
     if given and hasattr(model, "known") and seen != given:
         raise ValueError(
-            f"pilot has {given} audits, but the model was fitted with {seen or 'none'}. Fit it with audit=pilot first, "
-            "so that expected widths include the pilot."
+            f"pilot has {given} audits, but the model was fitted with {seen or 'none'}. Fit the model with audit=pilot "
+            "first, so that expected widths include the pilot."
         )
     if design == "two-stage" and not given:
         raise ValueError(
             f"design='two-stage' needs the audits of the first stage. Audit about {PILOT_AUDITS} to 100 random rows, "
-            "fit with them, and pass them as pilot=."
+            "fit with audit=, and pass these audits as pilot=."
         )
 
 
 def _sizes(n_rows: int, n_free: int) -> Integers:
-    """Return the numbers of audits for the curve: 0, then from 25 in equal ratios, and `n_rows`."""
+    """Return the numbers of audits for the curve: 0, a geometric sequence from 25 on, and `n_rows`."""
     largest = min(max(MAX_CURVE_AUDITS, n_rows), n_free)
     curve = np.geomspace(min(MIN_CURVE_AUDITS, largest), largest, CURVE_POINTS).round().astype(np.intp)
     return np.unique(np.r_[0, curve, n_rows].astype(np.intp))
@@ -354,7 +357,7 @@ class AuditDesign(NamedTuple):
 
     @classmethod
     def of(cls, data: AuditRows, design: str) -> "AuditDesign":
-        """Return the design. Rows whose label shows that they are positive are left out."""
+        """Return the design. Labelled rows are left out if they are certain to be positive."""
         open_ = ~data.labelled if data.labels_are_certain else np.ones(data.q.size, dtype=bool)
         free = open_ & ~data.audited
         size = np.ones(data.q.size)
@@ -425,7 +428,7 @@ class ModelWidths(NamedTuple):
     def gain(self, probability: Vector) -> Matrix:
         """Return the information that audits with these probabilities add."""
         rows = attach(self.engine, audit_probability=probability)
-        (found,) = rows.total(lost_information, self.objective, self.inference.parameters)
+        (found,) = rows.total(information_from_audits, self.objective, self.inference.parameters)
         return np.asarray(found)
 
     def now(self) -> float:
@@ -458,8 +461,8 @@ def difference_widths(data: AuditRows, sampling: AuditDesign, sizes: Any, level:
     r"""Return the expected widths of `audited_class_prior` after these numbers of new audits, including the pilot.
 
     If the model is right, the difference between class and `q` has the variance :math:`q(1-q)`. The mean of this
-    variance over the rows is averaged with the variance in the pilot, with the weight of 20 audits. The variances of
-    single rows are then scaled to the average.
+    variance over the rows counts as 20 audits, and is averaged with the variance in the pilot. The variances of single
+    rows are then scaled so that their mean is this average.
     """
     q, n = data.q[sampling.open_], data.q.size
     own = q * (1.0 - q)

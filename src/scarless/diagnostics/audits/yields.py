@@ -30,11 +30,11 @@ class _Prior(NamedTuple):
 
 
 # The prior of the stack is narrower, because its members already differ. With these values, intervals for the first 50
-# rows covered in 94% (search) and 97% (stack) of 35 runs on the tables of `benchmarks.other_tables`. Without held-out
-# labels, they covered in 78% and 97% of 32 of these runs.
+# rows covered the true number in 94% (search) and 97% (stack) of 35 runs on the tables of `benchmarks.other_tables`.
+# Without held-out labels, they covered it in 78% and 97% of 32 of these runs.
 PAIR_PRIOR, STACK_PRIOR = _Prior(1.0, 8.0), _Prior(0.5, 16.0)
 _SHIFTS, _CAPS = (each.ravel() for each in np.meshgrid(np.linspace(-5.0, 5.0, 41), np.linspace(0.025, 1.0, 40)))
-_CELLS_PER_BATCH = 2_000_000  # rows times shifts and limits in memory at a time
+_CELLS_PER_BATCH = 2_000_000  # rows times pairs of a shift and a limit, in memory at a time
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class YieldCurve:
     Attributes
     ----------
     n : array of int
-        Numbers of rows, taken from the unlabelled rows that are most probably positive.
+        Numbers of rows. For each number, that many unlabelled rows with the highest ranks are considered.
     expected, low, high : array of float
-        Expected number of positives among them, and its interval.
+        Expected number of positives among these rows, and its interval.
     order : array of int
         Positions of the rows, the most probable positive first.
     level : float
         Confidence level.
     recalibrated : bool
-        Whether held-out labels were used to estimate how often the highest rows are positive.
+        Whether held-out labels were used to estimate how often the rows that rank highest are positive.
     informative : bool
-        False if all positives are labelled according to the fit; it then has no information on other rows.
+        False if, according to the fit, all positives are labelled. The fit then has no information on unlabelled rows.
     """
 
     n: Columns
@@ -78,7 +78,10 @@ class YieldCurve:
         n, *found = (field[place] for field in (self.n, self.expected, self.low, self.high))
         expected, low, high = (f"{value:,.0f}" for value in found)
         of = f"{'these' if listed else 'the'} {n:,} rows{'' if listed else ' that rank highest'}"
-        of = of if n > 1 else "the row that ranks highest"
+        if n == 1:
+            of = "the 1 row that ranks highest"
+        if not self.informative and n == 1:
+            return "This fit cannot estimate whether the row that ranks highest is positive."
         if not self.informative:
             return f"This fit cannot estimate how many of {of} are positive."
         return f"Of {of}, expect {expected} to be positive ({low} to {high})."
@@ -99,26 +102,26 @@ def yield_curve(
     r"""Estimate how many of the unlabelled rows that rank highest are positive.
 
     The sum of the posteriors of these rows is too optimistic, because the rows were chosen by the same models. The
-    interval therefore also uses held-out labels. All rows are ranked by models that were not trained on them. The share
-    of labels among the rows that rank as high, and their propensity, show how often such rows are positive. If the
+    interval therefore also uses held-out labels. All rows, labelled or not, are ranked by models that were not trained
+    on them. The labels and propensities of the rows that rank as high show how often such rows are positive. If the
     propensity is low, these labels have little information and the interval is wide. The interval also includes the
     uncertainty of all parameters (`draw_posteriors`) and the sampling variance of the number of positives. The expected
     number is the sum of posteriors, moved into the interval.
 
-    On 14 tables that do not follow the model, intervals for the first 50 rows covered in 96% of 70 runs with
-    `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with `SAREMClassifier`. The mean
-    error of the expected share was 0.19, 0.23 and 0.25.
+    On 14 tables that do not follow the model, intervals for the first 50 rows covered the true number in 96% of 70 runs
+    with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with `SAREMClassifier`. The
+    mean error of the expected share of positives was 0.19, 0.23 and 0.25.
 
     Parameters
     ----------
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SARStackingClassifier
         Fitted classifier, or a `TableClassifier` of one.
     X : data frame or array of shape (n_rows, n_columns)
-        Attributes of the rows of the fit.
+        Attributes of the rows that the estimator was fitted on.
     s : array of shape (n_rows,) or (n_rows, n_looks)
         Observed labels of these rows.
     n : int or list of int, default=50
-        Numbers of rows to audit; at most all unlabelled rows.
+        Number of rows to audit, or several numbers. If there are fewer unlabelled rows, all of them are used.
     audit : array of shape (n_rows,), optional
         True class of audited rows, as in the fit. These rows are not ranked.
     sample_weight : array of shape (n_rows,), optional
@@ -158,13 +161,16 @@ def yield_curve(
     n_draws, data = check_whole(n_draws, "n_draws", at_least=1), read_audit_rows(estimator, X, s, audit)
     if not hasattr(data.estimator, "draw_posteriors"):
         raise TypeError(
-            f"{type(data.estimator).__name__} does not estimate the uncertainty of its probabilities. Fit "
-            "SARStackingClassifier, SAREMClassifierCV or SAREMClassifier."
+            f"estimator: {type(data.estimator).__name__} does not estimate the uncertainty of its probabilities. "
+            "Fit SARStackingClassifier, SAREMClassifierCV or SAREMClassifier."
         )
     weight = check_counts(sample_weight, n_rows=data.q.size)
     ranks = ~data.labelled & ~data.audited & (weight > 0)
     if not ranks.any():
-        raise ValueError("s: all rows are labelled or audited, so there is no row left to audit.")
+        raise ValueError(
+            "s: all rows with a positive weight are labelled or audited, so no row is left to audit. Pass the table "
+            "with its unlabelled rows."
+        )
     rows = np.flatnonzero(ranks)
     order = rows[np.argsort(-data.q[rows], kind="stable")]
     counts = np.minimum(requested, order.size)
@@ -190,7 +196,7 @@ def yield_curve(
 
 
 def _held_out_logits(data: AuditRows, s: Any, weight: Vector) -> tuple[Vector, Vector] | None:
-    """Return both logits of all rows from models that were not trained on their labels; None if there are none."""
+    """Return both logits of all rows from models that were not trained on their labels; None if unavailable."""
     if data.labels.shape[1] > 1 or data.audited.any():
         return None
     try:
@@ -227,7 +233,7 @@ def _draw_errors(
 
 
 def _with_errors(q: Matrix, v: Vector, shifts: Vector, caps: Vector) -> Matrix:
-    """Return the posteriors of unlabelled rows, one line for each draw, with shifts and limits applied."""
+    """Apply shifts and limits to the posteriors of unlabelled rows; the first axis is the draw."""
     f = caps[:, None] * expit(logit_of(q) + softplus(v) + shifts[:, None])
     e = expit(v)
     return np.asarray(f * expit(-v) / np.maximum(1.0 - f * e, 1e-300))
@@ -236,8 +242,8 @@ def _with_errors(q: Matrix, v: Vector, shifts: Vector, caps: Vector) -> Matrix:
 def _count_positives(q: Vector, drawn: Matrix, level: float, rng: np.random.Generator) -> tuple[float, float, float]:
     """Return the expected number of positives and the ends of its interval.
 
-    The expected number is the sum of posteriors, moved into the interval. The mean over the draws would be too low by a
-    tenth if the models are right, and is no better if they are wrong (``benchmarks/README.md``).
+    The expected number is the sum of posteriors, moved into the interval. The mean over the draws is too low by a tenth
+    if the models are right, and no better than the sum if they are wrong (``benchmarks/README.md``).
     """
     positives = (rng.random(drawn.shape) < drawn).sum(axis=1)
     low, high = np.quantile(positives, [0.5 - 0.5 * level, 0.5 + 0.5 * level])

@@ -2,9 +2,9 @@ r"""Calibration of predicted probabilities of the label and of the class.
 
 Use rows that the model was not fitted on: on its training rows it looks better calibrated than it is.
 
-The null hypothesis is that the predicted numbers are exactly right, without estimation error. With as many rows as in
-the fit, or more, even a model of the right form is therefore rejected more often than the significance level; with many
-more rows, it is nearly always rejected. To judge how large the error is, compare `error` with `expected_error`.
+The null hypothesis is that the predicted probabilities are exactly right, without estimation error. With as many rows
+as in the fit, or more, even a model of the right form is therefore rejected too often; with many more rows, it is
+nearly always rejected. To judge how large the error is, compare `error` with `expected_error`.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ STRATEGIES = ("quantile", "uniform")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """Predicted and observed shares in bins, and a test of all bins.
+    """Predicted and observed shares in bins, and a test of all bins together.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class Calibration:
     level : float
         Confidence level of each interval.
     error : float
-        Calibration error: the mean absolute difference of predicted and observed share, weighted by rows.
+        Calibration error: the mean absolute difference between predicted and observed share, weighted by rows.
     expected_error : float
         Mean calibration error if the predictions are right. It is above 0 because observed shares are random.
     statistic, degrees_of_freedom, p_value : float, int, float
-        Chi-square test that the predictions are right. A small p-value is evidence against the predicted numbers. With
-        about as many rows as in the fit, the test also detects the estimation error of the fit; judge the size of the
+        Chi-square test that the predictions are right. A small p-value is evidence against the predictions. With about
+        as many rows as in the fit, the test also detects the estimation error of the fit; judge the size of the
         error by `error` minus `expected_error`.
     """
 
@@ -91,13 +91,13 @@ def label_calibration(
 ) -> Calibration:
     r"""Compare the predicted probability of a *label*, :math:`f(x)\,e(x)`, with the share of labelled rows.
 
-    The label is observed, so this can be tested without assumptions. The test cannot detect a wrong split of a correct
-    product, such as `f` twice too large and `e` twice too small. Nor can it detect that the rows of a bin differ more
-    than their predictions: a constant prediction with the right mean is calibrated. To detect this, compare
-    `observed_log_likelihood` between models.
+    The label is observed, so this comparison needs no assumptions. The test cannot detect errors of `f` and `e` that
+    cancel in their product, such as `f` twice as large as the truth and `e` half as large. Nor can it detect that the
+    rows of a bin differ more than their predictions: a constant prediction with the right mean is calibrated. To detect
+    such differences, compare `observed_log_likelihood` between models.
 
     Intervals are Wilson's. The test sums the squared standardised differences of the bins, with the variance
-    :math:`\sum P(1-P)` that the predictions imply. Bins with less than one expected labelled or unlabelled row are
+    :math:`\sum P(1-P)` that the predictions imply. Bins with fewer than one expected labelled or unlabelled row are
     merged with their neighbours, and the p-value allows for bins with few labels.
 
     Parameters
@@ -110,7 +110,8 @@ def label_calibration(
         Predicted propensity `e` of each row, in (0, 1].
     sample_weight : array-like of shape (n,), optional
         Weight of each row; 1 by default. Weights are counts, as in `fit`: a row of weight 2 counts as two rows. Divide
-        other weights, such as inverse sampling probabilities, by ``sum(w**2) / sum(w)``; otherwise the test is wrong.
+        other weights, such as inverse sampling probabilities, by ``sum(w**2) / sum(w)``; without this, the p-value is
+        wrong.
     n_bins : int, default=10
         Number of bins; bins without rows are left out.
     strategy : {"quantile", "uniform"}, default="quantile"

@@ -179,8 +179,9 @@ def _with_margin(values: Vector) -> tuple[float, float]:
 class LabelCalibrationDisplay(_ReliabilityDiagram):
     r"""Reliability diagram of the probability of a label, :math:`\Pr(s=1|x) = f(x)\,e(x)`.
 
-    See `label_calibration` for what labels can test. Create it with `from_estimator` or `from_predictions`, preferably
-    for rows that the model was not fitted on. Below the diagram is a histogram of the predictions.
+    See `label_calibration` for the errors that labels can detect. Create the display with `from_estimator` or
+    `from_predictions`, preferably for rows that the model was not fitted on. Below the diagram is a histogram of the
+    predictions.
 
     Attributes
     ----------
@@ -224,11 +225,11 @@ class LabelCalibrationDisplay(_ReliabilityDiagram):
 
 
 class ClassCalibrationDisplay(_ReliabilityDiagram):
-    r"""Reliability diagram of the probability of the class, :math:`f(x)`, under the model's propensity.
+    r"""Reliability diagram of the class probability, :math:`f(x)`, for the model's propensity or a given propensity.
 
     The observed share is the mean of :math:`s/e`, which is valid if the propensity is right; see `class_calibration`.
-    Create it with `from_estimator` or `from_predictions`, preferably for rows that the model was not fitted on. Below
-    the diagram is a histogram of the predictions.
+    Create the display with `from_estimator` or `from_predictions`, preferably for rows that the model was not fitted
+    on. Below the diagram is a histogram of the predictions.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Effects of columns on the class and on the labelling: odds ratios in the units of the raw table, and joint tests.
 
-If every category of a column has its own prepared column, these add up to a constant. The data then do not determine
-the single coefficients, whose errors depend on the penalty. They do determine the difference between one category and
-the others.
+If every category of a column has its own prepared column, the prepared columns add up to a constant. The data then do
+not determine the single coefficients, and their standard errors depend on the penalty. The data do determine the
+difference between one category and the others, which is reported instead.
 """
 
 from dataclasses import dataclass, field, replace
@@ -29,16 +29,16 @@ STRENGTH_ROWS = 200  # rows on which the contributions of a model without coeffi
 # Share of the significance level that the likelihood ratio test gets; the score test gets the rest. In 150 simulated
 # tables without an effect on the labelling (1,000 rows, ten columns, five of them in both models), the p-value of the
 # likelihood ratio was below .05 in 15%, and the smaller of both adjusted p-values in 6% (in 9% with a share of .2). In
-# 50 tables with an effect, the smaller one was below .05 in 40%, and the p-value of the score test alone in 8%.
+# 50 tables with an effect, the smaller adjusted p-value was below .05 in 40%, and that of the score test alone in 8%.
 RATIO_SHARE = 0.05
 MAX_JOINT_CELLS = 20_000_000  # larger tables are sampled for the joint test
-_MIN_PROBABILITY = 1e-12  # of a label, and of no label
+_MIN_PROBABILITY = 1e-12  # smallest probability of a label, and of no label
 _MAX_LOG_RATIO = 700.0  # logarithm of an odds ratio; exp overflows above it
-_ROUNDING_ERROR = 1e-4  # error in single precision of 0, 1, and sums of shares
+_ROUNDING_ERROR = 1e-4  # tolerance for 0, 1 and sums of shares in single precision
 
 
 class OddsRatio(NamedTuple):
-    """An odds ratio with the ends of its interval; None for values that do not exist."""
+    """An odds ratio with the ends of its interval; None for values that are unknown or too large."""
 
     value: float | None
     low: float | None = None
@@ -68,7 +68,7 @@ class ModelEffects(NamedTuple):
     p_single: float  # smallest p-value of single columns, adjusted by Holm's method; 1 without p-values
     p_joint: float | None  # p-value of all columns together; None if it is not tested
     rival: bool  # whether the other model has columns, which may explain the labels instead
-    why: str  # why there are no intervals; empty if there are
+    why: str  # reason why there are no intervals; empty if there are intervals
 
 
 def class_effects(subject: Subject, rng: np.random.Generator) -> ModelEffects | None:
@@ -77,13 +77,13 @@ def class_effects(subject: Subject, rng: np.random.Generator) -> ModelEffects | 
         return None
     inference, why = _inference(subject.inner)
     slopes = Slopes.of_class(subject, inference)
-    others = [] if subject.silent else subject.labelling_columns
+    others = [] if subject.is_uninformative else subject.labelling_columns
     joint = None if inference is None else _joint(subject, slopes.columns, others, rng)
     return _effects(subject, slopes, why, joint, rival=bool(others))
 
 
 def labelling_effects(subject: Subject, rng: np.random.Generator) -> list[ModelEffects]:
-    """Return the effects of columns on the labelling: of one propensity model, or of one for each look."""
+    """Return the effects of columns on the labelling, for one propensity model or for that of each look."""
     inner, (inference, why) = subject.inner, _inference(subject.inner)
     if subject.looks is not None:
         slopes = [Slopes.of_look(subject, inference, k) for k in range(len(inner.propensity_intercept_))]
@@ -97,9 +97,9 @@ def labelling_effects(subject: Subject, rng: np.random.Generator) -> list[ModelE
 
 
 def class_strengths(subject: Subject, rng: np.random.Generator) -> tuple[dict[str, float], int] | None:
-    """Return the mean contribution of each raw column to the class logit, strongest first, and the number of rows.
+    """Return the mean absolute contribution of each raw column to the class logit, and the number of rows used.
 
-    Used for models without coefficients. None if there are too many columns.
+    The strongest column is first. Used for models without coefficients. None if there are too many columns.
     """
     if takes_long(subject, STRENGTH_ROWS):
         return None
@@ -253,12 +253,12 @@ def _smallest_p_value(value: Vector, error: Vector) -> float:
 def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Generator) -> float | None:
     """Return the p-value of the hypothesis that no column of one model has an effect, given the other model.
 
-    It is the smaller of two adjusted p-values. The score test keeps its significance level, but has little power if the
-    other model uses the same columns; then the likelihood ratio has more power. None if there are false positives,
-    several looks or groups, or too few labels for the number of columns. If the models may be swapped, the hypothesis
-    is that the labels depend on no column at all.
+    The p-value is the smaller of two adjusted p-values. The score test keeps its significance level, but has little
+    power if the other model uses the same columns; the likelihood ratio test then has more power. None if there are
+    false positives, several looks or groups, or too few labelled or unlabelled rows for the number of columns. If the
+    models may be swapped, the hypothesis is that the labels depend on no column at all.
     """
-    others = [] if subject.either_way else others
+    others = [] if subject.may_be_swapped else others
     columns = len(tested) + len(others)
     fewest = min(float(subject.row_weight @ subject.s), float(subject.row_weight @ (1.0 - subject.s)))
     if subject.looks is not None or subject.grouped or not len(tested) or columns * ROWS_PER_COLUMN > fewest:

@@ -23,9 +23,9 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories
 from scarless.numerics.uncertainty import Interval
 
-MAX_ROWS, SAMPLE_ROWS = 50_000, 20_000  # tables with more rows are sampled for expensive diagnostics
+MAX_ROWS, SAMPLE_ROWS = 50_000, 20_000  # slow diagnostics of tables with more than MAX_ROWS rows use a sample
 SCAR_FOLDS = 3  # few, because the test of SCAR fits forests and takes most of the time of a report
-# The test of SCAR uses about as many rows as contain ENOUGH_LABELS labelled rows, within these limits.
+# The test of SCAR uses as many rows as contain about ENOUGH_LABELS labelled rows, within the other two limits.
 MIN_SCAR_ROWS, MAX_SCAR_ROWS, ENOUGH_LABELS = 5_000, 20_000, 500
 # From this many columns on, the test of SCAR uses a forest instead of boosting. With 1,000 columns, this lowered the
 # test's share of the time of a report from a quarter to an eighth.
@@ -36,8 +36,8 @@ _FACTOR_RTOL = 1e-3  # relative tolerance of tipping points
 MAX_CANDIDATES = 12  # largest number of candidates that are listed
 AUDIT_GROUPS, MIN_ROWS_PER_GROUP = 5, 12  # groups of audited rows by posterior
 MORE_LOOKS = 6  # number of looks up to which a detection curve is extrapolated if all looks have the same propensity
-MIN_EXPECTED_ROWS = 5.0  # in a cell of a chi-square test; smaller cells are pooled
-MAX_MEAN_COUNT = 10.0  # mean up to which whole weights are treated as counts of rows in that test
+MIN_EXPECTED_ROWS = 5.0  # expected in a cell of a chi-square test; smaller cells are pooled
+MAX_MEAN_COUNT = 10.0  # mean weight up to which integer weights are treated as counts of rows in this test
 REFUSALS = (ValueError, TypeError, ArithmeticError, RuntimeError)  # raised by diagnostics that do not apply
 
 
@@ -92,7 +92,8 @@ class AuditComparison(NamedTuple):
     found: int
     expected: float
     surplus: float | None  # found minus expected, in standard errors
-    groups: tuple[tuple[float, ...], ...]  # lowest and highest posterior, rows, expected and found share, its interval
+    # For each group: lowest and highest posterior, number of rows, expected share, observed share and its interval.
+    groups: tuple[tuple[float, ...], ...]
 
 
 class LabelCounts(NamedTuple):
@@ -104,17 +105,17 @@ class LabelCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Examination:
-    """Diagnostics of a fit, on all of its rows or, if they are expensive, on a sample."""
+    """Diagnostics of a fit. Slow diagnostics of a large table are computed on a sample of its rows."""
 
     subject: Subject
     sample: Subject
     rng: np.random.Generator
     identifiability: IdentifiabilityReport | None  # None if it does not apply
-    refusal: str  # why it does not apply
+    refusal: str  # reason why it does not apply
 
     @classmethod
     def of(cls, subject: Subject, rng: np.random.Generator) -> Self:
-        """Draw the sample and compute the identifiability report, which other parts need."""
+        """Draw the sample and compute the identifiability report."""
         sample = subject if subject.n_rows <= MAX_ROWS else subject.sample(SAMPLE_ROWS, rng)
         twin = copy(subject.inner)
         twin.feature_names_in_ = np.array(subject.column_labels, dtype=object)  # the report shows names of raw columns
@@ -136,8 +137,8 @@ class Examination:
         subject = self.subject
         if subject.looks is not None and not subject.looks.plain:
             raise ValueError(
-                "The test is for one label for each row, without false positives. The number of looks, or false "
-                "positives, would look like an effect of columns. Use the effects on the labelling and their intervals."
+                "The test is for one label for each row, without false positives: several looks, or false positives, "
+                "would look like an effect of a column. Use the effects on the labelling and their intervals instead."
             )
         wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), MIN_SCAR_ROWS, MAX_SCAR_ROWS))
         sample = subject if subject.n_rows <= wanted else subject.sample(wanted, self.rng)
@@ -162,9 +163,9 @@ class Examination:
         if self.subject.looks is not None:
             raise ValueError(
                 "The profile is for one label for each row. It would ignore audits, further looks and known values. "
-                "Use the interval of the class prior, which takes them into account."
+                "Use the interval of the class prior instead, which includes them."
             )
-        known_inference(inner)  # raises an error for a fit without inference, before the expensive steps
+        known_inference(inner)  # raises an error for a fit without inference, before the slow steps
         given = {"sample_weight": sample.weights}
         if sample is not self.subject:  # a profile needs a fit to the same rows
             inner = clone(inner).fit(sample.prepared, sample.labels, **given)
@@ -188,7 +189,10 @@ class Examination:
         subject = self.subject
         f, e = subject.f, np.ones(subject.n_rows) if isinstance(subject.inner, NaiveClassifier) else subject.e
         if e is None:
-            raise ValueError("The propensity of the rows is unknown. Pass propensity=, one value for each row.")
+            raise ValueError(
+                f"The propensity of the rows is unknown, because {type(subject.inner).__name__} does not predict it. "
+                "Pass propensity=, one value for each row."
+            )
         if subject.looks is not None:  # s is a label at any look, including false positives
             f, e = subject.label_probability, np.ones(subject.n_rows)
         weight = None if subject.weights is None else subject.row_weight
@@ -210,7 +214,7 @@ class Examination:
         bounds = tuple((gamma, *map(float, rows.at(gamma).class_prior)) for gamma in FACTORS)
         labelled = rows.tipping_point("label_frequency", at_most=0.5, rtol=_FACTOR_RTOL)
         most = (float(labelled.gamma), 1.0 - float(labelled.estimate)) if labelled.gamma > 1.0 else None
-        interval, factor = _beyond_chance(sample, rows, float(curve.estimate))
+        interval, factor = _interval_and_factor(sample, rows, float(curve.estimate))
         estimate = float(curve.estimate)
         return PropensityBounds(
             estimate, curve.low, curve.high, bounds, interval, factor, most, sample  # type: ignore[arg-type]
@@ -238,7 +242,9 @@ class Examination:
         facts, inner = self.subject.looks, self.subject.inner
         assert facts is not None
         n = len(facts.names)
-        return np.asarray(inner.detection_curve(self.subject.prepared, max(n, MORE_LOOKS) if facts.alike else n))
+        return np.asarray(
+            inner.detection_curve(self.subject.prepared, max(n, MORE_LOOKS) if facts.same_propensity else n)
+        )
 
     def repeats(self) -> LabelCounts:
         """Compare the numbers of rows with 0, 1, 2, ... labels with the expected numbers."""
@@ -280,7 +286,7 @@ def _with_raw_names(sample: Subject) -> Any:
     return sample.prepared
 
 
-def _beyond_chance(subject: Subject, rows: Sensitivity, fitted: float) -> tuple[Interval | None, float]:
+def _interval_and_factor(subject: Subject, rows: Sensitivity, fitted: float) -> tuple[Interval | None, float]:
     """Return the confidence interval of the class prior, and the factor from which the bounds exceed it."""
     try:
         low, high = subject.prior_interval()
@@ -344,7 +350,7 @@ def compare_audits(subject: Subject) -> AuditComparison:
 
     Without false positives, audits of labelled rows have no information and are left out.
     """
-    new = subject.audited & ((subject.s == 0) if subject.rates_are_none else True) & (subject.weight > 0)
+    new = subject.audited & ((subject.s == 0) if subject.has_no_false_positives else True) & (subject.weight > 0)
     rows = np.flatnonzero(new)
     if not rows.size:
         return AuditComparison(0, 0, 0.0, None, ())

@@ -14,11 +14,11 @@ from scarless.models.explaining import contributions, dense, has_coefficients
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.plain_words import plain
 
-N_REASONS = 3  # columns that are named for a row
+N_REASONS = 3  # largest number of columns that are named for a row
 SMALLEST_REASON = 0.05  # smallest contribution to the log-odds that is shown
-N_WORDS = 3  # words of a text that are named
+N_WORDS = 3  # largest number of words of a text that are named
 MAX_SHORT_TEXT = 3  # number of words up to which a text is shown in full
-MAX_PREDICTED_CELLS = 4_000_000  # cells of tables that a model without coefficients predicts for contributions
+MAX_PREDICTED_CELLS = 4_000_000  # largest number of cells to predict for contributions without coefficients
 
 POSTERIOR, CLASS, LABEL = "posterior", "class", "label"  # probabilities that rows can be ranked by
 
@@ -34,11 +34,11 @@ class RowReason(NamedTuple):
 class TopRows(NamedTuple):
     """The unlabelled rows that rank first."""
 
-    by: str  # probability that they are ranked by: POSTERIOR, CLASS or LABEL
+    by: str  # probability by which the rows are ranked: POSTERIOR, CLASS or LABEL
     n_open: int  # number of rows that could be ranked
     rows: Columns
     value: Vector  # the probability
-    ends: Matrix | None  # of intervals; None if there are none
+    ends: Matrix | None  # of the intervals of `value`; None without intervals
     why_no_ends: str
     reasons: list[tuple[RowReason, ...]]  # empty if they would take too long to compute
     positives: YieldCurve | None  # expected number of positives; None if the model cannot estimate it
@@ -67,12 +67,12 @@ def _measure(subject: Subject) -> tuple[str, Vector]:
 def _intervals(top: Subject) -> tuple[Matrix | None, str]:
     inner = top.inner
     if not hasattr(inner, "predict_posterior_interval"):
-        return None, f"{type(inner).__name__} has no intervals of single rows."
+        return None, f"{type(inner).__name__} has no confidence intervals for single rows."
     given = {} if top.looks is None or top.audit is None else {"audit": top.audit}
     try:
         return np.asarray(inner.predict_posterior_interval(top.prepared, top.labels, level=top.level, **given)), ""
     except (ValueError, TypeError) as error:
-        return None, f"No intervals of single rows: {plain(error)}"
+        return None, f"There are no confidence intervals for single rows. {plain(error)}"
 
 
 def _positives(subject: Subject, n_rows: int) -> tuple[YieldCurve | None, str]:
@@ -83,7 +83,7 @@ def _positives(subject: Subject, n_rows: int) -> tuple[YieldCurve | None, str]:
     try:
         return yield_curve(subject.inner, subject.prepared, subject.labels, n=n_rows, **given), ""
     except ValueError as error:  # the model has no standard errors
-        return None, f"The number of positives among these rows is unknown: {plain(error)}"
+        return None, f"The number of positives among these rows is unknown. {plain(error)}"
 
 
 # --- reasons

@@ -1,4 +1,4 @@
-"""A fitted model with its table: values that several diagnostics need, and what the fit can determine."""
+"""A fitted model with its table, and the values that several diagnostics need."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ _KINDS = (
 )
 ENOUGH_AUDITS = 50  # audits that are enough to separate the class from the labelling; by judgement
 CELLS_PER_BLOCK = 2_000_000  # cells of a table that are converted to double precision at a time
-MAX_ROWS_FOR_LEAKS = 50_000  # rows on which columns are searched for leaks
+MAX_ROWS_FOR_LEAKS = 50_000  # largest number of rows on which columns are searched for leaks
 NEARLY_ALL_LABELLED = 0.99  # label frequency above which almost no positive is unlabelled
 WIDE_INTERVAL = 0.4  # width above which the interval of a share has almost no information; by judgement
 SHORT_RATIO = 1.25  # ratio of the ends below which an interval is too short to be credible; by judgement
@@ -91,9 +91,9 @@ class Subject:
     X: Any
     prepared: Any  # input of the classifier
     codes: Any  # 1, 0 and NaN at each look; one column if each row has one label
-    labels: Any  # the same, coded as in the fit
+    labels: Any  # the labels, coded as in the fit
     weight: Vector
-    weights: Vector | None  # the same; None if no weights were passed
+    weights: Vector | None  # `weight`, or None if no weights were passed
     f: Vector
     e: Vector | None  # propensity of a label at any look; None if neither the model nor the user provides it
     propensity: Vector | None  # passed by the user
@@ -101,7 +101,7 @@ class Subject:
     looks: LooksSummary | None  # None for a fit to one label of each row without further information
     audit: Vector | None  # 1, 0 and NaN; None without audits
     false_label: Vector | None  # probability of a label for a negative row; None if assumed to be 0
-    known_leaks: tuple[Leak, ...] | None = None  # None if they have to be searched for
+    known_leaks: tuple[Leak, ...] | None = None  # None if columns were not searched for leaks yet
 
     @classmethod
     def of(
@@ -167,8 +167,8 @@ class Subject:
         """Return the subject restricted to at most `most` rows, drawn at random."""
         return self.part(self.some_rows(most, rng))
 
-    def by_labels(self) -> Self:
-        """Return the subject with the naive model, which treats unlabelled rows as negatives."""
+    def with_naive_model(self) -> Self:
+        """Return the subject with the naive model, which treats unlabelled rows as negative."""
         naive = NaiveClassifier().fit(self.prepared, self.s.astype(np.int64), sample_weight=self.weights)
         model = copy(self.model)
         model.estimator_ = naive
@@ -213,16 +213,16 @@ class Subject:
 
     @cached_property
     def row_weight(self) -> Vector:
-        """Weights for tests. Weights that are not counts are scaled to the effective number of rows."""
+        """Weights for tests; weights that are not counts are scaled to add up to the effective number of rows."""
         w = self.weight
         whole = bool((w == np.floor(w)).all())
         ratio = overcount_factor(float(w.sum()), float(w @ w), float(np.count_nonzero(w)), counts=whole)
         return w / ratio
 
-    # --- results of the fit, and what it can determine
+    # --- results of the fit, and whether they are informative
 
     @property
-    def rates_are_none(self) -> bool:
+    def has_no_false_positives(self) -> bool:
         """Whether the model assumes that there are no false positives."""
         return self.false_label is None
 
@@ -232,14 +232,14 @@ class Subject:
         return float(self.weight @ self.s) / float(self.weight.sum())
 
     @property
-    def right_labels(self) -> float:
+    def labelled_positives(self) -> float:
         """Weighted number of labelled rows that are positive: all of them, unless there are false positives."""
-        return float(self.weight @ (self.s if self.rates_are_none else self.s * self.posterior))
+        return float(self.weight @ (self.s if self.has_no_false_positives else self.s * self.posterior))
 
     def prior_interval(self) -> Interval:
-        """Return the model's interval of the class prior; both ends are at least the share of labelled rows."""
+        """Return the interval of the class prior; without false positives, at least the share of labelled rows."""
         low, high = self.inner.class_prior_interval(level=self.level)
-        known = self.labelled_share if self.rates_are_none else 0.0
+        known = self.labelled_share if self.has_no_false_positives else 0.0
         return Interval(max(low, known), max(high, known))
 
     def interval_of(self, method: str) -> tuple[Interval | None, str]:
@@ -265,7 +265,7 @@ class Subject:
         return np.asarray(self.inner.predict_posterior(self.prepared, self.labels, **given))
 
     @property
-    def told_apart(self) -> bool:
+    def models_are_separated(self) -> bool:
         """Whether several looks or audits, in the fit or in these rows, separate the class from the labelling."""
         audits = int(self.audited.sum())
         if self.looks is None:
@@ -273,30 +273,30 @@ class Subject:
         return len(self.looks.names) > 1 or max(audits, self.looks.n_audited) >= ENOUGH_AUDITS
 
     @cached_property
-    def either_way(self) -> bool:
+    def may_be_swapped(self) -> bool:
         """Whether the models may be swapped: both may use all columns, and no looks or audits separate them."""
         named = getattr(self.inner, "propensity_attributes", None)
         visits = {j for columns in self.visit_columns.values() for j in columns}
         others = set(range(self.prepared.shape[1])) - visits
         everything = isinstance(named, str) and named == "all"
-        return (everything or bool(others and others <= set(self.labelling_columns))) and not self.told_apart
+        return (everything or bool(others and others <= set(self.labelling_columns))) and not self.models_are_separated
 
     @cached_property
-    def silent(self) -> bool:
-        """Whether the fit has no information on unlabelled positives; see `says_nothing`.
+    def is_uninformative(self) -> bool:
+        """Whether the fit has no information on unlabelled positives; see `is_uninformative`.
 
         False if the user passed a label frequency, propensities or known values, if several looks or audits separate
         the models, or if all rows are labelled.
         """
-        if isinstance(self.inner, NaiveClassifier) or self.told_apart or bool(self.s.all()):
+        if isinstance(self.inner, NaiveClassifier) or self.models_are_separated or bool(self.s.all()):
             return False
         given = isinstance(getattr(self.inner, "label_frequency", None), int | float) or self.propensity is not None
-        if given or (self.looks is not None and self.looks.claims):
+        if given or (self.looks is not None and self.looks.known_values):
             return False
         interval, _ = self.interval_of("class_prior_interval")
         low, high = (None, None) if interval is None else self.prior_interval()
         frequency = float(self.model.label_frequency_)
-        return says_nothing(frequency if np.isfinite(frequency) else None, low, high)
+        return is_uninformative(frequency if np.isfinite(frequency) else None, low, high)
 
     @cached_property
     def leaks(self) -> tuple[Leak, ...]:
@@ -389,7 +389,7 @@ class Subject:
         return {} if looks is None else {str(name): np.asarray(at).tolist() for name, at in looks.visits.items()}
 
 
-def says_nothing(frequency: float | None, low: float | None, high: float | None) -> bool:
+def is_uninformative(frequency: float | None, low: float | None, high: float | None) -> bool:
     """Return whether a fit has no information on unlabelled positives.
 
     That is the case if nearly all positives are labelled according to the fit, and its interval is missing, very wide,
@@ -409,11 +409,14 @@ def _refuse_odd(inner: Any, n_rows: int, facts: LooksSummary | None, propensity:
     if n_rows == 0:
         raise ValueError("X has no rows. Pass the rows that the model was fitted on.")
     if audit is not None and facts is None:
-        raise ValueError(f"audit was passed, but this {type(inner).__name__} was fitted without audits. Leave it out.")
+        raise ValueError(
+            f"audit was passed, but this {type(inner).__name__} was fitted without audits. Leave audit out, or fit the "
+            "model with audit=."
+        )
     if propensity is not None and hasattr(inner, "predict_propensity"):
         raise ValueError(
-            f"propensity was passed, but {type(inner).__name__} predicts its own. Leave it out; it is only for "
-            "PropensityWeightedClassifier."
+            f"propensity was passed, but {type(inner).__name__} predicts its own propensities. Leave propensity out; "
+            "it is only for PropensityWeightedClassifier."
         )
 
 

@@ -24,8 +24,8 @@ from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 
-# Logits are clipped here: beyond it, probabilities are practically 0 or 1, and one overconfident row could dominate a
-# fit.
+# Logits are clipped to this absolute value. Beyond it, probabilities are practically 0 or 1, and one overconfident row
+# could dominate a fit.
 MAX_LOGIT = 8.0
 TREES_PER_FOREST = 100
 LOGISTIC = "logistic"
@@ -84,8 +84,8 @@ def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, cv: int, rng: 
 def expected_attributes(X: Any, Z: Matrix, w: Vector, *, cv: int, rng: np.random.Generator) -> Matrix:
     """Return the expected value of each column of `Z` given `X`, by a forest that was not trained on the row's fold.
 
-    If the scores miss an effect of `X` on the class, a column of `Z` that is correlated with `X` could replace it and
-    look like a cause of the labelling. With these columns in the class model, it cannot.
+    If the scores miss an effect of `X` on the class, a column of `Z` that is correlated with `X` could explain this
+    effect and look like a cause of the labelling. The expected values in the class model prevent this.
     """
     forest = _forest(X, ExtraTreesRegressor, 5).set_params(random_state=_seed(rng))
     expected = np.empty_like(Z)
@@ -101,12 +101,12 @@ def _check_folds(cv: int, s: Vector) -> None:
     if cv > fewest:
         raise ValueError(
             f"cv={cv} is too large: each fold needs a labelled and an unlabelled row, and there are {s.sum():.0f} "
-            f"labelled and {(1.0 - s).sum():.0f} unlabelled rows. Use at most cv={fewest}; 5 is enough."
+            f"labelled and {(1.0 - s).sum():.0f} unlabelled rows. Use at most cv={fewest}."
         )
 
 
 def _forest(X: Any, kind: type, min_leaf: int) -> Any:
-    """Return a forest whose trees have at most 2000 leaves."""
+    """Return a forest whose trees have at most about 2000 leaves."""
     return kind(TREES_PER_FOREST, max_features="sqrt", min_samples_leaf=max(min_leaf, X.shape[0] // 2000))
 
 

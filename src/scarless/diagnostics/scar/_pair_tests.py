@@ -14,8 +14,8 @@ from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 
-# Inverse penalty on columns of unit variance. It is too weak to change estimates that the data determine, and keeps
-# the coefficients of separable rows finite.
+# Inverse penalty on columns of unit variance. The penalty is too weak to change estimates that the data determine, but
+# keeps coefficients finite if the rows are separable.
 WEAK_PENALTY_C = 1e4
 TOL, MAX_ITER = 1e-10, 500
 SIGNIFICANT = 0.05  # p-values below this are reported as findings
@@ -31,7 +31,7 @@ class NullFit(NamedTuple):
 
 
 class PairComparison(NamedTuple):
-    """Fits with a constant and with a varying propensity."""
+    """The fit with a constant propensity (`null`) compared with the fit with a varying propensity (`alternative`)."""
 
     null: NullFit
     alternative: Vector  # coefficients of `f`, then slopes and intercept of `e`

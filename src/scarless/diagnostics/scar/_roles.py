@@ -1,4 +1,4 @@
-"""Checks of the tests of SCAR: which columns belong to the class, to the labelling, or to both."""
+"""Checks of the input of the tests of SCAR: each column may affect the class, the labelling, or both."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,9 +19,9 @@ from scarless.outside.notices import listed, warn_user
 from scarless.raw.origins import trace_origins
 from scarless.raw.preparation import table_preparation
 
-MIN_ROWS_PER_LABEL = 20  # labelled rows, and unlabelled rows
+MIN_ROWS_PER_LABEL = 20  # smallest number of labelled rows, and of unlabelled rows
 MIN_LABELLED_PER_ATTRIBUTE = 10
-NAMED = 6  # attributes named in one sentence
+MAX_NAMES = 6  # largest number of attributes that are named in one sentence
 
 
 class Roles(NamedTuple):
@@ -53,14 +53,12 @@ class Roles(NamedTuple):
 
 _NO_ATTRIBUTES = (
     "{user} needs propensity_attributes: columns that the labelling may depend on and that are, ideally, unrelated to "
-    "the class given the other columns. No test is possible without them, because a constant propensity can explain "
-    "any labels."
+    "the class given the other columns. Without such columns no test is possible, because a constant propensity can "
+    "explain any labels."
 )
-
-
 _NO_CLASS = (
-    "{user}: all columns are propensity attributes, so the class depends on none. Name classification_attributes, or "
-    "fewer propensity_attributes."
+    "{user}: all columns are propensity attributes, so no column is left for the class. Name "
+    "classification_attributes, or fewer propensity_attributes."
 )
 
 
@@ -152,8 +150,8 @@ def _prepared(X: Any, selections: dict[str, Any]) -> tuple[Any, list[Any]]:
         gone = wanted - {each.column for each in origins}
         if gone:
             raise ValueError(
-                f"{parameter}: {', '.join(map(repr, sorted(gone)))} cannot be used. A column that is constant or "
-                "empty has no effect. Leave it out."
+                f"{parameter}: {', '.join(map(repr, sorted(gone)))} cannot be used, because a constant or empty column "
+                f"has no effect. Leave it out of {parameter}."
             )
         moved.append([j for j, each in enumerate(origins) if each.column in wanted])
     return made, moved
@@ -173,12 +171,12 @@ def proviso(names: Sequence[str], shared: Sequence[str]) -> str:
     alone, both = [name for name in names if name not in shared], [name for name in names if name in shared]
     conditions, otherwise = [], "Otherwise this may be an effect on the class"
     if alone:
-        be = f"{alone[0]} is" if len(alone) == 1 else f"{listed(alone, NAMED) if both else 'they'} are"
+        be = f"{alone[0]} is" if len(alone) == 1 else f"{listed(alone, MAX_NAMES) if both else 'they'} are"
         conditions.append(f"{be} unrelated to the class given the classification attributes")
         such = alone[0] if len(alone) == 1 else "attributes that may affect the class"
         otherwise += f": add {such} to classification_attributes"
     if both:
-        conditions.append(f"class and labelling are logistic in {listed(both, NAMED)}")
+        conditions.append(f"the class and the labelling are logistic in {listed(both, MAX_NAMES)}")
     return f"provided that {' and that '.join(conditions)}. {otherwise}."
 
 
@@ -195,13 +193,13 @@ def _check_enough(labelled: float, unlabelled: float, n_tested: int, user: str) 
     if min(labelled, unlabelled) < MIN_ROWS_PER_LABEL:
         raise ValueError(
             f"{user} needs at least {MIN_ROWS_PER_LABEL} labelled and {MIN_ROWS_PER_LABEL} unlabelled rows; there are "
-            f"{labelled:.0f} and {unlabelled:.0f}. Collect more labels; a test with fewer is not informative."
+            f"{labelled:.0f} and {unlabelled:.0f}. Pass more rows; a test with fewer rows is not informative."
         )
     if labelled < MIN_LABELLED_PER_ATTRIBUTE * n_tested:
         warn_user(
             f"{user} tests {n_tested} attributes with {labelled:.0f} labelled rows, fewer than "
-            f"{MIN_LABELLED_PER_ATTRIBUTE} for each. p-values are approximate, and only strong effects are detected. "
-            "Name fewer propensity_attributes.",
+            f"{MIN_LABELLED_PER_ATTRIBUTE} for each attribute. p-values are approximate, and only strong effects are "
+            "detected. Name fewer propensity_attributes.",
             UserWarning,
         )
 
@@ -209,13 +207,14 @@ def _check_enough(labelled: float, unlabelled: float, n_tested: int, user: str) 
 def _warn_about_left_out(left_out: tuple[str, ...], n_tested: int, user: str) -> None:
     if n_tested == 0:
         raise ValueError(
-            f"{user} has nothing to test: all propensity attributes ({listed(left_out, NAMED)}) are constant. Name "
+            f"{user} has nothing to test: all propensity attributes ({listed(left_out, MAX_NAMES)}) are constant. Name "
             "attributes that differ between rows."
         )
     if left_out:
         warn_user(
-            f"{user} leaves out {listed(left_out, NAMED)}. The effect of a column that is constant, or a linear "
-            "combination of the other propensity attributes, cannot be estimated.",
+            f"{user} leaves out {listed(left_out, MAX_NAMES)}. The effect of a column that is constant, or a linear "
+            "combination of other propensity attributes, cannot be estimated. Leave such columns out of "
+            "propensity_attributes.",
             UserWarning,
         )
 
@@ -223,7 +222,7 @@ def _warn_about_left_out(left_out: tuple[str, ...], n_tested: int, user: str) ->
 def _warn_about_shared(roles: Roles, user: str) -> None:
     if roles.shared_names:
         warn_user(
-            f"{user}: {listed(roles.shared_names, NAMED)} may affect both the class and the labelling. Only the "
+            f"{user}: {listed(roles.shared_names, MAX_NAMES)} may affect both the class and the labelling. Only the "
             "assumed logistic form separates the two effects, so a small p-value can also mean that the form is wrong. "
             "If you know that an attribute does not affect the class, leave it out of classification_attributes.",
             UserWarning,

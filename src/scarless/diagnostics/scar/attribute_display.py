@@ -11,7 +11,7 @@ from scarless.numerics.arrays import ArrayLike
 
 
 class LabellingAttributesDisplay(Display):
-    """Plot of the effects of attributes on the labelling, with intervals, in order of evidence.
+    """Plot of the effects of attributes on the labelling, with intervals; the strongest evidence is at the top.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class LabellingAttributesDisplay(Display):
         """
         if not isinstance(result, LabellingAttributes):
             raise TypeError(
-                f"result must come from labelling_attributes; got {type(result).__name__}. For a table and its "
-                "labels, use LabellingAttributesDisplay.from_data."
+                f"result must be a LabellingAttributes, as returned by labelling_attributes; got "
+                f"{type(result).__name__}. For a table and its labels, use LabellingAttributesDisplay.from_data."
             )
         return cls(result).plot(ax)
 
@@ -175,7 +175,8 @@ class LabellingAttributesDisplay(Display):
         unrelated = (
             f"if {'it is' if found == 1 else 'they are'} unrelated to the class given the classification attributes"
         )
-        return f"{title}\n{'if class and labelling are logistic in these attributes' if result.shared else unrelated}"
+        logistic = "if the class and the labelling are logistic in these attributes"
+        return f"{title}\n{logistic if result.shared else unrelated}"
 
 
 def _p_label(p: float) -> str:

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from scarless.checks.options import check_choice, check_random_stream, check_share
 from scarless.diagnostics.scar._learned import check_learning, class_columns
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, compare, p_text
-from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
+from scarless.diagnostics.scar._roles import MAX_NAMES, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.label_tests import holm
 from scarless.numerics.uncertainty import quantile
@@ -25,16 +25,16 @@ UNIT_NAMES = {"unit": "unit of the attribute", "deviation": "standard deviation 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabellingAttributes:
-    """Effects of attributes on the labelling, in order of evidence; ``print`` it for a table.
+    """Effects of attributes on the labelling, the strongest evidence first; prints as a table.
 
     Attributes
     ----------
     attributes : tuple of str
         Names of the attributes. The arrays below have one entry for each.
     effect, low, high : arrays
-        Change in the log odds of a positive being labelled for one unit, or standard deviation, of the attribute, with
-        the other attributes fixed; and its confidence interval. NaN if the attribute could not be tested: it is
-        constant, or its effect cannot be separated from others.
+        Change in the log odds that a positive is labelled, for one unit or standard deviation of the attribute with the
+        other attributes fixed, and its confidence interval. NaN if the attribute could not be tested: it is constant,
+        or its effect cannot be separated from other effects.
     statistic, p_value : arrays
         Wald's statistic for no effect, chi-squared with one degree of freedom, and its p-value.
     p_adjusted : array
@@ -86,7 +86,7 @@ class LabellingAttributes:
     __repr__ = __str__
 
     def summary(self) -> str:
-        """Describe in words which attributes drive the labelling, under which condition, and which were not tested.
+        """Return in words which attributes drive the labelling, under which condition, and which were not tested.
 
         Returns
         -------
@@ -97,17 +97,17 @@ class LabellingAttributes:
         words = []
         if found:
             words.append(
-                f"The labelling depends on {listed(found, NAMED)} (Holm-adjusted p below {SIGNIFICANT}), "
+                f"The labelling depends on {listed(found, MAX_NAMES)} (Holm-adjusted p below {SIGNIFICANT}), "
                 f"{proviso(found, self.shared)}"
             )
         elif cleared:
             words.append(
-                f"No evidence that the labelling depends on {listed(cleared, NAMED)} (Holm-adjusted p of at least "
+                f"No evidence that the labelling depends on {listed(cleared, MAX_NAMES)} (Holm-adjusted p of at least "
                 f"{SIGNIFICANT})."
             )
         if untested:
             words.append(
-                f"Could not be tested: {listed(untested, NAMED)} (constant, a linear combination of others, or the "
+                f"Could not be tested: {listed(untested, MAX_NAMES)} (constant, a linear combination of others, or the "
                 "likelihood is flat)."
             )
         return " ".join(words)
@@ -181,8 +181,8 @@ def labelling_attributes(
     information. p-values are also adjusted for the number of attributes by Holm's method.
 
     The results are valid if the propensity is logistic and the propensity attributes are unrelated to the class given
-    the classification attributes. An attribute of both kinds gets a logistic effect in `f` too. Only this form
-    separates the two effects: the interval is wide, and a warning is issued.
+    the classification attributes. An attribute that is named as both kinds gets a logistic effect in `f` too. Only
+    this form separates the two effects, so the interval is wide, and a warning is issued.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def labelling_attributes(
         Columns that the class may depend on, selected like `propensity_attributes`. By default, all columns that are
         not propensity attributes.
     per : {"unit", "deviation"}, default="unit"
-        Effects of one unit of an attribute, or of one standard deviation, which makes attributes comparable.
+        Effects of one unit of an attribute, or of one standard deviation. The latter makes attributes comparable.
     sample_weight, estimator, cv, random_state, pos_label
         See `scar_test`.
     level : float in (0, 1), default=0.95
@@ -288,8 +288,8 @@ def _table(
 
 def _warn_about_flat_likelihood(names: list[str]) -> None:
     warn_user(
-        f"labelling_attributes cannot estimate the effect of {listed(names, NAMED)}: the likelihood is flat. Either "
-        "too few rows are labelled, or an effect on the class explains the labels as well. Name fewer "
+        f"labelling_attributes cannot estimate the effect of {listed(names, MAX_NAMES)}: the likelihood is flat. "
+        "Either too few rows are labelled, or an effect on the class explains the labels equally well. Name fewer "
         "propensity_attributes, or leave these attributes out of classification_attributes.",
         UserWarning,
     )

@@ -1,4 +1,4 @@
-"""Tests of SCAR: is the propensity constant?"""
+"""Tests of SCAR, that is, of a constant propensity."""
 
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from scarless.checks.options import check_choice, check_random_stream, check_whole
 from scarless.diagnostics.scar._learned import LOGISTIC, check_learning, class_columns, standardised
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, PairComparison, compare, fit_null, p_text, wald_statistic
-from scarless.diagnostics.scar._roles import NAMED, Roles, check_roles, proviso
+from scarless.diagnostics.scar._roles import MAX_NAMES, Roles, check_roles, proviso
 from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.label_tests import (
     below_thresholds,
@@ -23,13 +23,13 @@ from scarless.numerics.label_tests import (
 from scarless.outside.notices import listed
 
 METHODS = ("score", "likelihood-ratio", "wald", "kolmogorov-smirnov")
-MAX_THRESHOLDS = 20  # for each attribute, for the Kolmogorov-Smirnov distance
+MAX_THRESHOLDS = 20  # largest number for each attribute, for the Kolmogorov-Smirnov distance
 CELLS_PER_BATCH = 2**20  # simulated labels in memory at a time (8 MB)
 
 
 @dataclass(frozen=True, repr=False)
 class SCARTest:
-    """Result of a test of SCAR; ``print`` it for a conclusion in words.
+    """Result of a test of SCAR; prints as a conclusion in words.
 
     Attributes
     ----------
@@ -74,14 +74,14 @@ class SCARTest:
         if not self.p_value < SIGNIFICANT:
             return self.conclusion
         return (
-            f"{self.conclusion} To learn from such labels, use SAREMClassifier with these propensity_attributes; "
-            "labelling_attributes shows how much each of them matters."
+            f"{self.conclusion} To learn from such labels, use SAREMClassifier with these propensity_attributes. "
+            "labelling_attributes estimates the effect of each attribute."
         )
 
     @property
     def conclusion(self) -> str:
         """The result of the test in words, without advice on what to do next."""
-        names = listed(self.attributes, NAMED)
+        names = listed(self.attributes, MAX_NAMES)
         how = f"{self.method} test, {self._statistic_in_words()}, p = {p_text(self.p_value)}"
         if np.isnan(self.p_value):
             return (
@@ -100,9 +100,10 @@ class SCARTest:
                 f"{proviso(self.attributes, self.shared)}"
             )
         return (
-            f"No evidence against SCAR ({how}) from {self.n_labelled:.0f} labelled of {self.n_rows:.0f} rows. Methods "
-            f"that assume SCAR, e.g. SCARClassifier, are defensible with respect to {names}. Attributes that were not "
-            "tested may still matter, and so may effects that are too weak to detect with this many labels."
+            f"No evidence against SCAR ({how}) from {self.n_labelled:.0f} labelled of {self.n_rows:.0f} rows. With "
+            f"respect to {names}, methods that assume SCAR, such as SCARClassifier, may be used. Attributes that were "
+            "not tested may still affect the labelling, and effects that are too weak for this number of labels are "
+            "not detected."
         )
 
     __repr__ = __str__
@@ -175,8 +176,8 @@ def scar_test(
         classification attributes.
     classification_attributes : column selector, optional
         Columns that the class may depend on, selected like `propensity_attributes`. By default, all columns that are
-        not propensity attributes. A column of both kinds gets a logistic effect in `f` and in `e`. Only this form
-        separates the two effects, and a warning is issued.
+        not propensity attributes. A column that is named as both kinds gets a logistic effect in `f` and in `e`.
+        Only this form separates the two effects, and a warning is issued.
     sample_weight : array of shape (n_rows,), optional
         Weight of each row; 1 by default. Weights are counts: a row of weight 2 counts as two rows. All copies of a row
         are in the same fold.
@@ -329,8 +330,8 @@ def _hypothesis(roles: Roles, estimator: Any) -> str:
     if roles.X_class.shape[1]:
         forms.append("logistic in the classification attributes" if estimator == LOGISTIC else "learned out of fold")
     if roles.shared_names:
-        forms.append(f"logistic in {listed(roles.shared_names, NAMED)}")
+        forms.append(f"logistic in {listed(roles.shared_names, MAX_NAMES)}")
     return (
-        f"Pr(labelled | positive) does not depend on {listed(roles.names, NAMED)}; Pr(positive | x) "
-        f"is {' and '.join(forms)}{f', and does not depend on {listed(alone, NAMED)}' if alone else ''}"
+        f"Pr(labelled | positive) does not depend on {listed(roles.names, MAX_NAMES)}; Pr(positive | x) "
+        f"is {' and '.join(forms)}{f', and does not depend on {listed(alone, MAX_NAMES)}' if alone else ''}"
     )

@@ -44,14 +44,15 @@ class Sensitivity:
     r"""Sharp bounds on class probabilities, metrics and ranks if the propensity may be wrong.
 
     The labels identify :math:`P(x) = \Pr(s=1|x) = f(x)\,e(x)`. How `P` splits into class probability `f` and propensity
-    `e` is an assumption of the model. This class relaxes it: the propensity of every row may take any value whose odds
-    are within a factor :math:`\Gamma \ge 1` of the fitted odds (`at`, `curve`, `tipping_point`), or any value between
-    given limits (`within`). Then
+    `e` is an assumption of the model. This class drops the assumption: the propensity of every row may take any value
+    whose odds are within a factor :math:`\Gamma \ge 1` of the fitted odds (`at`, `curve`, `tipping_point`), or any
+    value between given limits (`within`). Then
 
     .. math:: f(x) \in [P(x)/u(x),\ \min(1, P(x)/l(x))],
 
-    and everything that is computed from `f` has a smallest and a largest value. The bounds are sharp if the propensity
-    may differ arbitrarily between rows. If it depends on some attributes only, they are valid but may be wide.
+    and everything that is computed from `f` has a smallest and a largest value. These bounds are sharp if the
+    propensity may differ arbitrarily between rows. If the propensity depends on some attributes only, the bounds are
+    valid but may be wide.
 
     :math:`\Gamma = 2` means that a fitted propensity of 0.5 lies between 0.33 and 0.67, one of 0.1 between 0.05 and
     0.18, and one of 0.9 between 0.82 and 0.95. A propensity near 1 hardly changes, and one of exactly 1 does not
@@ -220,7 +221,7 @@ class Sensitivity:
         if crossed.size:
             raise ValueError(
                 f"lower must not exceed upper; it does in {crossed.size} of {P.size} rows (first: row {crossed[0]}, "
-                f"{low[crossed[0]]:g} > {high[crossed[0]]:g})."
+                f"{low[crossed[0]]:g} > {high[crossed[0]]:g}). Correct the limits of these rows."
             )
         check_explained(P, high, "upper")
         f = class_probability_box(P, low, high)
@@ -264,7 +265,7 @@ class Sensitivity:
         chosen = make_quantity(quantity, self._rows, decisions=decisions, scores=scores, row=row, rival=rival)
         factors = _check_gammas(GAMMAS if gammas is None else gammas, 1)
         if not np.isfinite(factors).all():
-            raise ValueError("gammas must be finite. For the limit, use at(np.inf).")
+            raise ValueError("gammas must be finite; got inf. For the limit of large factors, use at(np.inf).")
         self._warn_about_certain_labels()
         fitted = chosen.bounds(self._rows.probability_within_odds(1.0))
         bounds = np.array([chosen.bounds(self._rows.probability_within_odds(gamma)) for gamma in factors])
@@ -284,8 +285,8 @@ class Sensitivity:
     ) -> TippingPoint:
         r"""Find the smallest factor that overturns a conclusion.
 
-        Bounds widen as :math:`\Gamma` increases. The conclusion holds for all admissible propensities up to some
-        factor, which is found by bisection. The conclusion "row A ranks above row B" is
+        Bounds widen as :math:`\Gamma` increases. The conclusion therefore holds for all admissible propensities up to
+        some factor, which is found by bisection. The conclusion "row A ranks above row B" is
         ``tipping_point("difference", row="A", rival="B", at_least=0)``.
 
         Parameters
@@ -322,10 +323,10 @@ class Sensitivity:
     def decision_gammas(self, threshold: float | ArrayLike = 0.5) -> Vector:
         r"""Return, for each row, the smallest factor with which its probability can cross a threshold.
 
-        .. math:: \frac{f(1-e)}{t - fe} \text{ where } f > t, \qquad \frac{t - fe}{f(1-e)} \text{ where } f \le t
+        .. math:: \frac{f(1-e)}{t - fe} \text{ if } f > t, \qquad \frac{t - fe}{f(1-e)} \text{ if } f \le t
 
-        or, with `s`, :math:`q/t` and :math:`t/q`, because a factor :math:`\Gamma` allows posteriors of unlabelled rows
-        between :math:`q/\Gamma` and :math:`\min(1, \Gamma q)`.
+        With labels `s`, the factors are :math:`q/t` and :math:`t/q`, because a factor :math:`\Gamma` allows posteriors
+        of unlabelled rows between :math:`q/\Gamma` and :math:`\min(1, \Gamma q)`.
 
         The factor shows how robust each decision is. It is 1 if the probability equals the threshold, and infinite if
         no factor moves the probability across the threshold, as for a labelled row.
@@ -347,7 +348,10 @@ class Sensitivity:
         check_row_order(threshold, "threshold", self._rows.index)
         t = check_probability(threshold, n_rows=self._rows.n, name="threshold")
         if not ((t > 0) & (t < 1)).all():
-            raise ValueError("threshold must lie strictly between 0 and 1, because probabilities never cross 0 or 1.")
+            raise ValueError(
+                "threshold must lie strictly between 0 and 1, because probabilities never cross 0 or 1; got "
+                f"{t[~((t > 0) & (t < 1))][0]:g}."
+            )
         self._warn_about_certain_labels()
         q, e = self._rows.q, self._rows.e
         if q is None:
@@ -382,9 +386,9 @@ def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> Vector:
     except (TypeError, ValueError, OverflowError):
         factors = np.empty(0)
     if factors.ndim != n_dimensions or factors.size == 0 or not (factors >= 1).all():
-        wanted = "one number" if n_dimensions == 0 else "a list of numbers"
+        name, wanted = ("gamma", "one number") if n_dimensions == 0 else ("gammas", "a list of numbers")
         raise ValueError(
-            f"gamma must be {wanted} of at least 1 (a factor on the odds of the propensity); got {shown(gammas)}."
+            f"{name} must be {wanted} of at least 1 (a factor on the odds of the propensity); got {shown(gammas)}."
         )
     return factors
 
@@ -392,7 +396,10 @@ def _check_gammas(gammas: ArrayLike, n_dimensions: int) -> Vector:
 def _check_conclusion(at_least: float | None, at_most: float | None) -> tuple[float, bool]:
     """Return the threshold, and whether it is a lower limit."""
     if (at_least is None) == (at_most is None):
-        raise ValueError("a conclusion has one threshold. Pass either at_least= or at_most=.")
+        found = "neither" if at_least is None else "both"
+        raise ValueError(
+            f"at_least or at_most must be passed, as the threshold of the conclusion; got {found}. Pass one of the two."
+        )
     threshold = at_least if at_least is not None else at_most
     number = real_number(threshold)
     if not np.isfinite(number):

@@ -12,7 +12,7 @@ from scarless.diagnostics.sensitivity.results import SensitivityCurve, TippingPo
 from scarless.numerics.arrays import ArrayLike
 
 N_GAMMAS = 61
-DEFAULT_MAX_GAMMA = 10.0  # end of the axis without a tipping point
+DEFAULT_MAX_GAMMA = 10.0  # end of the axis if there is no tipping point
 TICKS = (1, 1.1, 1.2, 1.3, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 1e4, 1e5, 1e6)
 MAX_TICKS = 7
 
@@ -220,7 +220,7 @@ def _format_rank_axis(ax: Any) -> None:
 
 
 def _top(tipping: TippingPoint | None) -> float:
-    """Return the end of the axis. The tipping point lies in its middle, unless its factor is very large."""
+    """Return the end of the axis. It puts the tipping point in the middle, unless its factor is very large."""
     if tipping is None or tipping.gamma == 1.0 or math.isinf(tipping.gamma):
         return DEFAULT_MAX_GAMMA
     return max(2.0, min(tipping.gamma**2, 10.0 * tipping.gamma))

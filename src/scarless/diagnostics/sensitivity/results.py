@@ -160,7 +160,7 @@ class SensitivityBounds:
         """
         if rows is not None and (isinstance(rows, str) or sparse.issparse(rows) or not isinstance(rows, Iterable)):
             raise TypeError(
-                f"rows must be a list of names or positions of rows; got {shown(rows)}. Try [{shown(rows)}]."
+                f"rows must be a list of names or positions of rows; got {shown(rows)}. Put a single row in a list."
             )
         places = np.arange(self.rows.n) if rows is None else np.array([self.rows.position(row) for row in rows])
         if places.size == 0:
@@ -173,7 +173,7 @@ class SensitivityBounds:
         return RankBounds(names, box.low, box.high, best, worst)
 
     def to_frame(self) -> Any:
-        """Return fitted values and bounds of propensity and probability, one row for each row.
+        """Return fitted values and bounds of the propensity and the probability of each row as a data frame.
 
         Returns
         -------
@@ -248,14 +248,14 @@ class RankBounds:
     def above(self) -> NDArray[np.bool_]:
         """Matrix that is True at `i`, `j` if row `i` is more likely positive than row `j` for all propensities.
 
-        That is the case if the intervals of the two rows do not overlap.
+        This holds if the interval of row `i` is above the interval of row `j`.
         """
         return self.low[:, None] > self.high[None, :]
 
     def statements(self) -> list[str]:
-        """Return the orders of two rows that hold for all admissible propensities, as text.
+        """Return the pairs of rows whose order holds for all admissible propensities, as text.
 
-        Meant for a few rows. For more than 10,000 pairs, use `best`, `worst` or the matrix `above`.
+        The method is for a few rows. For more than 10,000 pairs, use `best`, `worst` or the matrix `above`.
 
         Returns
         -------
@@ -265,7 +265,8 @@ class RankBounds:
         if pairs > MAX_STATEMENTS:
             raise ValueError(
                 f"statements lists at most {MAX_STATEMENTS:,} pairs, but {pairs:,} pairs of these {len(self.rows):,} "
-                "rows have a certain order. Rank fewer rows with ranks([...]), or use best, worst or the matrix above."
+                "rows have a certain order. Rank fewer rows with ranks([...]), or use the attributes best, worst or "
+                "above."
             )
         order = np.argsort(-self.low, kind="stable")
         certain = (order[self.high[order] < self.low[i]] for i in order)
@@ -342,7 +343,8 @@ class TippingPoint:
     Attributes
     ----------
     gamma : float
-        The factor. Infinite if no factor overturns the conclusion, 1 if it does not hold for the fitted propensity.
+        The factor. Infinite if no factor overturns the conclusion; 1 if the conclusion does not hold for the fitted
+        propensity.
     quantity, side : str
         Name of the quantity, and "at least" or "at most".
     threshold : float
@@ -350,7 +352,7 @@ class TippingPoint:
     estimate : float
         Value of the quantity for the fitted propensity.
     limit : float
-        Bound that is compared with the threshold, in the limit of large factors.
+        The bound in the limit of large factors: the lower bound for "at least", the upper bound for "at most".
 
     Examples
     --------

@@ -14,7 +14,7 @@ from scarless.checks.labels import LabelCoding
 from scarless.checks.looks import refuse_looks
 from scarless.checks.options import check_choice, check_indicator, check_propensity, check_vector, shown
 from scarless.checks.rows import check_row_order
-from scarless.checks.tables import plain_array, refuse_odd_vector, refuse_unread
+from scarless.checks.tables import plain_array, refuse_invalid_vector, refuse_lazy_query
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import PropensityWeightedClassifier
 from scarless.models.pair import refuse_wrapped
@@ -25,7 +25,7 @@ from scarless.numerics.sharp_bounds import Box
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import listed
 
-MAX_ROUNDING_ERROR = 1e-12  # relative error by which a user's product f e may exceed e
+MAX_ROUNDING_ERROR = 1e-12  # relative error by which the product of `f` and `e` may exceed `e`
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ class SensitivityRows:
         return f if self.s is None else sharp_bounds.posterior_box(self.P, self.s, f)
 
     def decisions(self, decisions: ArrayLike) -> Vector:
-        """Return predicted classes as 0 and 1; they may be coded as the estimator's classes."""
-        refuse_odd_vector(decisions, "decisions")
+        """Return predicted classes as 0 and 1; the input may be coded like the classes of the estimator."""
+        refuse_invalid_vector(decisions, "decisions")
         values = plain_array(check_row_order(decisions, "decisions", self.index), "decisions").reshape(-1)
         if self.coding is not None and values.dtype.kind != "b" and np.isin(values, self.coding.classes).all():
             values = self.coding.encode(values)
         return check_indicator(values, "decisions", n_rows=self.n)
 
     def order(self, scores: ArrayLike) -> NDArray[np.intp]:
-        """Return the rank of each score among the distinct scores, from the lowest."""
+        """Return the rank of each score among the distinct scores; the lowest score has rank 0."""
         values = check_vector(check_row_order(scores, "scores", self.index), "scores", n_rows=self.n)
         if np.isnan(values).any():
             raise ValueError(
@@ -92,12 +92,12 @@ class SensitivityRows:
         return np.unique(values, return_inverse=True)[1].reshape(-1)
 
     def position(self, row: Any) -> int:
-        """Return the position of a row, given by its name or, without names, by its position."""
+        """Return the position of a row that is given by its name; without names, check the given position."""
         if self.names is None:
             if not isinstance(row, int | np.integer) or isinstance(row, bool) or not 0 <= row < self.n:
                 raise ValueError(
-                    f"rows have no names here, so a row must be a position from 0 to {self.n - 1}; got {row!r}. To use "
-                    "names, pass row_names=, or a pandas data frame whose index holds the names."
+                    f"a row must be a position from 0 to {self.n - 1}, because the rows have no names; got {row!r}. To "
+                    "use names, pass row_names=, or a pandas data frame with the names in its index."
                 )
             return int(row)
         try:
@@ -105,10 +105,12 @@ class SensitivityRows:
         except TypeError:  # an object that is not hashable is not a name
             found = []
         if len(found) != 1:
-            problem = "is not the name of a row" if not found else f"is the name of {len(found)} rows"
+            if found:
+                raise ValueError(f"{row!r} is the name of {len(found)} rows. Give each row a different name.")
             first = ", ".join(repr(name) for name in self.names[:3].tolist())
             raise ValueError(
-                f"{row!r} {problem}. Names are those in the index of the data frame or in row_names: {first}, ..."
+                f"{row!r} is not the name of a row. The names come from the index of the data frame or from row_names: "
+                f"{first}, ..."
             )
         return found[0]
 
@@ -137,13 +139,14 @@ def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Vec
     predicts = hasattr(model, "predict_propensity")
     if not predicts and not isinstance(model, PropensityWeightedClassifier):
         raise TypeError(
-            f"{name} has no predict_propensity, so it does not separate f and e. For a model of the labels, Pr(s=1|x), "
-            "such as NaiveClassifier, use Sensitivity(label_probability, propensity)."
+            f"{name} has no predict_propensity, so it does not separate the class from the labelling. For a model of "
+            "the labels, Pr(s=1|x), such as NaiveClassifier, use Sensitivity(label_probability, propensity)."
         )
     if predicts and propensity is not None:
         raise ValueError(
-            f"propensity was passed, but {name} predicts its own. To use another one, call "
-            "Sensitivity(label_probability=f * e, propensity=propensity) with f and e of the model."
+            f"propensity was passed, but {name} predicts its own propensities. Leave propensity out. To use other "
+            "propensities, call Sensitivity(label_probability=f * e, propensity=propensity), where f and e are the "
+            "class probabilities and propensities of the model."
         )
     if not predicts and propensity is None:
         raise ValueError(f"{name} does not predict propensities. Pass propensity=, one value for each row of X.")
@@ -160,13 +163,13 @@ def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Vec
 
 
 def check_explained(P: Vector, e: Vector, name: str) -> Vector:
-    """Check that the propensity is at least `P`, and return `P` cut at the propensity."""
+    """Check that the propensity is at least `P`, and return the smaller of the two, which removes rounding errors."""
     bad = np.flatnonzero(e * (1.0 + MAX_ROUNDING_ERROR) < P)
     if bad.size:
         raise ValueError(
-            f"{name} must be at least Pr(s=1|x), because f = Pr(s=1|x) / e is a probability; {bad.size} of {P.size} "
-            f"rows violate this (first: row {bad[0]}, {name} {e[bad[0]]:g} < label_probability {P[bad[0]]:g}). Correct "
-            f"label_probability, or raise the propensity with np.maximum({name}, label_probability)."
+            f"{name} must be at least Pr(s=1|x), because the class probability, Pr(s=1|x) / {name}, is at most 1; "
+            f"{bad.size} of {P.size} rows violate this (first: row {bad[0]}, {name} {e[bad[0]]:g} < label_probability "
+            f"{P[bad[0]]:g}). Correct label_probability, or pass np.maximum({name}, label_probability) as {name}."
         )
     return np.minimum(P, e)
 
@@ -216,10 +219,12 @@ def make_quantity(
     given = {"decisions": decisions, "scores": scores, "row": row, "rival": rival}
     for option, value in given.items():
         if value is None and option in required:
-            raise ValueError(f"quantity={name!r} needs {option}=, which was not passed.")
+            raise ValueError(f"quantity={name!r} needs {option}=, which was not passed. Pass {option}=.")
         if value is not None and option not in required:
-            takes = listed(required) or "no options"
-            raise ValueError(f"{option} is not used by quantity={name!r}, which takes {takes}.")
+            accepted = listed(required) or "no options"
+            raise ValueError(
+                f"{option} is not used by quantity={name!r}, which accepts {accepted}. Leave {option} out."
+            )
     if name in _DECISION_METRICS:
         return _decision_metric(name, rows, decisions)
     if name == "roc_auc":
@@ -241,7 +246,7 @@ def _decision_metric(name: str, rows: SensitivityRows, decisions: Any) -> Quanti
     d = rows.decisions(decisions)
     if name == "precision" and not (rows.weight * d).any():
         raise ValueError(
-            "decisions predict no row with a positive weight to be positive, so precision is undefined. Lower the "
+            "decisions: no row with a positive weight is predicted positive, so precision is undefined. Lower the "
             "threshold of the decisions."
         )
     label, bounds = _DECISION_METRICS[name]
@@ -257,7 +262,7 @@ def _row_quantity(name: str, rows: SensitivityRows, row: Any, rival: Any) -> Qua
         return Quantity(f"rank of {label}", lambda box: _rank(box, i))
     j = rows.position(rival)
     if i == j:
-        raise ValueError(f"row and rival must be two different rows; both are {row!r}.")
+        raise ValueError(f"row and rival must be two different rows; both are {row!r}. Pass another rival.")
     return Quantity(
         f"difference between {label} and {rows.label(j)}",
         lambda box: Interval(float(box.low[i] - box.high[j]), float(box.high[i] - box.low[j])),
@@ -273,7 +278,7 @@ def _rank(box: Box, i: int) -> Interval:
 
 def check_names(row_names: Any, n_rows: int) -> Array | range | None:
     """Check that there is one name for each row, and return the names; a range if rows are numbered."""
-    refuse_unread(row_names, "row_names")
+    refuse_lazy_query(row_names, "row_names")
     if row_names is None or (isinstance(row_names, range) and row_names == range(n_rows)):
         return row_names
     if isinstance(row_names, str) or not np.iterable(row_names):

@@ -21,16 +21,16 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.solving import Addition
 
 # All distances are in logits of the class prior.
-_MAX_STEP = 0.5  # between a solution and the solution that it starts from
-_MIN_STEP = 1e-3  # if shorter steps are needed, the profile ends
+_MAX_STEP = 0.5  # largest step from one solution to the next
+_MIN_STEP = 1e-3  # smallest step; if a shorter step is needed, the profile ends
 _MAX_ABS_LOGIT = 7.0  # beyond it, a class prior is practically 0 or 1
-_MAX_POINTS = 40  # on each side of the fit
+_MAX_POINTS = 40  # largest number of points on each side of the fit
 _SHOWN_DROP = 1.5  # drop of the log-likelihood, in multiples of the cut, down to which the profile is computed
 
 
 @dataclass(frozen=True)
 class PenalisedFixedPriorProblem:
-    """Minus the penalised log-likelihood of a pair, and the expected number of positives."""
+    """Objective at a fixed class prior: minus the penalised log-likelihood, and the expected number of positives."""
 
     engine: Engine
     pair: PairWithPositives
@@ -81,7 +81,8 @@ class ProfilePath:
         """Step away from the fit until the drop in log-likelihood exceeds the cut.
 
         Return the class prior at which the drop equals the cut, and True. If the class prior becomes practically 0 or 1
-        before, or if the optimisation fails, return the last class prior with a smaller drop, and False.
+        before the drop equals the cut, or if the optimisation fails, return the last class prior with a smaller drop,
+        and False.
         """
         t = float(logit(self.fit_alpha))
         (error,) = self.inference.precision.errors(self.inference.class_prior.gradient[None])
@@ -102,7 +103,7 @@ class ProfilePath:
         return self._end(last_inside, first_outside, cut)
 
     def visit(self, grid: Vector, side: int, cut: float) -> tuple[float, bool]:
-        """Evaluate the given class priors on one side of the fit; return the same as `follow`."""
+        """Evaluate the given class priors on one side of the fit, and return the end of the interval as in `follow`."""
         start = float(logit(self.fit_alpha))
         last_inside, first_outside = start, None
         targets = np.sort(side * (np.asarray(logit(grid)) - start))
@@ -124,7 +125,7 @@ class ProfilePath:
         return float(expit(t)), True
 
     def _crossing(self, inside: float, outside: float, cut: float) -> float:
-        """Return where the drop equals the cut, by the Illinois method on its square root, which is almost linear."""
+        """Return the logit at which the drop equals the cut, by the Illinois method on the square root of the drop."""
 
         def excess(t: float) -> float:
             solution = self._reach(t)

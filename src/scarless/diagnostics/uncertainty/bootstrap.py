@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals, for any classifier."""
+"""Bootstrap confidence intervals, for any classifier of this package."""
 
 import threading
 import warnings
@@ -19,7 +19,7 @@ from scarless.checks.estimators import opened
 from scarless.checks.looks import refuse_other_looks
 from scarless.checks.options import check_choice, check_counts, check_random_stream, check_share, check_whole
 from scarless.checks.rows import LabelledRows, check_rows_again, index_of, refuse_lost_class, row_totals
-from scarless.checks.tables import refuse_own_engine, refuse_unread
+from scarless.checks.tables import refuse_lazy_query, refuse_own_engine
 from scarless.diagnostics.sensitivity.rows import row_label
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
@@ -38,7 +38,7 @@ _ATTRIBUTES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "prope
 _MIN_RESAMPLES = 20  # with fewer, the ends of intervals are too uncertain
 _SHOWN_ROWS = 20
 _RESAMPLES_IN_LOCKSTEP = 256  # largest number of resamples that a device fits at the same time
-_MIN_MEAN_WEIGHT = 0.1  # mean positive weight below which weights are relative rather than counts
+_MIN_MEAN_WEIGHT = 0.1  # mean of the positive weights below which weights are relative rather than counts
 
 
 class BootstrapInterval(NamedTuple):
@@ -60,8 +60,8 @@ class BootstrapIntervals:
     method : str
         "percentile" or "basic".
     n_resamples, n_failed, n_not_converged : int
-        Number of fits, of fits that raised an error, and of other fits that did not converge. If resamples are fitted
-        in threads, convergence is known only for models with the attribute ``converged_``.
+        Number of resamples, of fits that raised an error, and of other fits that did not converge. If resamples are
+        fitted in threads, convergence is known only for models with the attribute ``converged_``.
     errors : dict of str to int
         Error messages of the failed fits, and how often each occurred.
     intervals : dict of str to BootstrapInterval
@@ -113,7 +113,7 @@ class BootstrapIntervals:
             )
             for j, (estimate, low, high) in enumerate(numbers):
                 if name.endswith("coef_") and estimate == low == high == 0:
-                    continue  # a column that the model does not see
+                    continue  # a column that the model does not use
                 yield name, self._entry(name, j), estimate, low, high
 
     def _entry(self, name: str, j: int) -> str:
@@ -173,7 +173,7 @@ def bootstrap_intervals(
       have relative to the original fit. Does not correct the bias that a penalty causes.
 
     The bootstrap needs no information matrix, so it works for any model. It is valid for many independent rows, if the
-    resampled fits stay in the optimum of the original fit; check that `samples` do not have two modes. It takes
+    resampled fits stay in the optimum of the original fit; check that `samples` do not have two modes. It takes about
     `n_resamples` times as long as one fit. For a `SAREMClassifierCV`, each resample repeats the whole search.
 
     Parameters
@@ -182,7 +182,7 @@ def bootstrap_intervals(
         Classifier of this package whose `fit` accepts ``sample_weight``. It is cloned, not changed. It may be the last
         step of a pipeline or inside a `TableClassifier`, whose preparation is not refitted.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-        Attributes of the rows that it was fitted on. For a tensor on a device, with scikit-learn's
+        Attributes of the rows that the estimator was fitted on. For a tensor on a device, with scikit-learn's
         ``array_api_dispatch``, up to 256 resamples are fitted there at the same time.
     s : array of shape (n_rows,)
         Observed labels of these rows, coded as in `fit`.
@@ -231,7 +231,7 @@ def bootstrap_intervals(
     >>> model = SAREMClassifier(propensity_attributes=[1], classification_attributes=[0])
     >>> model = model.fit(X, s)
     >>> found = bootstrap_intervals(model, X, s, n_resamples=50, random_state=0)
-    >>> [round(end, 1) for end in found.class_prior]  # the true one is 0.5
+    >>> [round(end, 1) for end in found.class_prior]  # the true class prior is 0.5
     [0.5, 0.4, 0.5]
     """
     check_is_fitted(estimator)
@@ -243,14 +243,14 @@ def bootstrap_intervals(
     X, rows = prepare(X), None if rows is None else known_rows(prepare(rows))
     if not has_fit_parameter(estimator, "sample_weight"):
         raise ValueError(
-            "bootstrap_intervals passes resamples to fit as sample_weight, but "
-            f"{type(estimator).__name__}.fit has no such parameter."
+            "estimator must accept sample_weight in fit, because bootstrap_intervals passes resamples as weights; "
+            f"{type(estimator).__name__}.fit has no such parameter. Pass another classifier."
         )
     group = None if groups is None else check_groups(groups, X)
     if group is not None and has_fit_parameter(estimator, "groups"):
         fit_params = {**(fit_params or {}), "groups": group}
     job = _job(estimator, X, s, sample_weight, fit_params, group)
-    estimates = _answers(estimator, rows)
+    estimates = _fitted_values(estimator, rows)
     seeds = check_random_stream(random_state).integers(2**63, size=n_resamples)
     with progress_bar("bootstrap", n_resamples, progress) as advance, _silence():
         outcomes = []
@@ -258,8 +258,8 @@ def bootstrap_intervals(
             outcomes.append(outcome)
             advance()
     _check_enough(outcomes)
-    good = [outcome for outcome in outcomes if outcome.answers is not None]
-    samples = {name: np.array([(outcome.answers or {})[name] for outcome in good]) for name in estimates}
+    good = [outcome for outcome in outcomes if outcome.values is not None]
+    samples = {name: np.array([(outcome.values or {})[name] for outcome in good]) for name in estimates}
     return BootstrapIntervals(
         level=level,
         method=method,
@@ -322,7 +322,7 @@ def _job(
             "sample_weight= to bootstrap_intervals itself."
         )
     if not has_own_engine(X):
-        refuse_unread(X, "X")
+        refuse_lazy_query(X, "X")
         n = np.shape(X)[0]
         for name, values in {"s": s, **params}.items():
             if np.ndim(values) > 0 and np.shape(values)[0] != n:
@@ -345,9 +345,9 @@ def _refuse_shares(total: float, counted: int) -> None:
     """Refuse weights that are relative instead of counts."""
     if total < _MIN_MEAN_WEIGHT * counted:
         raise ValueError(
-            "sample_weight must count rows, because a resample has as many rows as the sum of the weights. The sum is "
-            f"{total:.3g} for {counted} rows. If the weights are relative, scale them to a mean of 1, here and in fit: "
-            "sample_weight / sample_weight.mean()."
+            "sample_weight must be counts of rows, because a resample has as many rows as the sum of the weights. The "
+            f"sum is {total:.3g} for {counted} rows. If the weights are relative, scale them to a mean of 1, here "
+            "and in fit: sample_weight / sample_weight.mean()."
         )
 
 
@@ -357,7 +357,7 @@ def _row_names(rows: Any, n_rows: int) -> tuple[str, ...]:
 
 
 class _Outcome(NamedTuple):
-    answers: dict[str, Any] | None
+    values: dict[str, Any] | None
     converged: bool
     error: str
 
@@ -383,11 +383,11 @@ def _refit(job: "_InEngine | _InMemory", rows: Any, seed: int) -> _Outcome:
     with _silence() as caught:
         try:
             again = job.fitted(seed)
-            answers = _answers(again, rows)
+            values = _fitted_values(again, rows)
         except Exception as error:  # counted and reported; the other resamples continue
             return _Outcome(None, converged=False, error=f"{type(error).__name__}: {error}")
     warned = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
-    return _Outcome(answers, bool(getattr(again, "converged_", not warned)), "")
+    return _Outcome(values, bool(getattr(again, "converged_", not warned)), "")
 
 
 @contextmanager
@@ -401,14 +401,14 @@ def _silence() -> Iterator[list[Any]]:
         yield caught
 
 
-def _answers(model: Any, rows: Any) -> dict[str, Any]:
+def _fitted_values(model: Any, rows: Any) -> dict[str, Any]:
     """Return the fitted attributes of a classifier and its predictions for `rows`."""
-    answers = {name: np.asarray(getattr(model, name), dtype=np.float64) for name in _ATTRIBUTES if hasattr(model, name)}
+    values = {name: np.asarray(getattr(model, name), dtype=np.float64) for name in _ATTRIBUTES if hasattr(model, name)}
     if rows is not None:
-        answers["f"] = class_probability(model, rows)
+        values["f"] = class_probability(model, rows)
         if hasattr(model, "predict_propensity"):
-            answers["e"] = model.predict_propensity(rows)
-    return answers
+            values["e"] = model.predict_propensity(rows)
+    return values
 
 
 def _interval(estimate: Any, samples: Vector, level: float, method: str) -> BootstrapInterval:
@@ -422,7 +422,7 @@ def _interval(estimate: Any, samples: Vector, level: float, method: str) -> Boot
 
 def _check_enough(outcomes: list[_Outcome]) -> None:
     """Raise an error if most fits failed, and warn if some failed."""
-    failed = [outcome.error for outcome in outcomes if outcome.answers is None]
+    failed = [outcome.error for outcome in outcomes if outcome.values is None]
     if not failed:
         return
     (error, times), *_ = Counter(failed).most_common(1)

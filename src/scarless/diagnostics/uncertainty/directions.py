@@ -13,12 +13,12 @@ from scarless.outside.notices import listed
 from scarless.pair.inference import PairInference
 
 CLASSIFIER, PROPENSITY = "classifier", "propensity model"
-MAX_DIRECTIONS_SHOWN = 5  # directions of a kind
-MAX_ATTRIBUTES_NAMED = 5  # attributes in one sentence
+MAX_DIRECTIONS_SHOWN = 5  # largest number of directions of one kind that are shown
+MAX_ATTRIBUTES_NAMED = 5  # largest number of attributes in one sentence
 # Thresholds of eigenvalues of the information, by judgement.
 _WEAK_EIGENVALUE = 0.1  # directions with larger eigenvalues are not reported
-_ZERO_EIGENVALUE = 1e-6  # below it there is no information; not 0, because solvers stop a little before the optimum
-_SMALL_EIGENVALUE = 0.01  # below it the data can hardly separate parameters
+ZERO_EIGENVALUE = 1e-6  # below it there is no information; above 0, because optimisers stop a little early
+SMALL_EIGENVALUE = 0.01  # below it, the data can hardly separate the parameters
 _MIN_VARIANCE_SHARE = 0.05  # smallest share of the variance of the class prior for which a direction is reported
 _MIN_RELATIVE_WEIGHT = 0.25  # smallest weight, relative to the largest, for which a parameter is named
 
@@ -41,8 +41,8 @@ class Direction:
         Information of the data along the direction: the eigenvalue for centred columns, scaled to a unit diagonal. 0
         if it is negative or rounding noise.
     class_prior_error : float
-        Change of the class prior for one standard error along the direction, by the data alone. Infinite if only the
-        penalty determines the direction, 0 if no prediction depends on it.
+        Change of the class prior for one standard error along the direction, without the penalty. Infinite if only the
+        penalty determines the direction, 0 if no prediction depends on the direction.
     penalised_error : float
         The same change with the penalty.
     weights : tuple of (Parameter, float)
@@ -83,7 +83,7 @@ class Direction:
         return f"{self._description()} ({effect})."
 
     def _description(self) -> str:
-        none, hardly = self.information < _ZERO_EIGENVALUE, self.information < _SMALL_EIGENVALUE
+        none, hardly = self.information < ZERO_EIGENVALUE, self.information < SMALL_EIGENVALUE
         separate = "cannot separate" if none else "can hardly separate" if hardly else "can only roughly separate"
         sides = [[p for p in self.parts if p.model == model] for model in (CLASSIFIER, PROPENSITY)]
         if self.shared:
@@ -111,7 +111,7 @@ class FitInformation:
     prior: float
     gradient: Vector  # of the class prior
     frequency_gradient: Vector  # of the label frequency
-    data_error: float  # standard error of the class prior by the data alone
+    data_error: float  # standard error of the class prior without the penalty
 
     @classmethod
     def at(cls, inference: PairInference, parameters: list[Parameter]) -> "FitInformation":
@@ -137,11 +137,12 @@ class FitInformation:
         )
 
     def directions(self) -> tuple[list[Direction], list[Direction]]:
-        """Return the weak directions that change the class prior, the worst first, and those that change nothing."""
+        """Return the weak directions that change the class prior, the worst first, and those that do not change it."""
         values, vectors, noise = self.data.values, self.data.vectors, self.data.noise
         gradient = self.data.scale * self.gradient
         along, harmless = _split_null(vectors[:, np.abs(values) <= noise], gradient, noise)
-        # At a penalised optimum the likelihood can be convex along a direction. Only the penalty then determines it.
+        # At a penalised optimum the likelihood can be convex along a direction. Only the penalty then determines this
+        # direction.
         along += list(vectors[:, values < -noise].T)
         moving = [self._direction(vector, 0.0, np.inf) for vector in along]
         values, vectors = values[values > noise], vectors[:, values > noise]
@@ -182,7 +183,7 @@ class FitInformation:
 def _split_null(null: Matrix, gradient: Vector, noise: float) -> tuple[list[Vector], list[Vector]]:
     """Split directions without information into at most one that changes the class prior, and others that do not.
 
-    Any basis of the others is equivalent, so we choose one with few nonzero entries, by elimination.
+    Every basis of the others is equivalent. Elimination gives a basis with few nonzero entries.
     """
     slope = null.T @ gradient
     moves = float(slope @ slope) > noise * float(gradient @ gradient)
@@ -195,12 +196,12 @@ def _split_null(null: Matrix, gradient: Vector, noise: float) -> tuple[list[Vect
 def _harmless_sentence(parts: list[Parameter]) -> str:
     if len(parts) == 1:
         return (
-            f"The data have no information on {name_parameters(parts)}, probably a constant column. No prediction "
-            "depends on it."
+            f"The data have no information on {name_parameters(parts)}. The column is probably constant, and no "
+            "prediction depends on this coefficient."
         )
     return (
         f"{name_parameters(parts)} are collinear: the data determine only a combination of their coefficients. "
-        "Predictions do not depend on how it is divided between the columns."
+        "Predictions do not depend on how this combination is divided between the columns."
     )
 
 

@@ -32,18 +32,18 @@ from scarless.pair.inference import PairInference
 from scarless.pair.logistic import all_labelled
 
 _CONFIDENCE_LEVEL = 0.95
-# Half the width, in logits, of the confidence interval of the class prior by the data alone. By judgement: 0.3 is
-# identified up to an interval of 0.21 to 0.41, and weakly identified up to an interval of 0.06 to 0.76.
+# Half the width, in logits, of the confidence interval of the class prior without the penalty. By judgement: a class
+# prior of 0.3 is identified up to an interval of 0.21 to 0.41, and weakly identified up to one of 0.06 to 0.76.
 _MAX_HALF_WIDTH_IDENTIFIED, _MAX_HALF_WIDTH_WEAK = 0.5, 2.0
 # The functional form identifies the class prior, and the labels reject this form.
 CONTRADICTED = "identified by a form that the labels contradict"
-_MIN_LABELLED_PER_PARAMETER = 5.0  # with fewer labelled rows, intervals from the information matrix are too short
-_REPORTED_CORRELATION = -0.8  # correlation of an attribute's two coefficients below which a sentence reports it
+MIN_LABELLED_PER_PARAMETER = 5.0  # with fewer labelled rows, intervals from the information matrix are too short
+REPORTED_CORRELATION = -0.8  # correlation of an attribute's two coefficients below which a sentence reports it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IdentifiabilityReport:
-    """Report on what the data determine and what they leave to the penalty; prints as text.
+    """Report on which parts of a fit the data determine, and which parts the penalty determines; prints as text.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ class IdentifiabilityReport:
           attributes. The class prior may be far outside its interval.
         - "not identified": `data_interval` is very wide, or swapping the models gives a class prior outside of it, or
           another start has a higher likelihood (`higher_optimum_`).
-        - "weakly identified": `data_interval` is wide. Also if all positives are labelled according to the fit, if it
-          did not converge, if there are fewer than 5 labelled rows for each parameter, or if tied candidates have class
+        - "weakly identified": `data_interval` is wide, or all positives are labelled according to the fit, or the fit
+          did not converge, or there are fewer than 5 labelled rows for each parameter, or tied candidates have class
           priors outside of `data_interval`.
     class_prior : float
         Class prior of the fit.
@@ -65,7 +65,7 @@ class IdentifiabilityReport:
     class_prior_interval : Interval
         Interval of the fit, including the penalty: ``estimator.class_prior_interval(level=level)``.
     data_interval : Interval
-        Interval by the data alone, from a quadratic approximation around the fit.
+        Interval without the penalty, from a quadratic approximation around the fit.
     swapped : float or None
         Class prior with both models swapped, if they use the same attributes.
     higher : float or None
@@ -80,13 +80,14 @@ class IdentifiabilityReport:
     parameters : list of Parameter
         The parameters that `coef` and `penalty_share` refer to.
     correlations : dict of str to float
-        For each attribute of both models, the correlation of its two coefficients by the data alone. Near -1, the data
-        determine their sum but not their difference. Attributes for which the data determine neither are left out.
+        For each attribute of both models, the correlation of its two coefficients without the penalty. Near -1, the
+        data determine the sum of the coefficients but not their difference. An attribute is left out if the data do not
+        determine both coefficients.
     coef, penalty_share : arrays
         Estimate of each parameter, and the share of its information that comes from the penalty, from 0 (data only)
         to 1 (penalty only).
     notes : list of str
-        Other remarks.
+        Remarks on the fit and on the limits of this report.
     """
 
     verdict: str
@@ -126,7 +127,7 @@ class IdentifiabilityReport:
         most = np.flatnonzero(self.penalty_share > 0.5)
         if most.size:
             ordered = [self.parameters[j] for j in most[np.argsort(-self.penalty_share[most], kind="stable")]]
-            lines.append(f"The penalty contributes more than the data to {name_parameters(ordered)}.")
+            lines.append(f"The penalty has more influence than the data on {name_parameters(ordered)}.")
         numbers = f"{_condition_words(self.condition)}; with the penalty {_condition_words(self.penalised_condition)}"
         return [*lines, f"Condition number of the information: {numbers}.", *self.notes]
 
@@ -160,13 +161,13 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     parameter's information that comes from the penalty is :math:`[(H+R)^{-1}R]_{jj}`.
 
     The analysis is local: it uses a quadratic approximation of the likelihood around the fit. It does not find other
-    optima, except those that `fit` found (`higher_optimum_`). `profile_class_prior` evaluates the likelihood itself; a
-    recalibrated `SAREMClassifierCV` did so in `fit`, on a grid of class priors.
+    optima, except those that `fit` found (`higher_optimum_`). `profile_class_prior` evaluates the likelihood itself. A
+    recalibrated `SAREMClassifierCV` evaluates it in `fit`, on a grid of class priors.
 
     Parameters
     ----------
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
-        Fitted model with two logistic models.
+        Fitted classifier whose class model and propensity model are logistic.
 
     Returns
     -------
@@ -249,13 +250,13 @@ def _is_reliable(model: Any, inference: PairInference, data_interval: Interval) 
 
 
 def _few_labels(inference: PairInference) -> bool:
-    return float(inference.sums.labelled) < _MIN_LABELLED_PER_PARAMETER * inference.parameters.size
+    return float(inference.sums.labelled) < MIN_LABELLED_PER_PARAMETER * inference.parameters.size
 
 
 def _correlation_sentences(report: IdentifiabilityReport) -> list[str]:
     """Return a sentence on attributes whose two effects the data hardly separate, unless a direction reports them."""
     reported = {name for direction in report.directions for name in direction.shared}
-    strong = {name: r for name, r in report.correlations.items() if r < _REPORTED_CORRELATION and name not in reported}
+    strong = {name: r for name, r in report.correlations.items() if r < REPORTED_CORRELATION and name not in reported}
     names = sorted(strong, key=lambda name: strong[name])
     if not names:
         return []
@@ -290,7 +291,7 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
     if report.verdict == "not identified":
         return (
             f"The data do not identify the class prior: {own} depends on the penalty and on the form of the models. "
-            f"The data alone allow {alone}."
+            f"Without the penalty, the interval is {alone}."
         )
     if report.verdict == CONTRADICTED:
         return (
@@ -306,7 +307,8 @@ def _notes(model: Any, inference: PairInference) -> list[str]:
     if _few_labels(inference):
         notes.append(
             f"There are {inference.sums.labelled:g} labelled rows for {inference.parameters.size} parameters. With "
-            f"fewer than {_MIN_LABELLED_PER_PARAMETER:g} for each, the intervals tend to be too short."
+            f"fewer than {MIN_LABELLED_PER_PARAMETER:g} labelled rows for each parameter, the intervals tend to be "
+            "too short."
         )
     if inference.expected:
         notes.append(
@@ -323,7 +325,7 @@ def _notes(model: Any, inference: PairInference) -> list[str]:
 
 
 def _penalty_share(inference: PairInference) -> Vector:
-    variance = np.minimum(inference.parameter_errors() ** 2, np.finfo(float).max)  # infinite without a penalty
+    variance = np.minimum(inference.parameter_errors() ** 2, np.finfo(float).max)  # may be infinite
     return np.minimum(variance * inference.ridge, 1.0)
 
 

@@ -33,9 +33,9 @@ class ClassPriorProfile:
     Attributes
     ----------
     class_prior : array of shape (n_points,)
-        Class priors at which the likelihood was maximised, in ascending order, including that of the fit.
+        Class priors at which the likelihood was maximised, in ascending order, including the class prior of the fit.
     difference : array of shape (n_points,)
-        Penalised log-likelihood at each class prior minus that of the fit.
+        Penalised log-likelihood at each class prior minus the penalised log-likelihood of the fit.
     log_likelihood : array of shape (n_points,)
         Observed log-likelihood at each class prior, without penalties.
     label_frequency : array of shape (n_points,)
@@ -48,12 +48,12 @@ class ClassPriorProfile:
         Class priors that the data do not reject: twice the drop in log-likelihood is below the quantile of a
         chi-squared distribution with one degree of freedom.
     closed : tuple of two bool
-        Whether the profile reached the cut on the left and on the right. If not, the interval ends where the profile
-        ends.
+        Whether the profile reached the `cut` on the left and on the right. On a side on which it did not, the interval
+        ends at the last class prior of the profile.
     other_optima : list of ClassPriorProfile
         Profiles around other optima that the data do not reject. Their `difference` and `interval` are relative to the
-        fit, too. These are optima found from the model's starts (``n_starts``), and the swapped models if both use the
-        same attributes.
+        fit, too. The other optima are those that `fit` found from its starts (``n_starts``) and, if both models use the
+        same attributes, the swapped models.
     """
 
     class_prior: Vector
@@ -102,7 +102,7 @@ class ClassPriorProfile:
             why = (
                 "The fit is in a local optimum: fit again with more starts (n_starts)."
                 if best is self
-                else "See selection_ for the reason why the fit is at another optimum."
+                else "The attribute selection_ contains the reason why the fit is at another optimum."
             )
             lines.append(
                 f"Models with a class prior of {best.class_prior[at]:.3f} have a higher penalised log-likelihood, by "
@@ -147,14 +147,14 @@ def profile_class_prior(
     neighbouring solution. Other known optima get their own profiles (``other_optima``). The data do not reject class
     priors with :math:`2(p(\hat\alpha) - p(\alpha)) \le \chi^2_{1,\mathrm{level}}` (Wilks). Unlike a standard
     error, the profile does not assume a quadratic likelihood, so it shows how flat the likelihood is. It is valid if
-    both models have the correct form. The class prior here is the mean of `f` over these rows; `class_prior_interval`
-    is for the population and also includes the sampling variance of the rows.
+    both models have the correct form. The class prior here is the mean of `f` over these rows. In contrast,
+    `class_prior_interval` is for the population, so it also includes the sampling variance of the rows.
 
     Parameters
     ----------
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
-        Fitted model with two logistic models that is not recalibrated. A recalibrated fit has
-        ``recalibration_.grid`` instead of a profile.
+        Fitted classifier whose class model and propensity model are logistic, and that is not recalibrated. A
+        recalibrated fit has ``recalibration_.grid`` instead of a profile.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
         Attributes of the rows that the model was fitted on.
     s : array of shape (n_rows,) or (n_rows, n_looks)
@@ -164,8 +164,8 @@ def profile_class_prior(
     audit : array of shape (n_rows,), optional
         Audits of these rows, if `fit` had audits.
     grid : sequence of float, optional
-        Class priors strictly between 0 and 1 at which to evaluate the profile. By default, steps away from the fit
-        until the data reject the class prior.
+        Class priors strictly between 0 and 1 at which to evaluate the profile. By default, class priors further and
+        further from the fit, until the data reject them.
     level : float in (0, 1), default=0.95
         Confidence level.
 
@@ -249,7 +249,7 @@ def _check_grid(grid: Iterable[float]) -> Vector:
     values = check_vector(list(grid), "grid")
     bad = values[~((values > 0) & (values < 1))]
     if bad.size or not values.size:
-        came = f"got {bad[0]:g}" if bad.size else "it is empty"
+        came = f"got {bad[0]:g}" if bad.size else "got an empty list"
         raise ValueError(f"grid must contain class priors strictly between 0 and 1; {came}.")
     return values
 
@@ -274,8 +274,8 @@ def _check_same_fit(inference: PairInference, path: ProfilePath) -> None:
         now, then = float(getattr(now_sums, name)), float(getattr(fitted, name))
         if abs(now - then) > 1e-5 * abs(then):
             raise ValueError(
-                f"X, s and sample_weight must be those that the model was fitted on; the {words} is "
-                f"{now:.8g}, but it was {then:.8g} in fit."
+                f"X, s, sample_weight and audit must be those that the model was fitted on; the {words} is "
+                f"{now:.8g}, but it was {then:.8g} in fit. Pass the arguments of fit."
             )
 
 

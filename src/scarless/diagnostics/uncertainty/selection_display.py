@@ -17,9 +17,9 @@ class SelectionPathDisplay(Display):
     """Plot of the held-out log-likelihood of all candidates against the penalty of the classifier.
 
     Colours show which attributes the classifier uses, and line styles the penalty of the propensity model. Filled dots
-    are candidates that are tied with the best one. In each set of attributes, the tied candidate whose `C` is nearest
-    to 1 is selected. Rings mark the selected candidates, which are averaged. Without recalibration, one ring marks the
-    selected candidate with the lowest label frequency.
+    are candidates that are tied with the best candidate. In each set of attributes, the tied candidate whose `C` is
+    nearest to 1 is selected. Rings mark the selected candidates, which are averaged. Without recalibration, one ring
+    marks the selected candidate with the lowest label frequency.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class SelectionPathDisplay(Display):
         """
         estimator, _ = opened(estimator)
         if not hasattr(estimator, "fit") or not hasattr(estimator, "propensity_Cs"):
-            raise TypeError(f"estimator must be a SAREMClassifierCV; got {type(estimator).__name__}.")
+            raise TypeError(f"estimator must be a fitted SAREMClassifierCV; got {type(estimator).__name__}.")
         check_is_fitted(estimator)
         return cls(estimator.cv_results_, estimator.best_index_, members=estimator.selection_.members).plot(ax)
 
@@ -117,7 +117,7 @@ class SelectionPathDisplay(Display):
         ax.plot([], [], "o", label=f"selected: label frequency {shown}", **ring)
 
     def _cut_low_scores(self, ax: Any) -> None:
-        """Cut the axis below very poor candidates, so that differences between good candidates are visible."""
+        """Cut very poor candidates off the axis, so that differences between good candidates are visible."""
         score, tied = self.cv_results["mean_test_score"], self.cv_results["tied"]
         best = score.max()
         lowest = min(max(score.min(), best - 4.0 * (best - np.median(score))), score[tied].min())

@@ -1,4 +1,4 @@
-"""The answer of a fit in words, with the reasons to doubt it."""
+"""The estimated number of positives in words, with the reasons to doubt it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,19 +34,19 @@ FLAT_LOGITS = 0.2  # distance between the 5% and 95% quantiles of logits, below 
 # The report warns if more than this share of rows is unlabelled and has a probability above `CERTAIN_PROBABILITY`.
 CERTAIN_PROBABILITY, MAX_CERTAIN_SHARE = 0.999, 0.05
 _LOGIT_MARGIN = 1e-12  # distance of probabilities from 0 and 1 before the logit is taken
-NO_ESTIMATE = "this fit cannot estimate how many more rows are positive, because in it every positive has a label"
-MAX_LABELLED_SHARE_CHANGE = 0.25  # relative difference between the labelled shares of the fit and of these rows
+NO_ESTIMATE = "this fit cannot estimate how many more rows are positive, because it finds every positive labelled"
+MAX_LABELLED_SHARE_CHANGE = 0.25  # largest relative difference of labelled shares between the fit and these rows
 MAX_NAMES = 6  # names in a sentence
 
 
 def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...]) -> FitAnswer:
     """Return the estimated number of positives, with cautions; `identifiability` is None if it could not be computed.
 
-    If the fit cannot estimate the positives without a label (`subject.silent`), all estimates are None.
+    If the fit cannot estimate the positives without a label (`subject.is_uninformative`), all estimates are None.
     """
     n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
-    right, leaks = subject.right_labels, subject.leaks
-    known = labelled / n if subject.rates_are_none else 0.0
+    right, leaks = subject.labelled_positives, subject.leaks
+    known = labelled / n if subject.has_no_false_positives else 0.0
     naive = isinstance(subject.inner, NaiveClassifier)  # its class prior is the share of labelled rows
     prior, frequency = None if naive else number(subject.model.class_prior_), number(subject.model.label_frequency_)
     interval, why_none = subject.interval_of("class_prior_interval")
@@ -56,7 +56,7 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
     reasons = (*_cautions(subject, found, frequency, identifiability), *_label_cautions(checks))
     frequencies, _ = subject.interval_of("label_frequency_interval")
     labelled_share = IntervalEstimate(frequency, *((None, None) if frequencies is None else map(number, frequencies)))
-    if subject.silent:
+    if subject.is_uninformative:
         found, labelled_share = IntervalEstimate(None), IntervalEstimate(None)
     missing = _scaled(found, n, right)
     return FitAnswer(
@@ -68,7 +68,7 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
         missing=missing,
         label_frequency=labelled_share,
         cautions=(*cautions(subject), *reasons),
-        sentence=_sentence(subject, n, labelled, found, missing, reservation(subject.either_way, leaks)),
+        sentence=_sentence(subject, n, labelled, found, missing, reservation(subject.may_be_swapped, leaks)),
         notes=tuple(_notes(subject, why_none)),
         wrong=labelled - right,
     )
@@ -85,14 +85,14 @@ def _sentence(
 ) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} rows (counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
-    if not subject.rates_are_none:
-        start += f", about {about(max(labelled - subject.right_labels, 0.0))} of them by mistake"
+    if not subject.has_no_false_positives:
+        start += f", about {about(max(labelled - subject.labelled_positives, 0.0))} of them by mistake"
     if isinstance(subject.inner, NaiveClassifier):
         return (
-            f"{start}; this model treats all other rows as negative, so it cannot estimate how many "
-            "positives have no label."
+            f"{start}; this model treats all other rows as negative, so it cannot estimate how many positives have no "
+            "label."
         )
-    if subject.silent:
+    if subject.is_uninformative:
         return f"{start}; {NO_ESTIMATE}."
     if found.value is None:
         return f"{start}; this model does not estimate the number of positives."
@@ -112,9 +112,9 @@ def _missing_labels(missing: IntervalEstimate) -> str:
     return f"up to {most} may have no label" if most != "0" else "all of them have a label"
 
 
-def reservation(either_way: bool, leaks: Sequence[Leak]) -> str:
+def reservation(may_be_swapped: bool, leaks: Sequence[Leak]) -> str:
     """Return a clause that qualifies the estimate if the models may be swapped or a column leaks the label."""
-    if either_way:
+    if may_be_swapped:
         return ", which is not reliable"
     if not leaks:
         return ""
@@ -130,7 +130,7 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
     notes = []
     if why_none and not isinstance(subject.inner, NaiveClassifier):
         notes.append(f"No interval: {why_none}")
-    elif not why_none and not subject.silent:
+    elif not why_none and not subject.is_uninformative:
         notes.append(f"The confidence level of intervals is {share(subject.level)}.{_measured_coverage(subject)}")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
@@ -153,7 +153,7 @@ def _measured_coverage(subject: Subject) -> str:
     kind = next((kind for kind in COVERAGE if type(inner) is kind), None)
     if kind is None:
         return ""
-    if subject.either_way:
+    if subject.may_be_swapped:
         return " The intervals do not allow for swapped models."
     if getattr(inner, "propensity_attributes", None) is None:
         coverage = COVERAGE_WITHOUT_ATTRIBUTES.get(kind, "")
@@ -201,7 +201,9 @@ def _cautions(subject: Subject, found: IntervalEstimate, frequency: float | None
             "No columns are named that drive the labelling. The estimate assumes that rows with a higher probability "
             "of being positive are labelled more often. The labels cannot confirm this."
         )
-    elif _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not subject.told_apart:
+    elif (
+        _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not subject.models_are_separated
+    ):
         reasons.append(
             "The estimate assumes that all positives are equally likely to be labelled. If some kinds of positives are "
             "labelled more often, the estimate is wrong, and no check in this report detects it."
@@ -217,18 +219,19 @@ def _fit_cautions(inner: Any, frequency: float | None, found: IntervalEstimate) 
     higher = getattr(inner, "higher_optimum_", None)
     if higher is not None:
         reasons.append(
-            "The fit is a local optimum: another start finds a better fit, with "
+            "The fit is a local optimum: another start of the optimiser finds a better fit, with "
             f"{share(number(higher.class_prior))} positives. Fit again from several starts (n_starts=5 in Python)."
         )
     if frequency is not None and frequency > NEARLY_ALL_LABELLED and not isinstance(inner, NaiveClassifier):
         reasons.append(
             "The model finds that all positives already have a label. A model also finds this if the data do not "
-            "determine the label frequency; it is then no better than treating every unlabelled row as negative."
+            "determine how many positives are labelled. The model is then no better than one that treats every row "
+            "without a label as negative."
         )
     if found.value is not None and found.value > NEARLY_ALL_POSITIVE:
         reasons.append(
-            "The model finds that nearly every row is positive: the labelling model alone explains the labels. That is "
-            "rarely true. Fewer columns for the labelling may help."
+            "The model finds that nearly every row is positive: the labelling model alone explains the labels. This is "
+            "rarely true. Name fewer columns for the labelling."
         )
     return reasons
 
@@ -259,10 +262,10 @@ def _data_cautions(found: IntervalEstimate, identifiability: Any, subject: Subje
             "The labels contradict the functional form of the models, and the number of positives depends on this "
             "form. --model stack does not assume that the class model is linear."
         )
-    elif subject.either_way:
+    elif subject.may_be_swapped:
         reasons.append(
-            "Every column may drive the class, the labelling or both, and the data cannot always separate the two. The "
-            "estimate would be much more certain if the columns that drive the labelling were named."
+            "Every column may drive the class, the labelling or both, and the data cannot always separate these "
+            "effects. To get a much more certain estimate, name the columns that drive the labelling."
         )
     selection = getattr(subject.inner, "selection_", None)
     if selection is not None and selection.wide:
@@ -278,8 +281,8 @@ def _label_cautions(checks: tuple[Check, ...]) -> list[str]:
     if find(checks, "calibration").status != "bad":
         return []
     return [
-        "The model does not fit the labels: labels are more, or less, frequent than it predicts. Its predictions for "
-        "rows without a label are then not reliable either."
+        "The model does not fit the labels: in some groups of rows, labels are more or less frequent than predicted. "
+        "Predictions for rows without a label are then not reliable either."
     ]
 
 
@@ -289,7 +292,7 @@ def _ranking_cautions(subject: Subject) -> list[str]:
     if certain > MAX_CERTAIN_SHARE * subject.n_rows:
         return [
             f"The model is certain that {count(certain)} rows without a label are positive. Such a model is usually "
-            "overfitted; do not rely on the estimate."
+            "overfitted. Do not rely on the estimate."
         ]
     low, high = np.clip(np.quantile(subject.f[subject.weight > 0], [0.05, 0.95]), _LOGIT_MARGIN, 1.0 - _LOGIT_MARGIN)
     if logit(high) - logit(low) > FLAT_LOGITS:
@@ -308,7 +311,7 @@ def _assumes_one_propensity(subject: Subject) -> bool:
 
 
 def _other_rows_cautions(subject: Subject, frequency: float | None) -> list[str]:
-    """Return a caution if the share of labelled rows differs so much that these are not the rows of the fit."""
+    """Return a caution if the share of labelled rows shows that the model was fitted to other rows."""
     prior = number(subject.model.class_prior_)
     if prior is None or frequency is None or not hasattr(subject.inner, "propensity_coef_"):
         return []
@@ -318,6 +321,6 @@ def _other_rows_cautions(subject: Subject, frequency: float | None) -> list[str]
     if abs(now - then) <= MAX_LABELLED_SHARE_CHANGE * max(now, then):
         return []
     return [
-        f"The model was probably fitted to other rows: {share(now)} of these rows have a label, but {share(then)} of "
-        "the rows of the fit. The share of positives is estimated from the rows of the fit."
+        f"The model was probably fitted to other rows: {share(now)} of these rows have a label, compared with "
+        f"{share(then)} of the rows of the fit. The share of positives is estimated from the rows of the fit."
     ]

@@ -1,4 +1,4 @@
-"""Build the data of a report from a fitted model and its table."""
+"""Reports as data, built from a fitted model and its table."""
 
 import platform
 import warnings
@@ -24,10 +24,10 @@ from scarless.report.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
 ALL_LABELLED = (
-    "In this fit, every positive already has a label. The probabilities below do not show how many of these rows are "
-    "positive; the rows are ordered by how much they resemble labelled rows."
+    "In this fit, every positive already has a label. The probabilities do not show how many of these rows are "
+    "positive. The rows are ordered by their similarity to labelled rows."
 )
-_SHOWN_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that have their own place on the page
+_SHOWN_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that are not listed under "How to repeat"
 _LIBRARY_WARNINGS = (DeprecationWarning, PendingDeprecationWarning)  # The reader of the page cannot act on these.
 
 
@@ -74,8 +74,8 @@ def model_report(
     random_state : int, numpy generator or RandomState, default=0
         Seed of the random numbers, for samples of rows and for the folds of the SCAR test.
     run : dict, optional
-        Details of the run, such as file, hash and seed, shown under "How to repeat it". `title` is the title of the
-        page, `command` is shown as a command, and `warnings` (a list) are added to the warnings of the report.
+        Details of the run, such as file, hash and seed, shown under "How to repeat this analysis". `title` is the title
+        of the page, `command` is shown as a command, and `warnings` (a list) are added to the warnings of the report.
     progress : callable, optional
         Called with a description of the current step.
 
@@ -129,14 +129,14 @@ def report_on(
         subject = make_subject()
         names = _check_names(row_names, subject.n_rows)
         report_step("explaining the highest-ranked rows")
-        ranked = make_ranked(subject.by_labels() if subject.either_way else subject, n_ranked, names)
+        ranked = make_ranked(subject.with_naive_model() if subject.may_be_swapped else subject, n_ranked, names)
         exam = Examination.of(subject, rng)
         report_step("computing the effects of the columns")
         effects = make_effects(subject, rng)
         checks = make_checks(exam, report_step)
         answer = make_answer(subject, exam.identifiability, checks)
         columns = make_columns(subject)
-    if subject.silent:
+    if subject.is_uninformative:
         ranked = replace(ranked, notes=(ALL_LABELLED, *ranked.notes))
     raised_texts = [plain(each.message) for each in raised if not issubclass(each.category, _LIBRARY_WARNINGS)]
     warned = [*run_values.get("warnings", ()), *raised_texts]
@@ -180,13 +180,18 @@ def _check_names(row_names: Any, n_rows: int) -> Any:
 
 def _run_details(subject: Subject, run_values: Mapping[str, Any], random_state: Any) -> list[NamedValue]:
     shown = [name for name in run_values if name not in _SHOWN_ELSEWHERE]
-    given = [NamedValue(text(name), text(run_values[name], 2000)) for name in shown]
+    given = [NamedValue(text(name), text(_run_value(run_values[name]), 2000)) for name in shown]
     model_name = "model" if "model" not in run_values else "model in Python"
     own = [NamedValue(model_name, text(" ".join(repr(subject.inner).split()), 2000))]
     if isinstance(random_state, int | np.integer):
         own.append(NamedValue("seed of the report", str(random_state)))
     own.append(NamedValue("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"))
     return [*given, *own, *(NamedValue(name, found) for name in PACKAGES if (found := _version(name)))]
+
+
+def _run_value(value: Any) -> Any:
+    """Return a list as names with commas; other values unchanged."""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def _version(package: str) -> str:

@@ -1,4 +1,4 @@
-"""The diagnostics of a fit, each with a verdict; a diagnostic that is not available gives the reason."""
+"""The diagnostics of a fit, each with a verdict. A diagnostic that is not available states the reason."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,6 +9,7 @@ import numpy as np
 from scarless.diagnostics import Calibration
 from scarless.diagnostics.fit.examination import FACTORS, GAMMAS, REFUSALS, Candidates, Examination, PropensityBounds
 from scarless.diagnostics.fit.subject import WIDE_INTERVAL, Subject, is_short
+from scarless.diagnostics.scar.tests import SCARTest
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import SARStackingClassifier
 from scarless.outside.notices import listed
@@ -16,15 +17,16 @@ from scarless.outside.plain_words import plain
 from scarless.report.fit import looks
 from scarless.report.fit.answer import NO_ESTIMATE, recorded
 from scarless.report.fit.data import Check, Mark, NumberTable, Picture
+from scarless.report.fit.identification import identification_sentences
 from scarless.report.words import count, p_sentence, ratio, share, share_range, text
 
 SIGNIFICANT = 0.05  # p-value
-# Excess of the calibration error over the error expected by chance, divided by the share of labelled rows. Below the
-# first value the verdict is "Nearly", above the second "No". By judgement.
+# The calibration error minus the error expected by chance, divided by the share of labelled rows. Below the first value
+# the verdict is "Nearly", above the second "No". By judgement.
 SLIGHT_MISFIT, SEVERE_MISFIT = 0.05, 0.2
 MAX_DROP_DRAWN = 8.0  # distance below the maximum log-likelihood to which the profile is drawn
-# The check is "good" if odds that are wrong by this factor keep the share of positives within its interval. By
-# judgement.
+# The check is "good" if the share of positives stays within its interval when the odds of a label are wrong by this
+# factor. By judgement.
 ROBUST_FACTOR = 2.0
 NOT_AVAILABLE = f"Not available: {NO_ESTIMATE}."
 MAX_NAMES = 6  # names in a sentence
@@ -65,10 +67,10 @@ def make_checks(exam: Examination, report_step: Callable[[str], None]) -> tuple[
 
 
 def _undetected(subject: Subject) -> str:
-    """Return a problem that no check of the labels can detect, or "" if there is none."""
-    if subject.silent:
-        return "This check does not concern positives without a label."
-    if subject.either_way:
+    """Return a sentence on a problem that no check of the labels can detect, or "" if there is none."""
+    if subject.is_uninformative:
+        return "This check says nothing about positives without a label."
+    if subject.may_be_swapped:
         return "This check cannot detect swapped models."
     if not subject.leaks:
         return ""
@@ -76,7 +78,7 @@ def _undetected(subject: Subject) -> str:
 
 
 def _qualified(check: Check, undetected: str) -> Check:
-    """Return a good check as an open one, with the problem that it cannot detect; others unchanged."""
+    """Return a check with status "good" as "open", with the problem that it cannot detect; return others unchanged."""
     return check if check.status != "good" else replace(check, status="open", verdict=f"{check.verdict} {undetected}")
 
 
@@ -90,7 +92,7 @@ def _information_checks(subject: Subject) -> list[tuple[str, str, CheckFunction]
         parts.append(("audits", "Do the audits agree with the model?", looks.audits))
     if len(facts.names) > 1:
         parts.append(("looks", "What did each look find?", looks.several_looks))
-    if facts.claims:
+    if facts.known_values:
         parts.append(("facts", "Do the rows agree with the known values?", looks.known_values))
     return parts
 
@@ -114,12 +116,15 @@ def _status_of(width: float) -> str:
 # --- identifiability
 
 _IDENTIFIED = {
-    "identified": ("good", "Yes, if both models have the right functional form."),
-    "weakly identified": ("open", "Only roughly: the labels are compatible with a wide range of numbers."),
+    "identified": (
+        "good",
+        "Yes, if both models have the right functional form (log-odds that are linear in the columns).",
+    ),
+    "weakly identified": ("open", "Only roughly: the labels are compatible with a wide range of numbers of positives."),
     CONTRADICTED: (
         "bad",
-        "No: the labels contradict the functional form of the models, and without it they do not determine the number "
-        "of positives.",
+        "No: the labels contradict the functional form of the models. Without this form, the labels do not determine "
+        "the number of positives.",
     ),
     "not identified": ("bad", "No: the number of positives depends on the functional form of the models."),
 }
@@ -128,30 +133,35 @@ _IDENTIFIED = {
 def _identifiability(key: str, title: str, exam: Examination) -> Check:
     report = exam.identifiability
     if exam.subject.looks is not None:
-        return _settled(key, title, exam)
+        return _identifiability_with_information(key, title, exam)
     if report is None:
         raise ValueError(exam.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
-    if exam.subject.silent:
+    if report.swapped is not None and report.verdict == "not identified":
+        verdict = "No: both models use the same columns, and may be swapped."
+    labelled = float(exam.subject.weight @ exam.subject.s)
+    sentences = _in_words(identification_sentences(report, labelled))
+    if exam.subject.is_uninformative:
         note = "The numbers below describe the uncertainty of the share of labelled rows."
-        return Check(key, title, "bad", f"No: {NO_ESTIMATE}.", (note, *_in_words(report.sentences()[1:])))
+        return Check(key, title, "bad", f"No: {NO_ESTIMATE}.", (note, *sentences[1:]))
     if report.verdict == "weakly identified" and is_short(*report.class_prior_interval):
         verdict = "Only roughly: the interval is short, but the labels are compatible with a wider range."
-    return Check(key, title, status, verdict, _in_words(report.sentences()))
+    return Check(key, title, status, verdict, sentences)
 
 
-def _settled(key: str, title: str, exam: Examination) -> Check:
-    """Judge by the width of the interval, which uses the audits, looks and known values."""
+def _identifiability_with_information(key: str, title: str, exam: Examination) -> Check:
+    """Return the check of a fit with audits, looks or known values, judged by the width of the interval."""
     low, high = exam.subject.prior_interval()
     status = _status_of(high - low)
     words = {"good": "Yes", "open": "Only roughly", "bad": "Hardly"}[status]
     verdict = f"{words}: {share_range(low, high)} of rows are positive, given the labels and the other information."
     details = (
-        "With labels alone, the answer depends on the functional form of the models. Several looks and audits add "
-        "direct evidence: which positives are found again, and which were missed.",
+        "With labels alone, the estimate depends on the functional form of the models. Further information makes it "
+        "depend less on this form: several looks show how many positives are found again, and audits show how many "
+        "positives have no label.",
     )
     if exam.swappable:
-        status, verdict = "bad", f"No: both models see the same columns, and may be swapped. {verdict}"
+        status, verdict = "bad", f"No: both models use the same columns, and may be swapped. {verdict}"
     return Check(key, title, status, verdict, details)
 
 
@@ -171,7 +181,7 @@ _CANDIDATE_TABLES = {  # caption, head and kinds
     ),
     "optima": (
         "The optima that were found",
-        ("start", "positives", "share of positives labelled", "log-likelihood below the best", "chosen"),
+        ("initial values", "positives", "share of positives labelled", "log-likelihood below the best", "chosen"),
         ("text", "share", "share", "number", "text"),
     ),
 }  # fmt: skip
@@ -181,8 +191,9 @@ def _selection(key: str, title: str, exam: Examination) -> Check:
     found = exam.candidates()
     if found is None:
         return Check(key, title, "none", "Only one model was fitted.")
-    details = _in_words([found.reason]) if found.reason else ()
     status, verdict = _choice(exam.subject, found)
+    # With one optimum there is no table, and the verdict already gives the reason.
+    details = _in_words([found.reason]) if found.reason and found.rows else ()
     return Check(key, title, status, verdict, details, None, (_candidate_table(found),) if found.rows else ())
 
 
@@ -196,21 +207,26 @@ def _candidate_table(found: Candidates) -> NumberTable:
 def _candidate_cell(value: Any) -> str | float:
     if isinstance(value, bool):
         return "yes" if value else ""
-    return value if isinstance(value, float) else text(value)
+    if isinstance(value, float):
+        return value
+    return text(value).replace("the propensity attributes", "the columns for the labelling")
 
 
 def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
     """Return status and verdict of the choice among candidates."""
     inner = subject.inner
     if getattr(inner, "higher_optimum_", None) is not None:
-        return "bad", "Another start leads to a better fit, which was not chosen."
+        return "bad", "Another start of the optimiser leads to a better fit, which was not chosen."
     if found.n < 2:
         if hasattr(inner, "optima_") and len(inner.optima_) == 1 and len(inner.optima_[0].starts) == 1:
-            return "open", "The model was fitted from one start; a short trial from another start found no better fit."
+            return "open", (
+                "The optimiser used one start. A short trial from another start found no better fit, but other optima "
+                "may exist."
+            )
         return "good", "No other candidate fits as well as the chosen model."
     # The range is doubled: the spread of point estimates is narrower than an interval.
     status = _status_of(2.0 * (found.high - found.low))
-    if subject.silent and is_short(found.low, found.high):
+    if subject.is_uninformative and is_short(found.low, found.high):
         return "open", f"{found.n} models fit about equally well; in all of them nearly every positive has a label."
     range_ = share_range(found.low, found.high)
     if isinstance(inner, SARStackingClassifier):
@@ -222,22 +238,22 @@ def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
 
 
 def _scar(key: str, title: str, exam: Examination) -> Check:
-    if exam.subject.silent:
+    if exam.subject.is_uninformative:
         return Check(key, title, "none", NOT_AVAILABLE)
-    asked = exam.scar()
-    if asked is None:
+    tested = exam.scar()
+    if tested is None:
         return Check(
             key,
             title,
             "open",
             "Not tested: no columns are named for the labelling.",
             (
-                "Labels alone cannot refute that all positives are equally likely to be labelled, because some class "
-                "model always explains the labels equally well. The "
-                "test needs columns that may drive the labelling but not the class: --propensity COLUMN.",
+                "Labels alone cannot show whether all positives are equally likely to be labelled, because some class "
+                "model always explains the labels equally well. The test needs columns that may drive the labelling "
+                "but not the class: --propensity COLUMN.",
             ),
         )
-    found, sample = asked
+    found, sample = tested
     names = dict.fromkeys(text(sample.origins[j].column) for j in sample.labelling_columns)
     raw, how = listed(list(names), MAX_NAMES), f"({p_sentence(found.p_value)})"
     if np.isnan(found.p_value) or found.degrees_of_freedom == 0:
@@ -247,18 +263,29 @@ def _scar(key: str, title: str, exam: Examination) -> Check:
         verdict = f"Yes {how}: whether a positive is labelled depends on {raw}, and this model allows for it."
     else:
         status, verdict = "open", f"Not detected {how}: the labelling may be independent of {raw}."
-    caveat = (
-        "The test assumes that, given all other columns, the columns named for the labelling do not affect the class. "
-        "If one does, the test mistakes its effect on the class for an effect on the labelling."
+    details = [] if status == "none" else [_scar_statistic(found)]
+    details.append(
+        "The test assumes that the columns named for the labelling do not affect the class, given all other columns. "
+        "If one of them affects the class, the test mistakes this effect for an effect on the labelling."
     )
-    return Check(key, title, status, verdict, (*_in_words([found.conclusion]), caveat, *_on_a_sample(exam, sample)))
+    if status == "open":
+        details.append("With more labels, the test could detect weaker effects. Columns that are not named may matter.")
+    return Check(key, title, status, verdict, (*_in_words(details), *_on_a_sample(exam, sample)))
+
+
+def _scar_statistic(found: SCARTest) -> str:
+    hypothesis = "that all positives are equally likely to be labelled"
+    if found.degrees_of_freedom is None:
+        return f"Test {hypothesis}: statistic {found.statistic:.3g}."
+    degrees = f"{found.degrees_of_freedom} degree{'s' * (found.degrees_of_freedom > 1)} of freedom"
+    return f"{found.method.capitalize()} test {hypothesis}: chi-squared {found.statistic:.1f} on {degrees}."
 
 
 # --- profile of the class prior
 
 
 def _profile(key: str, title: str, exam: Examination) -> Check:
-    if exam.subject.silent and is_short(*exam.subject.prior_interval()):
+    if exam.subject.is_uninformative and is_short(*exam.subject.prior_interval()):
         return Check(key, title, "bad", NOT_AVAILABLE)
     found = exam.profile()
     low, high = found.interval
@@ -270,13 +297,14 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
         verdict = f"Many: {sentence}"
     else:
         verdict = (
-            f"The likelihood gives {range_} for the rows of this table; the interval for the population that they were "
-            f"drawn from is {share_range(*exam.subject.prior_interval())}."
+            f"According to the likelihood, {range_} of the rows of this table are positive. The confidence interval "
+            f"for the population that the rows were drawn from is {share_range(*exam.subject.prior_interval())}."
         )
     if found.other_optima:
         others = listed([share(other) for other in found.other_optima], MAX_NAMES)
         verdict += f" There are other local optima, with {others} positives."
-    details = _in_words(found.sentences)
+    # The first sentences of a profile, on the interval and on other optima, repeat the verdict.
+    details = _in_words(found.sentences if found.recalibrated else found.sentences[1 + len(found.other_optima) :])
     if found.recalibrated:
         details = (
             "The fit evaluates a grid of shares of positives. For each share, all other parameters are chosen to fit "
@@ -285,7 +313,7 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
         )
     elif found.sample is not exam.subject:
         (of,) = _on_a_sample(exam, found.sample)
-        details += (f"{of} The model was refitted to these rows; with all rows the range is shorter.",)
+        details += (f"{of} The model was refitted to these rows; with all rows, the range is shorter.",)
     falls = "the likelihood falls" if found.recalibrated else "the log-likelihood falls"
     x, y, at = found.class_prior, found.drop, found.estimate
     shown = y > -MAX_DROP_DRAWN
@@ -329,11 +357,11 @@ def _calibration(key: str, title: str, exam: Examination) -> Check:
         high=tuple(map(float, found.high)),
     )
     details = (
-        f"The calibration error is {share(found.error)}; {share(found.expected_error)} is expected by chance. "
-        f"Chi-square {ratio(found.statistic)} on {found.degrees_of_freedom} degrees of freedom, "
-        f"{p_sentence(found.p_value)}.",
+        f"The calibration error (the mean distance between predicted and observed shares) is {share(found.error)}; "
+        f"{share(found.expected_error)} is expected by chance. Test of fit: chi-squared {ratio(found.statistic)} on "
+        f"{found.degrees_of_freedom} degrees of freedom, {p_sentence(found.p_value)}.",
         "The model was fitted to these rows; on new rows it fits somewhat worse. This check cannot detect errors that "
-        "cancel out: too many positives with too low propensities predict the same labels.",
+        "cancel out: too many positives with too low probabilities of a label predict the same labels.",
     )
     return Check(key, title, status, verdict, details, picture)
 
@@ -353,22 +381,23 @@ def _calibrated(found: Calibration, labelled: float) -> tuple[str, str]:
 
 
 def _sensitivity(key: str, title: str, exam: Examination) -> Check:
-    if exam.subject.silent and exam.subject.looks is None:
+    if exam.subject.is_uninformative and exam.subject.looks is None:
         why = (
-            "The bounds multiply the odds of getting a label by a factor. In this fit, every positive is labelled with "
-            "probability 1, and no factor changes that."
+            "This check multiplies the odds that a positive gets a label by a factor. In this fit, every positive gets "
+            "a label with probability 1, and no factor changes this."
         )
         return Check(key, title, "none", NOT_AVAILABLE, (why,))
     found = exam.propensity_bounds()
     table = NumberTable(
-        "Share of positives, if the odds of getting a label are wrong by at most this factor",
+        "Share of positives, if the odds that a positive gets a label are wrong by at most this factor",
         ("factor", "at least", "at most"),
         ("number", "share", "share"),
         found.bounds,
     )
     low, high = found.bounds[FACTORS.index(2.0)][1:]
     verdict = (
-        f"If the odds of getting a label are wrong by a factor of 2, {share_range(low, high)} of rows are positive."
+        f"If the odds that a positive gets a label are wrong by a factor of up to 2, {share_range(low, high)} of rows "
+        "are positive."
     )
     picture = Picture(
         kind="sensitivity",
@@ -377,7 +406,7 @@ def _sensitivity(key: str, title: str, exam: Examination) -> Check:
             f"A band that widens from {share(found.estimate)} at a factor of 1 to "
             f"{share_range(*found.bounds[-1][1:])} at a factor of {FACTORS[-1]:g}."
         ),
-        x_label="factor on the odds of getting a label",
+        x_label="factor on the odds of a label",
         y_label="share of positives",
         x=GAMMAS,
         y=(found.estimate,) * len(GAMMAS),
@@ -386,8 +415,9 @@ def _sensitivity(key: str, title: str, exam: Examination) -> Check:
     )
     details = (
         *_factor_sentences(found),
-        "The bounds hold for every labelling mechanism within that factor. For example, a factor of 2 changes a "
-        "probability of 50% to between 33% and 67%. The bounds do not include the sampling error of the propensity.",
+        "The shares hold for every labelling whose odds differ from the model by at most the factor. For example, a "
+        "factor of 2 changes a probability of 50% to between 33% and 67%. The sampling error of the labelling model is "
+        "not included.",
         *_on_a_sample(exam, found.sample),
     )
     status = "good" if found.interval_factor >= ROBUST_FACTOR else "open"
@@ -395,7 +425,7 @@ def _sensitivity(key: str, title: str, exam: Examination) -> Check:
 
 
 def _factor_sentences(found: PropensityBounds) -> list[str]:
-    """Return sentences on the factors at which the estimate may leave its interval, or most positives have a label."""
+    """Return the factor above which the estimate may leave its interval, and whether most positives have no label."""
     sentences = []
     if found.interval is not None and np.isfinite(found.interval_factor):
         sentences.append(
@@ -404,7 +434,7 @@ def _factor_sentences(found: PropensityBounds) -> list[str]:
         )
     if found.most_unlabelled is not None:
         factor, unlabelled = found.most_unlabelled
-        most = f"Most positives have no label ({share(unlabelled)} expected)"
+        most = f"Most positives have no label (an estimated {share(unlabelled)})"
         until = f"unless the odds are wrong by a factor of more than {ratio(factor)}"
-        sentences.append(f"{most}, {until if np.isfinite(factor) else 'for every factor'}.")
+        sentences.append(f"{most}, {until if np.isfinite(factor) else 'whatever the factor'}.")
     return sentences

@@ -1,4 +1,4 @@
-"""Report parts for audits, several looks and known values: what was given, and whether it agrees with the models."""
+"""Report parts for audits, several looks and known values: their numbers, and whether they agree with the models."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from scarless.outside.notices import listed
 from scarless.report.fit.data import Check, Mark, NamedValue, NumberTable, Picture
 from scarless.report.words import count, p_sentence, share, share_range, text
 
-# Standard errors between the found and the expected number of audited positives, above which the check is "open" or
-# "bad". By judgement.
+# Difference between the found and the expected number of audited positives, in standard errors, from which on the check
+# is "open" or "bad". By judgement.
 OPEN_SURPLUS, BAD_SURPLUS = 2.0, 3.0
 SIGNIFICANT, HIGHLY_SIGNIFICANT = 0.05, 0.001  # p-values
 MAX_NAMES = 6  # names in a sentence
@@ -20,18 +20,18 @@ MAX_NAMES = 6  # names in a sentence
 AUDIT_ASSUMPTION = (
     "The fit assumes that audited rows were chosen at random, or by their columns or labels, but not by their class. "
     "If positives are more likely to be audited, the estimated share of positives is too high. In our experiment with "
-    "200 audits, it was 0.038 too high if the odds of an audit were 1.5 times as high for positives, 0.075 if they "
-    "were twice as high, and 0.38 if only positive findings were recorded."
+    "200 audits, the share was too high by 0.038 if the odds of an audit were 1.5 times as high for positives, by "
+    "0.075 if the odds were twice as high, and by 0.38 if only positive findings were recorded."
 )
 LOOK_ASSUMPTION = (
     "The fit assumes that looks are independent given the columns. If some positives are hard to find for reasons that "
-    "no column shows, the estimated share of positives is too low (by 0.07 in our experiment) and its interval is far "
-    "too short. scarless.diagnostics.goodness_of_fit tests this assumption; audits do not need it."
+    "no column shows, the estimated share of positives is too low (by 0.07 in our experiment), and its interval is far "
+    "too short. In Python, scarless.diagnostics.goodness_of_fit tests this assumption. Audits do not need it."
 )
 LABEL_ASSUMPTION = (
-    "The fit assumes that all labels are right. In our experiment with two looks, in which 2% of negatives got a "
-    "label, the estimated share of positives was 0.12 too high. With several looks, or audits of labelled rows, this "
-    "rate can be estimated (--false-positive-rate estimate)."
+    "The fit assumes that all labels are right. In our experiment with two looks, 2% of negatives got a label by "
+    "mistake, and the estimated share of positives was too high by 0.12. With several looks, or audits of labelled "
+    "rows, the rate of such mistakes can be estimated (--false-positive-rate estimate)."
 )
 
 
@@ -51,20 +51,27 @@ def make_given(subject: Subject) -> tuple[NamedValue, ...]:
         names = text(listed(list(facts.names), MAX_NAMES))
         found.append(
             NamedValue(
-                "Looks", f"{len(facts.names)} ({names}); {count(int(seen.sum()))} of {count(seen.size)} took place"
+                "Looks",
+                f"{len(facts.names)} ({names}); {count(int(seen.sum()))} of {count(seen.size)} possible looks took "
+                "place",
             )
         )
-    for claim in facts.claims:
+    for claim in facts.known_values:
         error = f"standard error {claim.se:g}" if claim.se else "treated as exact"
-        found.append(NamedValue(f"Known value: {claim.description}", f"{claim.value:g}, {error}"))
+        found.append(NamedValue(f"Known {_quantity(claim)}", f"{claim.value:g}, {error}"))
     found.append(NamedValue("Share of positives", _estimate(*_prior(subject))))
     for name, (value, interval) in zip(facts.names, facts.frequencies, strict=True):
-        of = f"Positives that {text(name)} labels" if len(facts.names) > 1 else "Positives that have a label"
-        found.append(NamedValue(of, _estimate(value, interval)))
-        if facts.alike:
+        at = "" if len(facts.names) == 1 else " at each look" if facts.same_propensity else f" at {text(name)}"
+        found.append(NamedValue(f"Positives that get a label{at}", _estimate(value, interval)))
+        if facts.same_propensity:
             break
     found.append(NamedValue("Negatives that get a label", _rates(facts)))
     return tuple(found)
+
+
+def _quantity(claim: Any) -> str:
+    """Return the description of a known value in the words of the report."""
+    return text(claim.description).replace("class prior", "share of positives")
 
 
 def _prior(subject: Subject) -> tuple[float, Any]:
@@ -83,12 +90,12 @@ def _rates(facts: Any) -> str:
     if facts.rate_is == "none":
         return "none, by assumption"
     rates = listed([_estimate(value, interval) for value, interval in facts.rates], MAX_NAMES)
-    words = {"estimated": "estimated", "estimated in part": "given, or estimated if an interval is shown"}
+    words = {"estimated": "estimated", "estimated in part": "estimated if an interval is shown, otherwise given"}
     return f"{rates}, {words.get(facts.rate_is, 'as given')}"
 
 
 def cautions(subject: Subject) -> list[str]:
-    """Return the reasons to doubt the estimate that audits, looks or known values give, the most serious first."""
+    """Return reasons to doubt the estimate that follow from audits, looks or known values, the most serious first."""
     facts = subject.looks
     if facts is None:
         return []
@@ -97,7 +104,7 @@ def cautions(subject: Subject) -> list[str]:
     if z is not None and abs(z) >= BAD_SURPLUS:
         reasons.append(
             f"Audited rows are positive {'more' if z > 0 else 'less'} often than the model expects ({abs(z):.1f} "
-            "standard errors). If they were chosen, or reported, depending on their class, the estimate is too "
+            "standard errors). If rows were audited, or audits reported, depending on the class, the estimate is too "
             f"{'high' if z > 0 else 'low'}. Otherwise the functional form of the models is wrong."
         )
     return reasons
@@ -107,12 +114,13 @@ def cautions(subject: Subject) -> list[str]:
 
 
 def audits(key: str, title: str, exam: Examination) -> Check:
-    """Compare the audited classes with what the model expected of these rows."""
+    """Return the check that compares audited classes with the posteriors of the model."""
     found = exam.audited()
     if not found.n:
-        raise ValueError("All audited rows have a label, so they count as positive with or without the audit.")
+        raise ValueError("All audited rows have a label, so they are positive with or without the audit.")
     z = found.surplus
-    numbers = f"{count(found.found)} of {count(found.n)} are positive, {found.expected:.0f} were expected"
+    kind = "audited rows without a label" if exam.subject.has_no_false_positives else "audited rows"
+    numbers = f"{count(found.found)} of {count(found.n)} {kind} are positive; the model expects {found.expected:.0f}"
     if z is None or abs(z) < OPEN_SURPLUS:
         status, verdict = "good", f"Yes: {numbers}."
     else:
@@ -120,15 +128,18 @@ def audits(key: str, title: str, exam: Examination) -> Check:
         more = "More" if z > 0 else "Fewer"
         verdict = f"{more} positives than the model expects: {numbers} ({abs(z):.1f} standard errors)."
     if found.n < ENOUGH_AUDITS and status == "good":
-        status, verdict = "open", f"{verdict} These are few audits; {ENOUGH_AUDITS} to 100 are needed."
+        status, verdict = "open", f"{verdict} A reliable check needs {ENOUGH_AUDITS} to 100 audits."
     rows: tuple[tuple[str | float, ...], ...] = tuple(
         (share_range(low, high), *numbers) for low, high, *numbers in found.groups
     )
     kinds = ("text", "count", "share", "share", "share", "share")
-    head = ("probability of being positive, before the audit", "rows", "expected", "found", "from", "to")
-    table = NumberTable("Audited rows, by the share of positives that the model expected", head, kinds, rows)
-    about = "without a label" if exam.subject.rates_are_none else "with and without a label"
-    bias = f"The table shows audited rows {about}. The fit used these audits, so the agreement is optimistic."
+    head = ("probability of being positive, without the audit", "rows", "expected", "found", "from", "to")
+    table = NumberTable("Audited rows, by the probability of being positive", head, kinds, rows)
+    about = "without a label" if exam.subject.has_no_false_positives else "with and without a label"
+    bias = (
+        f"The table shows audited rows {about}. The fit used these audits, so they agree with the model better than "
+        "new audits would."
+    )
     details = (AUDIT_ASSUMPTION, bias)
     return Check(key, title, status, verdict, details, _reliability(found), (table,))
 
@@ -156,25 +167,27 @@ def _reliability(audited: AuditComparison) -> Picture:
 
 
 def several_looks(key: str, title: str, exam: Examination) -> Check:
-    """Report what each look found, what more looks would find, and whether labels repeat as often as expected."""
+    """Return the check of several looks: their labels, the effect of more looks, and the numbers of labels per row."""
     subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
     curve, repeats = exam.detection(), exam.repeats()
-    n, settled, p_value = len(facts.names), subject.audited.sum() >= ENOUGH_AUDITS, repeats.p_value
-    reached = f"{share(float(curve[n - 1]))} of positives have a label once all {n} looks took place"
+    n, enough_audits, p_value = len(facts.names), subject.audited.sum() >= ENOUGH_AUDITS, repeats.p_value
     if p_value < SIGNIFICANT:
         status = "bad" if p_value < HIGHLY_SIGNIFICANT else "open"
         verdict = (
-            f"Labels do not repeat as often as the model expects ({p_sentence(p_value)}). The model is wrong, or rows "
-            "differ in ways that no column shows."
+            f"The numbers of labels per row differ from the numbers that the model expects ({p_sentence(p_value)}). "
+            "The model is wrong, or rows differ in ways that no column shows."
         )
     else:
-        status = "good" if settled else "open"
-        verdict = f"{reached[0].upper()}{reached[1:]}; labels repeat about as often as expected."
+        status = "good" if enough_audits else "open"
+        verdict = (
+            f"After all {n} looks, {share(float(curve[n - 1]))} of positives have a label. The numbers of labels per "
+            "row are about as expected."
+        )
     details = [LOOK_ASSUMPTION]
     if facts.rate_is == "none":
         details.append(LABEL_ASSUMPTION)
-    details.append(f"Goodness of fit by the number of labels: {p_sentence(p_value)}. This is an approximate test.")
+    details.append(f"Approximate test of the numbers of labels per row: {p_sentence(p_value)}.")
     tables = (_by_look(subject), _by_number(repeats))
     return Check(key, title, status, verdict, tuple(details), _detection(curve, n), tables)
 
@@ -188,7 +201,7 @@ def _by_look(subject: Subject) -> NumberTable:
         took, found = np.isfinite(labels[:, k]), labels[:, k] == 1
         rows.append((text(facts.names[k]), float(took.sum()), float(found.sum()), value, low, high))
     head = ("look", "rows examined", "labels", "share of positives labelled", "from", "to")
-    caption = "Results of each look" + ("; all looks share one propensity" if facts.alike else "")
+    caption = "Results of each look" + ("; all looks have the same propensity" if facts.same_propensity else "")
     return NumberTable(caption, head, ("text", "count", "count", "share", "share", "share"), tuple(rows))
 
 
@@ -197,7 +210,7 @@ def _detection(curve: Vector, n_looks: int) -> Picture:
     return Picture(
         kind="detection",
         title="Share of positives with a label, by the number of looks",
-        description=f"A rising curve: after one look, two looks and so on, {steps} of positives have a label.",
+        description=f"A rising curve: after 1, 2, ... looks, {steps} of positives have a label.",
         x_label="looks",
         y_label="positives with a label",
         x=tuple(float(k) for k in range(1, curve.size + 1)),
@@ -218,27 +231,29 @@ def _by_number(repeats: LabelCounts) -> NumberTable:
 
 
 def known_values(key: str, title: str, exam: Examination) -> Check:
-    """Report whether the rows agree with the known class prior and label frequencies."""
+    """Return the check whether the rows agree with the known class prior and label frequencies."""
     subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
     rows = tuple(
-        (text(claim.description), float(claim.value), float(claim.se), _found(subject, claim)) for claim in facts.claims
+        (_quantity(claim), float(claim.value), float(claim.se), _found(subject, claim)) for claim in facts.known_values
     )
     head, kinds = ("quantity", "known value", "standard error", "estimate"), ("text", "share", "number", "share")
-    odd = [each for each in facts.warnings if "disagree" in each or "no models" in each]
-    verdict = "Yes: the rows do not contradict it." if not odd else f"{odd[0][0].upper()}{odd[0][1:]}"
+    contradictions = [each for each in facts.warnings if "disagree" in each or "no models" in each]
+    verdict = "Yes: the rows do not contradict the known values."
+    if contradictions:
+        verdict = f"{contradictions[0][0].upper()}{contradictions[0][1:]}"
     details = [
         "A wrong value with a small standard error biases all estimates, and the intervals do not show it. In our "
         "experiment with a known value of 0.40, a standard error of 0.01 and a true value of 0.35, no interval "
         "contained the true value.",
     ]
-    if any(hasattr(claim, "where") for claim in facts.claims):
+    if any(hasattr(claim, "where") for claim in facts.known_values):
         details.append(
-            "If both models see the same columns, a known share of positives does not determine which of them is the "
-            "class model. A second look does, and so do 50 to 100 audits."
+            "If both models use the same columns, a known share of positives does not determine which of the two "
+            "models is the class model. A second look, or 50 to 100 audits, would determine it."
         )
     table = NumberTable("Known values", head, kinds, rows)
-    return Check(key, title, "bad" if odd else "good", verdict, tuple(details), None, (table,))
+    return Check(key, title, "bad" if contradictions else "good", verdict, tuple(details), None, (table,))
 
 
 def _found(subject: Subject, claim: Any) -> float | None:

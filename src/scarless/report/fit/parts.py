@@ -33,7 +33,7 @@ from scarless.scale.raw_columns import MISSING
 MAX_COLUMNS_IN_VERDICT = 3
 MAX_CATEGORIES_NAMED, MAX_DATE_PARTS_NAMED = 12, 6
 SIGNIFICANT = 0.05  # p-value
-NO_EFFECT = "Nothing, by assumption: all positives are equally likely to be labelled."
+NO_EFFECT = "Nothing: this model assumes that all positives are equally likely to be labelled."
 
 # --- rows
 
@@ -47,8 +47,9 @@ RANKED_BY_LABEL = (
     "Positives that are seldom labelled rank low."
 )
 RANKED_BY_CLASS = (
-    "The rows are ranked by their class probability. A missing label makes a row less likely to be positive; how "
-    "much less depends on its propensity. To rank by both, pass propensity=, one value for each row."
+    "The rows are ranked by their class probability, which ignores that they have no label. A row without a label is "
+    "less likely to be positive, the more so the higher its propensity. To allow for this in Python, pass propensity=, "
+    "one value for each row."
 )
 AUDITED_NOT_LISTED = "Audited rows are not listed: their class is known."
 
@@ -70,11 +71,16 @@ def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
         )
         for i, at in enumerate(top.rows)
     )
-    notes = [{LABEL: RANKED_BY_LABEL, CLASS: RANKED_BY_CLASS}.get(top.by, ""), top.why_no_ends]
+    notes = [{LABEL: RANKED_BY_LABEL, CLASS: RANKED_BY_CLASS}.get(top.by, ""), _this_model(top.why_no_ends, subject)]
     notes += _notes_on_reasons(subject, top)
     if top.by == POSTERIOR and subject.audited.any():
         notes.insert(0, AUDITED_NOT_LISTED)
     return Ranked(MEASURES[top.by], top.n_open, rows, tuple(note for note in notes if note), *_positives(top))
+
+
+def _this_model(note: str, subject: Subject) -> str:
+    """Return a note that says "This model" instead of the name of the Python class."""
+    return note.replace(type(subject.inner).__name__, "This model", 1)
 
 
 def _positives(top: TopRows) -> tuple[IntervalEstimate | None, str]:
@@ -98,20 +104,22 @@ def _notes_on_reasons(subject: Subject, top: TopRows) -> list[str]:
     columns = list(subject.groups)
     if not top.reasons:
         return [
-            "Reasons are not shown: they take too long to compute for a model without coefficients and with "
+            "Reasons are not shown: computing them would take too long for a model without coefficients and with "
             f"{len(columns)} columns."
         ]
     how = (
-        "the coefficient times the distance from the mean, summed if the column was encoded as several columns"
+        "its coefficient times the difference from the mean. If a column was encoded as several columns, their "
+        "contributions are added"
         if has_coefficients(subject.inner)
         else "the decrease of the log-odds if the column is set to its mean"
     )
     has_text = any(is_text(subject, column) for column in columns)
     shortened = " Of long texts, only the words with the largest effect are shown." if has_text else ""
+    measure = "having a label" if top.by == LABEL else "being positive"
     return [
-        "The main reasons are the columns that raise a row's log-odds of being positive most, compared with the "
-        f"average row. The number in brackets is the contribution of the column: {how}. These columns need not be "
-        f"causes.{shortened}"
+        f"The main reasons are the columns that raise the probability of {measure} most, compared with the average "
+        f"row. The number in brackets is the contribution of the column to the log-odds: {how}. These columns need not "
+        f"be causes.{shortened}"
     ]
 
 
@@ -134,23 +142,23 @@ def _class_effects(subject: Subject, rng: np.random.Generator) -> Effects:
     if found is None:
         return _strengths(subject, rng, what, title)
     verdict = _verdict(found, what)
-    if subject.silent:
+    if subject.is_uninformative:
         verdict += " In this fit, being positive is the same as having a label."
-    elif subject.either_way:
+    elif subject.may_be_swapped:
         verdict = _swappable_verdict(verdict, found)
-    return Effects("class", title, verdict, _shown(found), (), _notes(found))
+    return Effects("class", title, verdict, _shown(found), (), _notes(found, subject))
 
 
 def _strengths(subject: Subject, rng: np.random.Generator, what: str, title: str) -> Effects:
     """Return the mean change of the class logit due to each column, for a model without coefficients."""
     found = class_strengths(subject, rng)
     if found is None:
-        verdict = "Not available: this model has no coefficients, and too many columns to vary one by one."
+        verdict = "Not available: the model has no coefficients, and too many columns to vary one by one."
         return Effects("class", title, verdict, (), (), ())
     changes, n_rows = found
     note = (
-        "This model has no coefficients, hence no odds ratios. The table shows how much the log-odds of being positive "
-        f"change, on average over {n_rows} rows, if a column is set to its mean."
+        "This model has no coefficients and therefore no odds ratios. The table shows how much the log-odds of being "
+        f"positive change, on average over {n_rows} rows, if a column is set to its mean."
     )
     strengths = tuple(Strength(text(name), change) for name, change in changes.items())
     strongest = [each.column for each in strengths[:MAX_COLUMNS_IN_VERDICT] if each.mean_change > 0]
@@ -166,17 +174,17 @@ def _labelling_effects(subject: Subject, found: list[ModelEffects]) -> list[Effe
         return [
             Effects("labelling" if k == 0 else f"labelling-{k}", f"{title}{of}",
                     _verdict(each, f"{what}{of}") if each.columns else NO_EFFECT, _shown(each), (),
-                    _notes(each) if each.columns else ())
+                    _notes(each, subject) if each.columns else ())
             for k, (of, each) in enumerate(zip(names, found, strict=True))
         ]  # fmt: skip
     if found:
         (one,) = found
         verdict = _verdict(one, what)
-        if subject.silent:
+        if subject.is_uninformative:
             verdict = "Not available: in this fit every positive has a label, whatever its attributes."
-        elif subject.either_way:
+        elif subject.may_be_swapped:
             verdict = _swappable_verdict(verdict, one)
-        return [Effects("labelling", title, verdict, _shown(one), (), _notes(one))]
+        return [Effects("labelling", title, verdict, _shown(one), (), _notes(one, subject))]
     if isinstance(inner, NaiveClassifier):
         verdict = "This model has no labelling model: it treats every row without a label as negative."
     elif isinstance(inner, SCARClassifier) or hasattr(inner, "propensity_coef_"):
@@ -231,40 +239,40 @@ def _names(effects: list[ColumnEffect]) -> list[str]:
 
 
 def _unclear(strongest: list[str], how: str) -> str:
-    """Return the end of a verdict on columns that are significant together, but none of them alone."""
+    """Return the end of a verdict on columns that are significant together but not one by one."""
     if len(strongest) == 1:
-        return f"depends on {strongest[0]}{how.replace('all columns together: ', '')}, but how strongly is not clear."
+        how = how.replace("all columns together: ", "")
+        return f"depends on {strongest[0]}{how}, but it is not clear how strongly."
     return (
-        f"depends on the columns{how}, but it is not clear on which of them. The strongest are "
+        f"depends on the columns{how}, but it is not clear on which columns. The strongest are "
         f"{listed(strongest[:MAX_COLUMNS_IN_VERDICT])}."
     )
 
 
 def _swappable_verdict(verdict: str, found: ModelEffects) -> str:
-    """Return the verdict on one of two models that see the same columns and may be swapped."""
+    """Return the verdict on one of two models that use the same columns and may be swapped."""
     joint = found.p_joint
     if joint is not None and joint >= SIGNIFICANT:
-        return f"Labels do not detectably depend on any column (all columns together: {p_sentence(joint)})."
+        return f"The labels do not detectably depend on any column (all columns together: {p_sentence(joint)})."
     if not found.columns:
         return verdict
     how = "" if joint is None else f" ({p_sentence(joint)})"
     return (
-        f"Labels depend on the columns{how}, but the labels do not show whether through the class or the labelling. In "
-        f"this model the strongest are {listed(_names(found.columns)[:MAX_COLUMNS_IN_VERDICT])}."
+        f"The labels depend on the columns{how}, but they do not show whether the columns affect the class or the "
+        f"labelling. In this model, the strongest columns are "
+        f"{listed(_names(found.columns)[:MAX_COLUMNS_IN_VERDICT])}."
     )
 
 
-def _notes(found: ModelEffects) -> tuple[str, ...]:
+def _notes(found: ModelEffects, subject: Subject) -> tuple[str, ...]:
     notes = [
         "An odds ratio of 2 means that the odds double if the column increases by one unit, or by one standard "
-        "deviation, and all other columns stay the same. For a category, the ratio compares it with the other "
+        "deviation, while all other columns stay the same. The odds ratio of a category compares it with the other "
         "categories of the column. A ratio of 1 means no effect."
     ]
     if any(each.per_unit.value is None for each in found.columns):
         notes.append("A column without a ratio per unit was transformed, so it has no natural unit.")
-    if found.why:
-        notes.append(found.why)
-    return tuple(notes)
+    return (*notes, _this_model(found.why, subject)) if found.why else tuple(notes)
 
 
 # --- columns
@@ -288,7 +296,7 @@ def make_columns(subject: Subject) -> tuple[ReportColumn, ...]:
 
 
 def _became(pieces: list[Origin], kind: str) -> str:
-    """Return in words how a column was encoded."""
+    """Return a description of how a column was encoded."""
     if not pieces:
         return "left out"
     parts = []
@@ -300,12 +308,12 @@ def _became(pieces: list[Origin], kind: str) -> str:
     if kind == "date" and names:
         parts.append(listed([text(each.replace("_", " ")) for each in names], MAX_DATE_PARTS_NAMED))
     elif kind == "text, many values" and names:
-        parts.append(f"{len(names)} columns made from the words of the text")
+        parts.append(f"{len(names)} columns computed from the words of the text")
     elif names:
-        indicators = "indicator of" if len(names) == 1 else "indicators of"
+        indicators = "0/1 column for" if len(names) == 1 else "0/1 columns for"
         parts.append(f"{indicators} {listed([text(each, 40) for each in names], MAX_CATEGORIES_NAMED)}")
     if indicator:
-        parts.append("missing values filled; indicator of missing values")
+        parts.append("missing values filled; 0/1 column for missing values")
     return "; ".join(parts)
 
 

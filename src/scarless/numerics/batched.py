@@ -1,8 +1,8 @@
 """Sums over the same rows for several problems at once, each with its own weights and parameters.
 
-A GPU is efficient with few large products. The logits of all problems are one product with the rows, and so are the
-gradients. The second derivatives of all problems are one product with the *products of pairs of columns*, which the
-problems share.
+A GPU is efficient with few large products. The logits of all problems are therefore computed by one product with
+the rows, and so are the gradients. The second derivatives of all problems are computed by one product with the
+*products of pairs of columns*, which are the same for all problems.
 """
 
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def needed_pairs(f: tuple[int, ...], e: tuple[int, ...] | None) -> tuple[ColumnP
     return (_pairs(f, f),) if e is None else (_pairs(f, f), _pairs(f, e), _pairs(e, e))
 
 
-@lru_cache(32)  # The class model of a pair and a single classifier share their pairs, and so the products of columns.
+@lru_cache(32)  # A pair's class model and a single classifier get the same object, and so share products of columns.
 def _pairs(left: tuple[int, ...], right: tuple[int, ...]) -> ColumnPairs:
     return ColumnPairs.of(left, right)
 
