@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from scarless import NaiveClassifier, PropensityWeightedClassifier, PublishedEMClassifier, SAREMClassifier
-from scarless.models.propensity_weighted import negative_weight_trouble
+from scarless.models.propensity_weighted import negative_weight_problem
 from scarless.pair.learners import LogisticLearner, TreeLearner
 
 
@@ -57,7 +57,7 @@ SUPPORTED = [
 
 @pytest.mark.parametrize("estimator", SUPPORTED, ids=str)
 def test_estimators_that_support_negative_weights_are_accepted(estimator):
-    assert negative_weight_trouble(estimator) is None
+    assert negative_weight_problem(estimator) is None
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_estimators_that_support_negative_weights_are_accepted(estimator):
     ids=str,
 )
 def test_estimators_that_do_not_support_negative_weights_raise_with_advice(pu, estimator, trouble):
-    assert trouble in negative_weight_trouble(estimator)
+    assert trouble in negative_weight_problem(estimator)
     with pytest.raises(ValueError, match=rf"does not support them: .*{trouble}.*Use estimator=None .*'lbfgs'"):
         fit_risk(estimator, pu)
     with pytest.raises(ValueError, match="does not support them"):
@@ -321,7 +321,7 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
         warnings.simplefilter("ignore", FutureWarning)  # about defaults of scikit-learn
         plain = PublishedEMClassifier(LogisticRegressionCV(Cs=2, cv=2), tol=1e-2, slope_tol=1e-2).fit(pu.X, pu.s)
         crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cv=2, tol=1e-2).fit(pu.X, pu.s)
-        assert negative_weight_trouble(LogisticRegressionCV()) is not None
+        assert negative_weight_problem(LogisticRegressionCV()) is not None
     assert [model.Cs for model in (plain.estimator_, *crossed.estimators_)] == [2, 2, 2]
 
 

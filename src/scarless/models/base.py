@@ -36,7 +36,14 @@ from scarless.checks.rows import (
 from scarless.checks.tables import refuse_lazy_query, refuse_own_engine
 from scarless.engines import Engine
 from scarless.engines.base import known_rows, on_device
-from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
+from scarless.models.explaining import (
+    average_row,
+    column_names,
+    contributions,
+    explanation,
+    grouped,
+    refuse_unless_in_memory,
+)
 from scarless.models.predict_to import predict_to
 from scarless.numerics.arrays import Array, Columns, Vector, in_float64, namespace_of
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known, sigmoid
@@ -178,7 +185,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             One line for each row and returned column: ``row`` (index of the row, or its number counted from 0),
             ``column``, ``value`` and ``contribution``.
         """
-        refuse_elsewhere(X, background)
+        refuse_unless_in_memory(X, background)
         for table in (X, background):
             self.predict_proba(table)  # raises if columns or values are wrong
         tables = [table if hasattr(table, "shape") else np.asarray(table) for table in (X, background)]
@@ -225,11 +232,11 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         """Fit logistic models to checked rows; parameters name columns of the user's table `X`."""
         raise NotImplementedError
 
-    def _lives_in_engine(self) -> bool:
+    def _can_fit_from_engine(self) -> bool:
         """Return whether the model can be fitted from the rows of an engine alone."""
         return False
 
-    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+    def _model_for_files(self, X: Any) -> tuple[Any, Any]:
         """Return the model that predicts a table in files, and the table in the form that this model reads."""
         return self, X
 
@@ -297,9 +304,9 @@ def fit_again(model: Any, rows: LabelledRows, X: Any) -> Any:
     return again
 
 
-def lives_in_engine(model: Any) -> bool:
+def can_fit_from_engine(model: Any) -> bool:
     """Return whether a model can be fitted from the rows of an engine alone."""
-    return bool(getattr(model, "_lives_in_engine", bool)())
+    return bool(getattr(model, "_can_fit_from_engine", bool)())
 
 
 def class_probability(model: Any, X: Any) -> Vector:

@@ -112,7 +112,7 @@ def column_names(table: Any) -> list[str]:
     return [f"x{j}" for j in range(table.shape[1])] if names is None else list(map(str, names))
 
 
-def refuse_elsewhere(X: Any, background: Any) -> None:
+def refuse_unless_in_memory(X: Any, background: Any) -> None:
     """Raise if the rows to explain, or the background, are not in memory."""
     for table in (X, background):
         refuse_own_engine(table, "explain")

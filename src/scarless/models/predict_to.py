@@ -106,7 +106,7 @@ def predict_to(
     refuse_known(self, propensity)
     refuse_inputs(check_target(folder), getattr(X, "files", ()))
     column = label if isinstance(label, str) else None
-    model, rows = self._asked_in_files(X)
+    model, rows = self._model_for_files(X)
     table, scorer = scorer_of(model, rows, observed, column)
     given = () if not isinstance(propensity, str) else (propensity,)
     keep, condition = tuple([keep] if isinstance(keep, str) else keep), getattr(X, "condition", "")

@@ -103,7 +103,7 @@ def refuse_unless_negative_weights(learner: Learner) -> None:
     if not isinstance(learner, CopiesLearner):
         return
     estimator = final_step(learner.model)
-    trouble = negative_weight_trouble(estimator)
+    trouble = negative_weight_problem(estimator)
     if trouble is not None:
         raise ValueError(
             f"estimator: the propensity-weighted risk needs negative row weights, and {type(estimator).__name__} does "
@@ -113,7 +113,7 @@ def refuse_unless_negative_weights(learner: Learner) -> None:
         )
 
 
-def negative_weight_trouble(estimator: Any) -> str | None:
+def negative_weight_problem(estimator: Any) -> str | None:
     """Test by three small fits whether an estimator supports negative row weights; return the problem, or None.
 
     There are two points with 600 positives and 600 negatives each. At one of them, weights of -1 cancel 500 negatives;

@@ -308,7 +308,7 @@ class SAREMClassifier(PairClassifier):
             warn_if_swappable(f, e, type(self).__name__, penalties=penalties)
         return Given(rows, f_columns, e_columns)
 
-    def _lives_in_engine(self) -> bool:
+    def _can_fit_from_engine(self) -> bool:
         return self.fitted_pair_.looks is None and self._check_parameters()
 
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:

@@ -276,7 +276,7 @@ class SAREMClassifierCV(PairClassifier):
         e_columns = self._columns(X, self.propensity_attributes, "propensity_attributes")
         return Given(rows, np.arange(self.n_features_in_), e_columns)
 
-    def _lives_in_engine(self) -> bool:
+    def _can_fit_from_engine(self) -> bool:
         return True
 
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:

@@ -126,8 +126,8 @@ class SARStackingClassifier(PairClassifier):
         clearly worse on held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
     find_attributes : bool, default=True
         Whether to search for propensity attributes if none are named and there are at most 100 columns. Up to three
-        columns are used, with a warning. Each must raise the log-likelihood of held-out labels by 7, and the class
-        logits must still vary more than the propensity logits.
+        columns are used, with a warning. Together they must raise the log-likelihood of held-out labels by 7 for each
+        column, and the class logits must still vary more than the propensity logits.
     labelling : Labelling, optional
         Further properties of the labelling, as in `SAREMClassifier`: attributes of single looks, an offset, bounds,
         looks with different propensities, false positives, and the meaning of labels of audited rows.

@@ -203,7 +203,7 @@ class SCARClassifier(PairClassifier):
         narrow_tags(tags, self.label_frequency)
         return tags
 
-    def _lives_in_engine(self) -> bool:
+    def _can_fit_from_engine(self) -> bool:
         return self.label_frequency is None and self.estimator is None
 
     def _fit_on(self, rows: LabelledRows, X: Any) -> None:

@@ -1,6 +1,7 @@
 """Replaces Python names in messages, for users of the command line and readers of the report."""
 
 import re
+from functools import partial
 from typing import Any
 
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
@@ -20,11 +21,11 @@ _REPLACEMENTS = tuple(
         (r"^scar_test leaves out", "The test of the labelling leaves out"),
         (rf"(?<=[Tt]his ){_MODEL}", "model"),
         (r"SAREMClassifier(?:CV)?\(propensity_attributes=\S*?\)", "--propensity COLUMN"),
-        (r"profile_class_prior follows the likelihood", "a profile of the likelihood does"),
         (r"profile_class_prior", "a profile of the likelihood"),
         (r"class_prior_interval\(\)", "the interval of the share of positives"),
+        (r"audited_class_prior", "an estimate from the audits alone (in Python: audited_class_prior)"),
         (r"bootstrap_intervals", "a bootstrap (in Python)"),
-        (r"fewer classification_attributes", "fewer columns for the class (--classification-attributes)"),
+        (r"fewer columns for the class model", "fewer columns for the class (--classification-attributes)"),
         (r"fewer propensity_attributes", "fewer columns for the labelling (--propensity)"),
         (r"classification_attributes", "columns of the class (--classification-attributes)"),
         (r"propensity_attributes", "columns of the labelling (--propensity)"),
@@ -53,6 +54,12 @@ _REPLACEMENTS = tuple(
 )
 
 
+def _replaced(name: re.Match[str], words: str) -> str:
+    """Return the words that replace a name, with a capital letter at the beginning of a sentence."""
+    new = name.expand(words)
+    return new[:1].upper() + new[1:] if name.string[: name.start()].endswith(". ") else new
+
+
 def plain(sentence: Any) -> str:
     """Return a message of a model or a diagnostic without Python names.
 
@@ -72,6 +79,6 @@ def plain(sentence: Any) -> str:
     found = _QUOTED_NAMES.sub(keep, str(sentence))
     found = _REMOVED.sub("", found)
     for python, words in _REPLACEMENTS:
-        found = python.sub(words, found)
+        found = python.sub(partial(_replaced, words=words), found)
     found = re.sub("\0([0-9]+)\0", lambda place: kept[int(place[1])], found)
     return found[:1].upper() + found[1:] if found != str(sentence) else found

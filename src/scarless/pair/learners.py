@@ -7,7 +7,7 @@ propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows).
 
 Some estimators accept real-valued targets. All others get each row up to twice, as a positive of weight :math:`wt` and
 a negative of weight :math:`w(1-t)`. The second weight is negative if :math:`t>1`. Few estimators support negative
-weights; `negative_weight_trouble` in `scarless.models.propensity_weighted` checks an estimator. The expectation
+weights; `negative_weight_problem` in `scarless.models.propensity_weighted` checks an estimator. The expectation
 maximisation of the paper alternates between two learners.
 """
 

@@ -17,7 +17,14 @@ from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
 from scarless.checks.tables import in_files
 from scarless.models import PUClassifier
-from scarless.models.explaining import average_row, column_names, contributions, explanation, grouped, refuse_elsewhere
+from scarless.models.explaining import (
+    average_row,
+    column_names,
+    contributions,
+    explanation,
+    grouped,
+    refuse_unless_in_memory,
+)
 from scarless.models.predict_to import predict_to, propensity_is_known
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -295,7 +302,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     predict_to = predict_to
 
-    def _asked_in_files(self, X: Any) -> tuple[Any, Any]:
+    def _model_for_files(self, X: Any) -> tuple[Any, Any]:
         if isinstance(self.preparation_, str):
             return self.estimator_, X
         if isinstance(self.preparation_, FilePreparation):
@@ -464,7 +471,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         >>> model.explain(table.loc[[7]], n_reasons=1)[["row", "column"]].to_dict("records")
         [{'row': 7, 'column': 'age'}]
         """
-        refuse_elsewhere(X, background)
+        refuse_unless_in_memory(X, background)
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         prepared = self.prepare(X)

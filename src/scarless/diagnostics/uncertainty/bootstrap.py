@@ -24,7 +24,7 @@ from scarless.diagnostics.sensitivity.rows import row_label
 from scarless.engines import Rows, has_own_engine
 from scarless.engines.base import known_rows
 from scarless.engines.lockstep import go_in_lockstep, in_lockstep
-from scarless.models.base import class_probability, clone_without_checks, fit_again, lives_in_engine
+from scarless.models.base import can_fit_from_engine, class_probability, clone_without_checks, fit_again
 from scarless.models.pair import refuse_wrapped
 from scarless.models.summary import attribute_names
 from scarless.numerics.arrays import ArrayLike, Vector, in_numpy
@@ -330,7 +330,7 @@ def _job(
                     f"{name} has {np.shape(values)[0]} values for {n} rows; pass one value for each row of X."
                 )
     refuse_other_looks(model, s, params)
-    if not params and group is None and lives_in_engine(model):
+    if not params and group is None and can_fit_from_engine(model):
         X = known_rows(X)
         rows = check_rows_again(model, X, s, sample_weight)
         _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
