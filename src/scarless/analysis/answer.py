@@ -239,6 +239,7 @@ class Analysis:
         return report_on(
             lambda: self.subject,
             row_names=self._column("id"),
+            by=self.settings.by,
             random_state=self.settings.seed,
             run={
                 **self._title(),

@@ -167,6 +167,10 @@ class Settings:
         "value of the label column that marks a labelled row, ignoring case; can be repeated; `any` for every value",
         "--pos-label",
     )  # fmt: skip
+    by: tuple[str, ...] = _setting(
+        (), _COLUMNS, "columns whose groups the report compares: who is overlooked (default: the columns of the "
+        "labelling, and columns with at most 12 categories)", "--by",
+    )  # fmt: skip
     seed: int = _setting(
         0, Kind(of_type(int, "a whole number"), {"type": int, "metavar": "N"}),
         "seed of the random numbers (default: 0)", "--seed", of="random_state",

@@ -133,25 +133,25 @@ class MissedPositives:
 
     def sentences(self) -> list[str]:
         """Return a finding for each column, and the notes."""
-        return [*(self.sentence(by) for by in dict.fromkeys(self.by)), *self.notes]
+        return [*(f"{by}: {self.finding(by)}" for by in dict.fromkeys(self.by)), *self.notes]
 
-    def sentence(self, by: str) -> str:
+    def finding(self, by: str) -> str:
         """Return the finding for one column: the groups with the largest and the smallest share without a label."""
         places, value = self.of(by), self.missed_share.value
         known = [j for j in places if np.isfinite(value[j])]
         if not self.informative or not known:
-            return f"{by}: this fit cannot estimate how many positives have no label."
+            return "This fit cannot estimate how many positives have no label."
         if len(known) == 1:
-            return f"{by}: all rows are in one group. {self._has(known[0], first=True)}."
+            return f"All rows are in one group. {self._has(known[0], first=True)}."
         enough = [j for j in known if self.n_labelled[j] >= FEW_LABELS]
         known = enough if len(enough) > 1 else known
         most, least = max(known, key=lambda j: value[j]), min(known, key=lambda j: value[j])
         both = f"{self._has(most, first=True)}; {self._has(least)}"
         if not np.isfinite(self.missed_share.low[most]):
-            return f"{by}: {both}. This fit has no intervals, so the difference may be due to chance."
+            return f"{both}. This fit has no intervals, so the difference may be due to chance."
         if not np.nanmin(self.p_adjusted[places], initial=1.0) < SIGNIFICANT:
-            return f"{by}: no clear difference between groups. {both}."
-        return f"{by}: {both}."
+            return f"No clear difference between groups. {both}."
+        return f"{both}."
 
     def _has(self, place: int, *, first: bool = False) -> str:
         value, low, high = self.missed_share.at(place)
@@ -175,7 +175,7 @@ class MissedPositives:
     def __str__(self) -> str:
         lines = []
         for by in dict.fromkeys(self.by):
-            lines += [self.sentence(by), *aligned([self._head(), *self._cells(self.of(by))]), ""]
+            lines += [f"{by}: {self.finding(by)}", *aligned([self._head(), *self._cells(self.of(by))]), ""]
         return "\n".join([*lines, *self.notes]).rstrip()
 
     __repr__ = __str__
@@ -186,7 +186,9 @@ class MissedPositives:
             head = "".join(f"<th>{escape(each)}</th>" for each in self._head())
             body = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self._cells(self.of(by)))
             rows = "".join(f"<tr>{row}</tr>" for row in body)
-            parts.append(f"<table><caption>{escape(self.sentence(by))}</caption><tr>{head}</tr>{rows}</table>")
+            parts.append(
+                f"<table><caption>{escape(f'{by}: {self.finding(by)}')}</caption><tr>{head}</tr>{rows}</table>"
+            )
         return "".join([*parts, *(f"<p>{escape(note)}</p>" for note in self.notes)])
 
     def plot(self, ax: Any = None) -> "MissedPositivesDisplay":

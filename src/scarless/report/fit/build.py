@@ -2,7 +2,7 @@
 
 import platform
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -19,7 +19,7 @@ from scarless.report.fit.checks import make_checks
 from scarless.report.fit.data import NamedValue
 from scarless.report.fit.looks import make_given
 from scarless.report.fit.page import FitReport
-from scarless.report.fit.parts import make_columns, make_effects, make_ranked
+from scarless.report.fit.parts import make_columns, make_effects, make_overlooked, make_ranked
 from scarless.report.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
@@ -42,6 +42,7 @@ def model_report(
     row_names: Any = None,
     level: float = 0.95,
     n_ranked: int = 50,
+    by: Sequence[str] = (),
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
@@ -71,6 +72,9 @@ def model_report(
         Confidence level.
     n_ranked : int, default=50
         Number of unlabelled rows to show, the most probable positives first.
+    by : list of str, optional
+        Raw columns whose groups are shown in the section "Who is overlooked?". By default, the propensity attributes
+        and the columns with at most 12 categories.
     random_state : int, numpy generator or RandomState, default=0
         Seed of the random numbers, for samples of rows and for the folds of the SCAR test.
     run : dict, optional
@@ -104,6 +108,7 @@ def model_report(
         lambda: Subject.of(estimator, X, s, level=level, **given),
         row_names=row_names,
         n_ranked=n_ranked,
+        by=by,
         random_state=random_state,
         run=run,
         progress=progress,
@@ -115,6 +120,7 @@ def report_on(
     *,
     row_names: Any = None,
     n_ranked: int = 50,
+    by: Sequence[str] = (),
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
@@ -133,6 +139,8 @@ def report_on(
         exam = Examination.of(subject, rng)
         report_step("computing the effects of the columns")
         effects = make_effects(subject, rng)
+        report_step("estimating who is overlooked")
+        overlooked = make_overlooked(subject, by)
         checks = make_checks(exam, report_step)
         answer = make_answer(subject, exam.identifiability, checks)
         columns = make_columns(subject)
@@ -147,6 +155,7 @@ def report_on(
         answer=answer,
         ranked=ranked,
         effects=effects,
+        overlooked=overlooked,
         checks=checks,
         columns=columns,
         warnings=tuple(dict.fromkeys(text(each, 2000) for each in warned)),

@@ -109,6 +109,37 @@ class Effects:
 
 
 @dataclass(frozen=True)
+class GroupShare:
+    """Rows, labelled rows and estimated positives of a group, and the share of these positives without a label."""
+
+    name: str
+    rows: int
+    labelled: int
+    positives: IntervalEstimate
+    missed: IntervalEstimate
+    differs: bool  # whether the share differs from that of the other rows by more than chance
+
+
+@dataclass(frozen=True)
+class GroupedShares:
+    """The groups that a column defines, in the order of the column, with a finding in words."""
+
+    key: str
+    column: str
+    finding: str
+    groups: tuple[GroupShare, ...]
+
+
+@dataclass(frozen=True)
+class Overlooked:
+    """Positives without a label in groups of rows; `total` is their share among all positives."""
+
+    total: IntervalEstimate
+    columns: tuple[GroupedShares, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Mark:
     """A labelled value on the horizontal axis of a picture."""
 

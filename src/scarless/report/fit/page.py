@@ -22,9 +22,11 @@ from scarless.report.fit.data import (
     Effect,
     Effects,
     FitAnswer,
+    GroupedShares,
     IntervalEstimate,
     NamedValue,
     NumberTable,
+    Overlooked,
     Picture,
     Ranked,
     ReportColumn,
@@ -65,6 +67,8 @@ class FitReport:
         The unlabelled rows with the highest probability of being positive, with the main reasons.
     effects : tuple of Effects
         The effects of columns on the class, then on the labelling.
+    overlooked : Overlooked
+        Positives without a label in groups of rows.
     checks : tuple of Check
         The results of the diagnostics.
     columns : tuple of ReportColumn
@@ -85,6 +89,7 @@ class FitReport:
     answer: FitAnswer
     ranked: Ranked
     effects: tuple[Effects, ...]
+    overlooked: Overlooked
     checks: tuple[Check, ...]
     columns: tuple[ReportColumn, ...]
     warnings: tuple[str, ...]
@@ -155,6 +160,7 @@ def render_fit(report: FitReport) -> str:
         report=report,
         bar=answer_bar(report.answer),
         forests={each.key: forest(each) for each in report.effects if each.effects},
+        groups={each.key: group_shares(each, report.overlooked.total) for each in report.overlooked.columns},
         drawings={each.key: draw(each.picture) for each in report.checks if each.picture is not None},
         status=STATUS,
         first_rows=FIRST_ROWS,
@@ -180,7 +186,7 @@ def _environment(jinja2: Any) -> Any:
         brief=_brief,
         chance=words.chance,
         count=words.count, share=words.share, ratio=words.ratio, about=words.about, signed=signed, between=_between,
-        ratio_between=_ratio_between, as_table=_as_table,
+        ratio_between=_ratio_between, as_table=_as_table, count_between=_count_between,
     )  # fmt: skip
     return environment
 
@@ -195,6 +201,13 @@ def _between(estimate: IntervalEstimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{words.chance(estimate.low)} to {words.chance(estimate.high)}"
+
+
+def _count_between(estimate: IntervalEstimate) -> str:
+    """Return an interval of a number of rows, or "" if there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{words.count(round(estimate.low))} to {words.count(round(estimate.high))}"
 
 
 def _ratio_between(estimate: IntervalEstimate) -> str:
@@ -311,6 +324,35 @@ def _arrows(effect: Effect, limit: float, y: float) -> list[Area]:
     if max(ends, default=1.0) > exp(limit) * (1 + 1e-9):
         found.append(Area(((RIGHT + 6, y), (RIGHT - 1, y - 4), (RIGHT - 1, y + 4)), "k1"))
     return found
+
+
+def group_shares(shares: GroupedShares, total: IntervalEstimate) -> Panel | None:
+    """Draw the share of positives without a label in each group, with a line for all rows; None without estimates."""
+    shown = [each for each in shares.groups if each.missed.value is not None]
+    if not shown:
+        return None
+    left = NAME_WIDTH + 8
+
+    def x(value: float) -> float:
+        return left + value * (RIGHT - left)
+
+    bottom = FOREST_TOP + ROW * len(shown)
+    ticks = (0.0, 0.25, 0.5, 0.75, 1.0)
+    lines = [Line(((x(tick), FOREST_TOP), (x(tick), bottom)), "grid") for tick in ticks]
+    texts = [Text(min(x(tick), WIDTH - 14), bottom + 15, share(tick), "middle", "tick") for tick in ticks]
+    texts.append(Text((left + RIGHT) / 2, bottom + 32, "positives without a label", "middle", "tick"))
+    if total.value is not None:
+        lines.append(Line(((x(total.value), FOREST_TOP), (x(total.value), bottom)), "axis"))
+    dots: list[Dot] = []
+    for i, each in enumerate(shown):
+        y, colour = FOREST_TOP + ROW * (i + 0.5), "k2" if each.differs else "k1"
+        texts.append(Text(0.0, y + 4, short(each.name)))
+        if each.missed.low is not None and each.missed.high is not None:
+            lines.append(Line(((x(each.missed.low), y), (x(each.missed.high), y)), f"interval {colour}"))
+        dots.append(Dot(x(each.missed.value or 0.0), y, colour))
+    description = "; ".join(f"{each.name}: {share(each.missed.value)}" for each in shown)
+    shapes = (tuple(lines), tuple(dots), tuple(texts))
+    return Panel(f"Positives without a label, by {shares.column}", bottom + 40, *shapes, description=f"{description}.")
 
 
 def draw(picture: Picture) -> Panel:

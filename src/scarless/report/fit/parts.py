@@ -1,5 +1,6 @@
-"""The ranked rows, the effects of columns, and the columns of the table, as data of a report."""
+"""The ranked rows, the effects of columns, the groups of rows, and the columns of the table, as data of a report."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,20 @@ from scarless.diagnostics.fit.effects import (
 )
 from scarless.diagnostics.fit.rows import CLASS, LABEL, POSTERIOR, RowReason, TopRows, is_text, top_rows
 from scarless.diagnostics.fit.subject import Subject, describe_columns
+from scarless.diagnostics.grouping import MAX_CATEGORIES
+from scarless.diagnostics.missed import MissedPositives, missed_positives
 from scarless.models import NaiveClassifier, SCARClassifier
 from scarless.models.explaining import has_coefficients
 from scarless.outside.notices import listed
+from scarless.outside.plain_words import plain
 from scarless.raw.origins import Origin
 from scarless.report.fit.data import (
     Effect,
     Effects,
+    GroupedShares,
+    GroupShare,
     IntervalEstimate,
+    Overlooked,
     Ranked,
     RankedRow,
     RankReason,
@@ -321,3 +328,71 @@ def _scaling(origin: Origin) -> str:
     if np.isnan(origin.unit):
         return ", transformed"
     return "" if origin.unit == 1.0 else f", divided by {origin.unit:.4g}"
+
+
+# --- positives without a label, in groups of rows
+
+MAX_COLUMNS_OF_GROUPS = 8  # columns that define groups by default; a page with more is too long
+MANY_ROWS, DRAWS, FEW_DRAWS = 100_000, 400, 100  # tables with many rows get few draws, for speed
+
+
+def make_overlooked(subject: Subject, by: Sequence[str]) -> Overlooked:
+    """Return the shares of positives without a label in the groups of each column; no columns if that is not available.
+
+    `by` names raw columns. If it is empty, these are the propensity attributes and the columns with few categories.
+    """
+    names = list(by) or _default_groups(subject)
+    none = IntervalEstimate(None)
+    if isinstance(subject.inner, NaiveClassifier) or subject.e is None:
+        return Overlooked(none, (), ("Not available: this model does not estimate which positives have no label.",))
+    if not names:
+        return Overlooked(none, (), ("No column has few categories. Name columns with --by.",))
+    given = {"audit": subject.audit, "sample_weight": subject.weights, "propensity": subject.propensity}
+    n_draws = FEW_DRAWS if subject.n_rows > MANY_ROWS else DRAWS
+    found = missed_positives(
+        subject.model, subject.X, subject.labels, names, **given, level=subject.level, n_draws=n_draws
+    )
+    columns = tuple(_grouped(found, name, k) for k, name in enumerate(dict.fromkeys(found.by)))
+    notes = [*found.notes]
+    if subject.may_be_swapped:
+        notes.insert(0, "Do not rely on these shares: the class model and the labelling model may be swapped.")
+    return Overlooked(_estimate(found.total["missed_share"]), columns, tuple(plain(note) for note in notes))
+
+
+def _default_groups(subject: Subject) -> list[str]:
+    """Return the raw columns that define groups by default."""
+    if not hasattr(subject.X, "iloc"):
+        return []
+    used = {subject.origins[j].column for j in subject.labelling_columns}
+    found = []
+    for name in dict.fromkeys(subject.raw_names):
+        values = subject.X[name]
+        if str(name) not in subject.groups or values.nunique(dropna=False) < 2:
+            continue
+        few = not _is_numeric(values) and values.nunique() <= MAX_CATEGORIES
+        if (str(name) in used and (_is_numeric(values) or few)) or few:
+            found.append(name)
+    return sorted(found, key=lambda name: str(name) not in used)[:MAX_COLUMNS_OF_GROUPS]
+
+
+def _is_numeric(values: Any) -> bool:
+    return bool(values.dtype.kind in "fiu") if hasattr(values.dtype, "kind") else False
+
+
+def _grouped(found: MissedPositives, by: str, k: int) -> GroupedShares:
+    groups = tuple(
+        GroupShare(
+            name=text(found.groups[j]),
+            rows=int(found.n_rows[j]),
+            labelled=int(found.n_labelled[j]),
+            positives=_estimate(found.positives.at(j)),
+            missed=_estimate(found.missed_share.at(j)),
+            differs=bool(found.p_adjusted[j] < SIGNIFICANT),
+        )
+        for j in found.of(by)
+    )
+    return GroupedShares(f"groups-{k}", text(by), text(found.finding(by), 1000), groups)
+
+
+def _estimate(found: tuple[float, float, float]) -> IntervalEstimate:
+    return IntervalEstimate(*map(number, found))
