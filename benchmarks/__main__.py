@@ -23,6 +23,7 @@ PROGRAMS = {
     "scar_test": "scar_test",
     "scorers": "scorers",
     "yield_curves": "yield_curves",
+    "groups": "groups",
     "other_tables": "other_tables.__main__",
     "boosted": "boosted",
     "few_labels": "few_labels",

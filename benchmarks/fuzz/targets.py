@@ -42,6 +42,7 @@ NOT_CALLED = {
     "LabellingAttributes",
     "LabellingMechanism",
     "Looks",
+    "MissedPositives",
     "PUData",
     "Provenance",
     "RankBounds",

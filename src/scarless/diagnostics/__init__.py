@@ -7,7 +7,8 @@ from scarless.diagnostics.audits.plan import AuditPlan, AuditPlanDisplay, plan_a
 from scarless.diagnostics.audits.yields import YieldCurve, yield_curve
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
-from scarless.diagnostics.missed import MissedPositives, MissedPositivesDisplay, missed_positives
+from scarless.diagnostics.missed import MissedPositives, missed_positives
+from scarless.diagnostics.missed_display import MissedPositivesDisplay
 from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
 from scarless.diagnostics.scar.attribute_tests import LabellingAttributes, labelling_attributes
 from scarless.diagnostics.scar.tests import SCARTest, scar_test

@@ -215,9 +215,9 @@ def _pooled(by: str, names: Sequence[str], codes: Integers) -> Grouping:
     place = np.full(len(names), kept.size, dtype=np.intp)
     place[kept] = np.arange(kept.size)
     label = OTHER
-    while label in {names[j] for j in kept}:
+    while label in {names[j] for j in kept.tolist()}:
         label += " groups"
-    return _checked(Grouping(by, (*(names[j] for j in kept), label), place[codes], int(small.sum())))
+    return _checked(Grouping(by, (*(names[j] for j in kept.tolist()), label), place[codes], int(small.sum())))
 
 
 def _checked(found: Grouping) -> Grouping:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -18,12 +18,12 @@ from scarless.checks.options import (
     shown,
 )
 from scarless.checks.rows import named_values
-from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text, legend_below
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
 from scarless.diagnostics.grouping import Grouping, group_rows
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
 from scarless.metrics import Score, propensity_weighted_precision, propensity_weighted_recall
+from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import NaiveClassifier, PropensityWeightedClassifier
 from scarless.models.inspection import any_label_probability, draw_group_sums
 from scarless.numerics.arrays import ArrayLike, Integers, Matrix, Vector
@@ -39,7 +39,7 @@ _CONTRASTS = ("difference", "ratio")
 _SCORES = ("recall", "precision", "selection_rate")
 
 
-class Estimates(NamedTuple):
+class GroupEstimates(NamedTuple):
     """An estimate for each group, with the ends of its interval."""
 
     value: Vector
@@ -61,19 +61,19 @@ class MissedPositives:
         For each group, the column that defines it, and its name.
     n_rows, n_labelled : array of int
         Number of rows, and of labelled rows. Rows of weight 0 are not counted.
-    positives : Estimates
+    positives : GroupEstimates
         Estimated number of positives in these rows (weighted, if weights were passed), with its interval.
-    missed_share, class_prior, label_frequency : Estimates
+    missed_share, class_prior, label_frequency : GroupEstimates
         Share of the positives that have no label, share of rows that are positive, and share of the positives that
         have a label.
-    difference, ratio : Estimates
+    difference, ratio : GroupEstimates
         Share without a label minus, and divided by, that of all other rows, or of the `reference` group.
     p_value, p_adjusted : array
         p-value for no difference, and the same adjusted by Holm's method for the number of groups.
     total : dict of str to tuple
         Estimate and interval for all rows, for "positives" and the three shares.
-    recall, precision, selection_rate : Estimates or None
-        Scores of the classifier in each group, if `scores` was True.
+    scores : dict of str to GroupEstimates
+        Recall, precision and selection rate of the classifier in each group; empty if `scores` was False.
     reference : str
         Name of the group that differences refer to; "" if they refer to all other rows.
     level : float
@@ -88,18 +88,16 @@ class MissedPositives:
     groups: tuple[str, ...]
     n_rows: Integers
     n_labelled: Integers
-    positives: Estimates
-    missed_share: Estimates
-    class_prior: Estimates
-    label_frequency: Estimates
-    difference: Estimates
-    ratio: Estimates
+    positives: GroupEstimates
+    missed_share: GroupEstimates
+    class_prior: GroupEstimates
+    label_frequency: GroupEstimates
+    difference: GroupEstimates
+    ratio: GroupEstimates
     p_value: Vector
     p_adjusted: Vector
     total: dict[str, tuple[float, float, float]]
-    recall: Estimates | None
-    precision: Estimates | None
-    selection_rate: Estimates | None
+    scores: dict[str, GroupEstimates]
     reference: str
     level: float
     informative: bool
@@ -108,7 +106,7 @@ class MissedPositives:
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row for each group.
 
-        Estimates have three columns, for example `missed_share`, `missed_share_low` and `missed_share_high`.
+        GroupEstimates have three columns, for example `missed_share`, `missed_share_low` and `missed_share_high`.
 
         Returns
         -------
@@ -116,10 +114,9 @@ class MissedPositives:
         """
         pandas = need("pandas", "MissedPositives.to_frame", extra="frames")
         columns: dict[str, Any] = {"rows": self.n_rows, "labelled": self.n_labelled}
-        for name in ("positives", *_RATES, *_CONTRASTS, *_SCORES):
-            found = getattr(self, name)
-            if found is not None:
-                columns |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+        estimates = {name: getattr(self, name) for name in ("positives", *_RATES, *_CONTRASTS)} | self.scores
+        for name, found in estimates.items():
+            columns |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
         columns |= {"p_value": self.p_value, "p_adjusted": self.p_adjusted}
         index = pandas.MultiIndex.from_arrays([self.by, self.groups], names=["by", "group"])
         return pandas.DataFrame(columns, index=index)
@@ -160,13 +157,13 @@ class MissedPositives:
         return f"{what}{' of positives have no label' if first else ''} where {self.by[place]} is {self.groups[place]}"
 
     def _head(self) -> list[str]:
-        scores = [name.replace("_", " ") for name in _SCORES if getattr(self, name) is not None]
+        scores = [name.replace("_", " ") for name in self.scores]
         return ["group", "rows", "labelled", "positives", "without a label", "class prior", "Holm p", *scores]
 
     def _cells(self, places: Sequence[int]) -> list[list[str]]:
         rows = []
         for j in places:
-            scores = [_shares(*getattr(self, name).at(j)) for name in _SCORES if getattr(self, name) is not None]
+            scores = [_shares(*each.at(j)) for each in self.scores.values()]
             counted = f"{self.n_rows[j]:,}", f"{self.n_labelled[j]:,}", _counts(*self.positives.at(j))
             rates = _shares(*self.missed_share.at(j)), _shares(*self.class_prior.at(j))
             rows.append([self.groups[j], *counted, *rates, p_text(self.p_adjusted[j]), *scores])
@@ -190,10 +187,6 @@ class MissedPositives:
                 f"<table><caption>{escape(f'{by}: {self.finding(by)}')}</caption><tr>{head}</tr>{rows}</table>"
             )
         return "".join([*parts, *(f"<p>{escape(note)}</p>" for note in self.notes)])
-
-    def plot(self, ax: Any = None) -> "MissedPositivesDisplay":
-        """Draw the shares without a label and return the `MissedPositivesDisplay`; its ``ax_`` is the Axes."""
-        return MissedPositivesDisplay(self).plot(ax)
 
 
 def missed_positives(
@@ -291,19 +284,17 @@ def missed_positives(
     data = read_audit_rows(estimator, X, s, audit)
     _refuse_without_propensity(data.estimator, propensity)
     count, q = check_counts(named_values(X, sample_weight), n_rows=data.q.size), _posterior(data, s, propensity)
-    layout = _Layout.of(groupings, reference)
+    layout = _Groups.of(groupings, reference)
     sums = draw_group_sums(data.estimator, data.X, s, audit, layout.codes, count, n_draws, rng)
-    given = {"layout": layout, "count": count, "labelled": data.labelled, "level": level}
+    given: dict[str, Any] = {"layout": layout, "count": count, "labelled": data.labelled, "level": level}
     estimates, total = _estimates(q, sums, rng, **given)
-    contrasts, p = _contrasts(q, sums, rng, **given)
+    contrasts, p = _contrasts(data, q, sums, rng, **given)
     informative = _is_informative(data)
     if not informative:
         estimates, total = ({name: _unknown(each) for name, each in found.items()} for found in (estimates, total))
         contrasts, p = {name: _unknown(each) for name, each in contrasts.items()}, np.full(p.size, np.nan)
     counted = count > 0
-    scored = dict.fromkeys(_SCORES)
-    if check_flag(scores, "scores"):
-        scored = _scores(estimator, X, data, count, layout, decision, propensity, level)
+    wanted = check_flag(scores, "scores")
     n_labelled = layout.sums((data.labelled & counted) * 1.0).astype(np.intp)
     return MissedPositives(
         by=layout.by,
@@ -315,7 +306,7 @@ def missed_positives(
         p_value=p,
         p_adjusted=holm(p),
         total={name: each.at(0) for name, each in total.items()},
-        **scored,
+        scores=_scores(estimator, X, data, count, layout, decision, propensity, level) if wanted else {},
         reference=reference,
         level=level,
         informative=informative,
@@ -354,7 +345,7 @@ def _is_informative(data: AuditRows) -> bool:
     return bool(given) or frequency is None or not np.isfinite(frequency) or not all_labelled(float(frequency))
 
 
-class _Layout(NamedTuple):
+class _Groups(NamedTuple):
     """All groups, numbered across the columns that define them."""
 
     by: tuple[str, ...]
@@ -364,7 +355,7 @@ class _Layout(NamedTuple):
     reference: Integers  # group that each group is compared with; -1 for all other rows
 
     @classmethod
-    def of(cls, groupings: list[Grouping], reference: str) -> "_Layout":
+    def of(cls, groupings: list[Grouping], reference: str) -> "_Groups":
         if not isinstance(reference, str):
             raise TypeError(f"reference must be the name of a group as text; got {shown(reference)}.")
         sizes = [len(each.names) for each in groupings]
@@ -383,7 +374,7 @@ class _Layout(NamedTuple):
         by = tuple(each.by for each in groupings for _ in each.names)
         return cls(by, names, codes, division, places)
 
-    def sums(self, values: Vector) -> Vector:
+    def sums(self, values: Any) -> Vector:
         """Return the sum of the values of each group."""
         n = len(self.names)
         return np.sum([np.bincount(column, weights=values, minlength=n) for column in self.codes.T], axis=0)
@@ -403,8 +394,8 @@ class _Layout(NamedTuple):
 
 
 def _estimates(
-    q: Vector, sums: Any, rng: np.random.Generator, *, layout: _Layout, count: Vector, labelled: Any, level: float
-) -> tuple[dict[str, Estimates], dict[str, Estimates]]:
+    q: Vector, sums: Any, rng: np.random.Generator, *, layout: _Groups, count: Vector, labelled: Any, level: float
+) -> tuple[dict[str, GroupEstimates], dict[str, GroupEstimates]]:
     """Return numbers and shares of each group, and of all rows."""
     with_label, without = (layout.sums(count * q * part)[None] for part in (labelled, ~labelled))
     weight = layout.sums(count)[None]
@@ -446,27 +437,51 @@ def _realised(mean: Matrix, variance: Matrix, rng: np.random.Generator) -> Matri
 
 
 def _contrasts(
-    q: Vector, sums: Any, rng: np.random.Generator, *, layout: _Layout, count: Vector, labelled: Any, level: float
-) -> tuple[dict[str, Estimates], Vector]:
-    """Return the difference and the ratio of the shares without a label, and p-values for no difference.
-
-    The numbers of labelled positives vary as Poisson counts, because the labelling could have come out differently.
-    """
+    data: AuditRows,
+    q: Vector,
+    sums: Any,
+    rng: np.random.Generator,
+    *,
+    layout: _Groups,
+    count: Vector,
+    labelled: Any,
+    level: float,
+) -> tuple[dict[str, GroupEstimates], Vector]:
+    """Return the difference and the ratio of the shares without a label, and p-values for no difference."""
     with_label, without = (layout.sums(count * q * part)[None] for part in (labelled, ~labelled))
     point = _compared(with_label, without, layout)
     if sums is None:
         unknown = np.full(with_label.shape[1], np.nan)
         return {name: _interval(point[name], point[name], level, known=False) for name in _CONTRASTS}, unknown
-    varied = rng.gamma(sums.labelled + 0.5)
-    draws = _compared(varied, sums.unlabelled, layout)
-    spread = np.nanstd(draws["log_odds"], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        z = np.abs(_compared(with_label + 0.5, without + 0.5, layout)["log_odds"][0]) / spread
-    p = np.where(np.isfinite(point["difference"][0]), 2.0 * ndtr(-z), np.nan)
+    change, fewer = _other_labels(data, sums.labelled, rng, layout, count)
+    draws = _compared(sums.labelled + change, np.maximum(sums.unlabelled - fewer * change, 0.0), layout)
+    log_odds = np.where(np.isfinite(draws["log_odds"]), draws["log_odds"], np.nan)
+    z = np.abs(_compared(with_label + 0.5, without + 0.5, layout)["log_odds"][0])
+    known = np.isfinite(log_odds).any(axis=0) & np.isfinite(point["difference"][0])
+    p = np.full(z.size, np.nan)
+    p[known] = 2.0 * ndtr(-z[known] / np.maximum(np.nanstd(log_odds[:, known], axis=0), 1e-12))
     return {name: _interval(point[name], draws[name], level, known=True) for name in _CONTRASTS}, p
 
 
-def _compared(with_label: Matrix, without: Matrix, layout: _Layout) -> dict[str, Matrix]:
+def _other_labels(
+    data: AuditRows, found: Matrix, rng: np.random.Generator, layout: _Groups, count: Vector
+) -> tuple[Matrix, Vector]:
+    """Draw how many more labels each group would have if the labelling were repeated.
+
+    Also return by how much the estimated number of positives without a label decreases for each of these labels: the
+    mean posterior that labelled rows would have without their label.
+    """
+    f, e = class_probability(data.estimator, data.X, coding_of(data.estimator)), _propensity(data)
+    label = f * e
+    total = layout.sums(count * label)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.sqrt(layout.sums(count * label * (1.0 - label)) / total)
+        fewer = layout.sums(count * label * f * (1.0 - e) / (1.0 - label)) / total
+    change = (rng.gamma(found + 0.5) - (found + 0.5)) * np.nan_to_num(spread)
+    return np.maximum(change, -found), np.nan_to_num(fewer)
+
+
+def _compared(with_label: Matrix, without: Matrix, layout: _Groups) -> dict[str, Matrix]:
     own, other = (with_label, without), (layout.others(with_label), layout.others(without))
     with np.errstate(invalid="ignore", divide="ignore"):
         missed, theirs = (b / (a + b) for a, b in (own, other))
@@ -476,21 +491,22 @@ def _compared(with_label: Matrix, without: Matrix, layout: _Layout) -> dict[str,
     return {name: np.where(same, np.nan, each) for name, each in found.items()}
 
 
-def _interval(point: Matrix, draws: Matrix, level: float, *, known: bool) -> Estimates:
+def _interval(point: Matrix, draws: Matrix, level: float, *, known: bool) -> GroupEstimates:
     """Return estimates with the quantiles of their draws; the interval always contains the estimate."""
     value = point[0]
     if not known:
-        return Estimates(value, np.full(value.size, np.nan), np.full(value.size, np.nan))
+        return GroupEstimates(value, np.full(value.size, np.nan), np.full(value.size, np.nan))
     some = np.where(np.isfinite(draws).any(axis=0), draws, 0.0)
-    low, high = np.nanquantile(some, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+    low, high = np.nanquantile(some, ends, axis=0, method="inverted_cdf")  # Interpolation fails for infinite ratios.
     unknown = np.isnan(value)
-    return Estimates(
+    return GroupEstimates(
         value, np.where(unknown, np.nan, np.minimum(low, value)), np.where(unknown, np.nan, np.maximum(high, value))
     )
 
 
-def _unknown(found: Estimates) -> Estimates:
-    return Estimates(*(np.full(found.value.size, np.nan) for _ in range(3)))
+def _unknown(found: GroupEstimates) -> GroupEstimates:
+    return GroupEstimates(*(np.full(found.value.size, np.nan) for _ in range(3)))
 
 
 # --- scores of the classifier
@@ -501,11 +517,11 @@ def _scores(
     X: Any,
     data: AuditRows,
     count: Vector,
-    layout: _Layout,
+    layout: _Groups,
     decision: Any,
     propensity: Any,
     level: float,
-) -> dict[str, Estimates]:
+) -> dict[str, GroupEstimates]:
     """Return recall, precision and selection rate of each group."""
     model = data.estimator
     if np.any(getattr(model, "false_positive_rate_", 0.0)):
@@ -525,10 +541,10 @@ def _scores(
         for name, score in (("recall", propensity_weighted_recall), ("precision", propensity_weighted_precision)):
             given = {"propensity": e[rows], "sample_weight": count[rows], "level": level}
             found[name][:, j] = _score(score, data.labelled[rows] * 1.0, chosen[rows] * 1.0, **given)
-    return {name: Estimates(*each) for name, each in found.items()}
+    return {name: GroupEstimates(*each) for name, each in found.items()}
 
 
-def _score(score: Any, s: Vector, chosen: Vector, **given: Any) -> tuple[float, float, float]:
+def _score(score: Any, s: Any, chosen: Any, **given: Any) -> tuple[float, float, float]:
     if not s.any() or not chosen.any():
         return np.nan, np.nan, np.nan
     found: Score = score(s, chosen, **given)
@@ -550,7 +566,7 @@ def _notes(
     estimator: Any,
     data: AuditRows,
     groupings: list[Grouping],
-    layout: _Layout,
+    layout: _Groups,
     n_labelled: Integers,
     no_intervals: bool,
     informative: bool,
@@ -622,114 +638,3 @@ def _counts(value: float, low: float, high: float) -> str:
     if not np.isfinite(value):
         return "unknown"
     return f"{value:,.0f}" if not np.isfinite(low) else f"{value:,.0f} ({low:,.0f} to {high:,.0f})"
-
-
-class MissedPositivesDisplay(Display):
-    """Plot of the share of positives without a label in each group, with intervals.
-
-    Parameters
-    ----------
-    result : MissedPositives
-        The shares to draw.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last plot.
-
-    See Also
-    --------
-    missed_positives : Computes the shares.
-
-    Examples
-    --------
-    >>> from scarless.diagnostics import MissedPositivesDisplay
-    >>> MissedPositivesDisplay.from_estimator(model, X, s, by="region")  # doctest: +SKIP
-    """
-
-    def __init__(self, result: MissedPositives) -> None:
-        if not isinstance(result, MissedPositives):
-            raise TypeError(
-                f"result must be a MissedPositives, as returned by missed_positives; got {type(result).__name__}. For "
-                "a model, use MissedPositivesDisplay.from_estimator(estimator, X, s, by)."
-            )
-        self.result = result
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, s: ArrayLike, by: Any, *, ax: Any = None, **options: Any) -> Self:
-        """Compute the shares and draw them.
-
-        Parameters
-        ----------
-        estimator, X, s, by
-            See `missed_positives`.
-        ax : matplotlib Axes, optional
-            Axes to draw on. By default, a new figure.
-        **options
-            Options of `missed_positives`.
-
-        Returns
-        -------
-        MissedPositivesDisplay
-        """
-        return cls(missed_positives(estimator, X, s, by, **options)).plot(ax)
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the shares.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on. By default, a new figure; its height depends on the number of groups.
-
-        Returns
-        -------
-        The display itself; ``ax_`` is the Axes and ``figure_`` the figure.
-        """
-        super().plot(ax)
-        if ax is None:
-            self.figure_.set_figheight(max(3.2, 1.8 + 0.32 * len(self._order())))
-        return self
-
-    def _order(self) -> list[int]:
-        """Return the groups of each column, the largest share first; groups without an estimate are left out."""
-        value = self.result.missed_share.value
-        return [
-            j
-            for by in dict.fromkeys(self.result.by)
-            for j in sorted(self.result.of(by), key=lambda j: -value[j])
-            if np.isfinite(value[j])
-        ]
-
-    def draw(self, ax: Any) -> None:
-        """Draw the shares on the Axes."""
-        result, order = self.result, self._order()
-        ax.set(xlim=(0, 100), xlabel="Positives without a label, in %")
-        if not order:
-            ax.set_title("This fit cannot estimate how many positives have no label")
-            return
-        one = len(set(result.by)) == 1
-        height = np.arange(len(order))[::-1]
-        significant = result.p_adjusted[order] < SIGNIFICANT
-        for kind, colour, marker, label in (
-            (
-                significant,
-                ORANGE,
-                "o",
-                f"differs from {result.reference or 'the other rows'} (adjusted p < {SIGNIFICANT})",
-            ),
-            (~significant, BLUE, "D", "no clear difference"),
-        ):
-            chosen = np.flatnonzero(kind)
-            if chosen.size:
-                at = [order[k] for k in chosen]
-                value, low, high = (100 * each[at] for each in result.missed_share)
-                ends = np.nan_to_num([value - low, high - value])
-                ax.errorbar(value, height[chosen], xerr=ends, fmt=marker, color=colour, capsize=3, label=label)
-        whole = 100 * result.total["missed_share"][0]
-        ax.axvline(whole, color=GREY, lw=1, ls="--", zorder=0, label=f"all rows: {whole:.0f}%")
-        words = [as_text(result.groups[j] if one else f"{result.by[j]}: {result.groups[j]}") for j in order]
-        ax.set_yticks(height, words)
-        ax.set_ylim(-0.6, len(order) - 0.4)
-        ax.set_title(f"Positives without a label{f', by {as_text(result.by[0])}' if one else ''}")
-        legend_below(ax)

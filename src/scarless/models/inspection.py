@@ -13,7 +13,7 @@ from scarless.numerics.arrays import Integers, Vector
 from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.constraints import check_known, check_labelling
-from scarless.pair.fitted import GroupSums
+from scarless.pair.fitted import GroupSums, NoRowIntervals
 from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem, summarise_observations
 
@@ -172,7 +172,10 @@ def draw_group_sums(
     """
     if not hasattr(model, "draw_posteriors"):
         return None
+    inference = model.fitted_pair_.inference
+    if inference is not None and inference.information is None:  # too many columns for standard errors
+        return None
     try:
         return model._draw_group_sums(X, s, audit, codes, count, n_draws, rng)
-    except ValueError:  # The model has no standard errors.
+    except NoRowIntervals:
         return None

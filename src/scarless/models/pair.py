@@ -444,11 +444,8 @@ class PairClassifier(PUClassifier):
         self, X: Any, s: Any, audit: Any, codes: Integers, count: Vector, n_draws: int, rng: np.random.Generator
     ) -> GroupSums:
         """Draw the numbers of positives in groups; `codes` has a column for each division of the rows into groups."""
-        rows = attach(self._observed(self._known_rows(X), s, audit), group=codes, count=count)
-        try:
-            return self.fitted_pair_.draw_group_sums(rows, int(codes.max()) + 1, n_draws, rng)
-        except NoRowIntervals:
-            raise self._no_row_intervals("missed_positives") from None
+        rows = attach(self._observed(known_rows(X), s, audit), group=codes, count=count)
+        return self.fitted_pair_.draw_group_sums(rows, int(codes.max()) + 1, n_draws, rng)
 
     def out_of_fold_logits(
         self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None

@@ -347,7 +347,7 @@ def make_overlooked(subject: Subject, by: Sequence[str]) -> Overlooked:
         return Overlooked(none, (), ("Not available: this model does not estimate which positives have no label.",))
     if not names:
         return Overlooked(none, (), ("No column has few categories. Name columns with --by.",))
-    given = {"audit": subject.audit, "sample_weight": subject.weights, "propensity": subject.propensity}
+    given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "propensity": subject.propensity}
     n_draws = FEW_DRAWS if subject.n_rows > MANY_ROWS else DRAWS
     found = missed_positives(
         subject.model, subject.X, subject.labels, names, **given, level=subject.level, n_draws=n_draws

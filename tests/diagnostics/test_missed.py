@@ -1,0 +1,331 @@
+"""Positives without a label in groups of rows: sums, intervals, comparisons, texts and errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.helpers import fit_quietly
+
+from scarless import (
+    ClassPrior,
+    Labelling,
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    StratifiedSCARClassifier,
+    TableClassifier,
+)
+from scarless.diagnostics import MissedPositivesDisplay, missed_positives
+from scarless.models.inspection import draw_group_sums
+from scarless.scale import ParquetRows
+
+
+def made(n=2000, seed=0, groups=3):
+    """Return a table with a column of group numbers, which drives the labelling, and class and labels."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, 2)), rng.integers(groups, size=n)])
+    y = (rng.random(n) < expit(2 * X[:, 0] - X[:, 1])).astype(int)
+    s = y * (rng.random(n) < expit(X[:, 2] - 1))
+    return X, y, s
+
+
+@pytest.fixture(scope="module")
+def data():
+    return made()
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    X, _, s = data
+    return fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
+
+
+def test_estimates_are_sums_of_posteriors(data, model):
+    X, _, s = data
+    found, q = missed_positives(model, X, s, by=2), model.predict_posterior(X, s)
+    for j, group in enumerate((0, 1, 2)):
+        here = X[:, 2] == group
+        assert found.groups[j] == str(group)
+        assert found.n_rows[j] == here.sum()
+        assert found.n_labelled[j] == s[here].sum()
+        assert found.positives.value[j] == pytest.approx(q[here].sum())
+        assert found.missed_share.value[j] == pytest.approx(1 - s[here].sum() / q[here].sum())
+        assert found.class_prior.value[j] == pytest.approx(q[here].mean())
+    assert found.label_frequency.value == pytest.approx(1 - found.missed_share.value)
+    assert found.total["positives"][0] == pytest.approx(q.sum())
+
+
+def test_intervals_contain_the_estimate_and_shrink_with_the_level(data, model):
+    X, _, s = data
+    wide, narrow = (missed_positives(model, X, s, by=2, level=level) for level in (0.95, 0.5))
+    for name in ("positives", "missed_share", "class_prior", "label_frequency", "difference", "ratio"):
+        of_wide, of_narrow = getattr(wide, name), getattr(narrow, name)
+        assert (of_wide.low <= of_wide.value).all()
+        assert (of_wide.value <= of_wide.high).all()
+        assert (of_narrow.high - of_narrow.low < of_wide.high - of_wide.low).all()
+    assert (wide.positives.low >= wide.n_labelled).all()
+
+
+def test_sums_of_groups_are_the_sums_of_drawn_posteriors(data, model):
+    X, _, s = data
+    codes, w = X[:, [2]].astype(int), np.random.default_rng(1).integers(1, 4, size=s.size) * 1.0
+    sums = draw_group_sums(model, X, s, None, codes, w, 30, np.random.default_rng(5))
+    drawn = model.draw_posteriors(X, s, n_draws=30, random_state=np.random.default_rng(5))
+    member = np.eye(3)[codes[:, 0]] * w[:, None]
+    np.testing.assert_allclose(sums.unlabelled, drawn[:, s == 0] @ member[s == 0])
+    np.testing.assert_allclose(sums.labelled, drawn[:, s == 1] @ member[s == 1])
+    np.testing.assert_allclose(sums.unlabelled_variance, (drawn * (1 - drawn))[:, s == 0] @ member[s == 0])
+    assert (sums.labelled_variance == 0).all()
+
+
+@pytest.mark.parametrize("kind", [SAREMClassifierCV, SARStackingClassifier])
+def test_searches_and_stacks_have_intervals(data, kind):
+    X, y, s = data
+    found = missed_positives(fit_quietly(kind(propensity_attributes=[2], random_state=0), X, s), X, s, by=2)
+    truth = np.array([1 - s[X[:, 2] == g].sum() / y[X[:, 2] == g].sum() for g in range(3)])
+    assert (found.missed_share.low <= truth).all()
+    assert (truth <= found.missed_share.high).all()
+
+
+def test_intervals_of_correct_models_cover_the_share_in_the_table():
+    covered = []
+    for seed in range(12):
+        X, y, s = made(seed=seed, groups=8)
+        found = missed_positives(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, by=2)
+        truth = np.array([1 - s[X[:, 2] == g].sum() / y[X[:, 2] == g].sum() for g in range(8)])
+        covered.append((found.missed_share.low <= truth) & (truth <= found.missed_share.high))
+    assert np.mean(covered) >= 0.88
+
+
+def test_equal_labelling_is_rarely_called_different():
+    rejected = []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        X, y, _ = made(seed=seed)
+        s = y * (rng.random(y.size) < 0.5)
+        model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
+        rejected.append((missed_positives(model, X, s, by=2).p_adjusted < 0.05).any())
+    assert np.mean(rejected) <= 0.2
+
+
+def test_groups_are_compared_with_the_other_rows_or_with_a_reference(data, model):
+    X, _, s = data
+    found = missed_positives(model, X, s, by=2)
+    q = model.predict_posterior(X, s)
+    others = X[:, 2] != 0
+    expected = found.missed_share.value[0] - (1 - s[others].sum() / q[others].sum())
+    assert found.difference.value[0] == pytest.approx(expected)
+    assert found.p_adjusted[0] < 0.05
+    against = missed_positives(model, X, s, by=2, reference="2")
+    share = found.missed_share.value
+    assert against.difference.value[:2] == pytest.approx(share[:2] - share[2])
+    assert against.ratio.value[:2] == pytest.approx(share[:2] / share[2])
+    assert np.isnan(against.difference.value[2])
+    assert np.isnan(against.p_value[2])
+    assert against.reference == "2"
+
+
+def test_audited_rows_count_by_their_class(data):
+    X, y, s = data
+    audit = np.where(X[:, 2] == 1, y, -1.0)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, audit=audit)
+    found = missed_positives(model, X, s, by=2, audit=audit)
+    here = X[:, 2] == 1
+    truth = 1 - s[here].sum() / y[here].sum()
+    assert found.missed_share.at(1) == pytest.approx((truth, truth, truth))
+    assert found.positives.at(1) == pytest.approx((y[here].sum(),) * 3)
+
+
+def test_weights_are_copies_of_rows(data, model):
+    X, _, s = data
+    w = np.where(X[:, 1] > 0, 2.0, 1.0)
+    rows = np.repeat(np.arange(s.size), w.astype(int))
+    weighted = missed_positives(model, X, s, by=2, sample_weight=w)
+    copied = missed_positives(model, X[rows], s[rows], by=2)
+    np.testing.assert_allclose(weighted.missed_share.value, copied.missed_share.value)
+    np.testing.assert_allclose(weighted.missed_share.low, copied.missed_share.low, atol=0.01)
+    without = missed_positives(model, X, s, by=2, sample_weight=(X[:, 2] > 0) * 1.0)
+    assert without.n_rows[0] == 0
+    assert np.isnan(without.missed_share.value[0])
+
+
+def test_looks(data):
+    X, y, _ = data
+    rng = np.random.default_rng(3)
+    s = y[:, None] * (rng.random((y.size, 2)) < expit(X[:, [2]] - 1))
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
+    found = missed_positives(model, X, s, by=2)
+    any_label = s.any(axis=1)
+    assert found.n_labelled.tolist() == [any_label[X[:, 2] == g].sum() for g in range(3)]
+    truth = np.array([1 - any_label[X[:, 2] == g].sum() / y[X[:, 2] == g].sum() for g in range(3)])
+    assert (found.missed_share.low <= truth).all()
+    assert (truth <= found.missed_share.high).all()
+
+
+def test_raw_columns_of_a_table_classifier_define_groups(data):
+    X, _, s = data
+    table = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "region": np.array(["a", "b", "c"])[X[:, 2].astype(int)]})
+    model = fit_quietly(TableClassifier(SAREMClassifier(propensity_attributes=["region"])), table, s)
+    found = missed_positives(model, table, s, ["region", ("region", "z")])
+    assert found.groups[:3] == ("a", "b", "c")
+    assert len(found.groups) == 3 + 12
+    assert found.to_frame().index.names == ["by", "group"]
+    assert found.to_frame().loc[("region", "a"), "missed_share"] == found.missed_share.value[0]
+    with pytest.raises(KeyError, match="'z' is not one of the columns: region and region and z"):
+        found.of("z")
+
+
+def test_files_give_the_results_of_memory(data, tmp_path):
+    X, _, s = data
+    table = pd.DataFrame(X, columns=["x", "z", "visits"]).assign(s=s)
+    table.to_parquet(tmp_path / "part-0.parquet", index=False, row_group_size=300)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=["visits"]), table[["x", "z", "visits"]], s)
+    expected = missed_positives(model, table[["x", "z", "visits"]], s, by="visits")
+    found = missed_positives(model, ParquetRows(tmp_path, columns=["x", "z", "visits"]), "s", by="visits")
+    np.testing.assert_allclose(found.missed_share.low, expected.missed_share.low, rtol=1e-6)
+    np.testing.assert_allclose(found.positives.value, expected.positives.value, rtol=1e-6)
+
+
+def test_scores_of_the_classifier_are_propensity_weighted(data, model):
+    X, y, s = data
+    found = missed_positives(model, X, s, by=2, scores=True)
+    chosen = model.predict(X)
+    for j in range(3):
+        here = X[:, 2] == j
+        assert found.scores["selection_rate"].at(j) == pytest.approx((chosen[here].mean(),) * 3)
+        recall = chosen[here & (y == 1)].mean()
+        precision = y[here & (chosen == 1)].mean()
+        assert found.scores["recall"].low[j] <= recall <= found.scores["recall"].high[j]
+        assert abs(found.scores["precision"].value[j] - precision) < 0.25  # The classifier was fitted on these rows.
+    assert "selection rate" in str(found)
+    assert {"recall", "precision_low", "selection_rate_high"} <= set(found.to_frame().columns)
+    assert missed_positives(model, X, s, by=2).scores == {}
+
+
+def test_a_fit_without_standard_errors_has_estimates_but_no_intervals(data):
+    X, _, s = data
+    forest = RandomForestClassifier(max_depth=3, n_estimators=5, random_state=0)
+    model = fit_quietly(StratifiedSCARClassifier([2], label_frequency="elkan-noto", estimator=forest), X, s)
+    found = missed_positives(model, X, s, by=2)
+    assert np.isfinite(found.missed_share.value).all()
+    assert np.isnan(found.missed_share.low).all()
+    assert np.isnan(found.p_adjusted).all()
+    assert "has no standard errors, so there are no intervals" in found.notes[-1]
+    assert "may be due to chance" in found.finding("x2")
+
+
+def test_a_known_propensity_is_used(data):
+    X, _, s = data
+    e = expit(X[:, 2] - 1)
+    model = fit_quietly(PropensityWeightedClassifier(), X, s, propensity=e)
+    found = missed_positives(model, X, s, by=2, propensity=e)
+    q = model.predict_posterior(X, s, propensity=e)
+    assert found.positives.value.sum() == pytest.approx(q.sum())
+
+
+def test_a_fit_that_finds_all_positives_labelled_gives_no_share():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    s = (X[:, 0] > 0.5).astype(int)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[1]), X, s)
+    assert model.label_frequency_ > 0.99
+    found = missed_positives(model, X, s, by=np.arange(400) % 2)
+    assert not found.informative
+    assert np.isnan(found.missed_share.value).all()
+    assert np.isnan(found.p_adjusted).all()
+    assert found.finding("group") == "This fit cannot estimate how many positives have no label."
+    assert "every positive is labelled" in found.notes[0]
+    known = fit_quietly(SAREMClassifier(propensity_attributes=[1], known=[ClassPrior(0.5)]), X, s)
+    assert missed_positives(known, X, s, by=np.arange(400) % 2).informative
+
+
+def test_notes_name_groups_with_few_labels_and_columns_outside_the_propensity_model(data, model):
+    X, _, s = data
+    rare = pd.Series(np.where(np.arange(s.size) < 12, "rare", "usual"), name="kind")
+    notes = missed_positives(model, X, s, by=[rare, 1]).notes
+    assert any("fewer than 10 labelled rows: kind = rare (" in note for note in notes)
+    assert any("The propensity model does not use x1." in note for note in notes)
+    assert not any("does not use" in note for note in missed_positives(model, X, s, by=2).notes)
+    pooled = pd.Series(np.where(np.arange(s.size) < 3, "few", "usual"), name="kind")
+    pooled[3:9] = "more"
+    notes = missed_positives(model, X, s, by=pooled).notes
+    assert any("kind: 2 groups of fewer than 5 rows are pooled as 'other'." in note for note in notes)
+
+
+def test_findings_name_the_groups_with_the_largest_and_the_smallest_share(data, model):
+    X, _, s = data
+    found = missed_positives(model, X, s, by=2)
+    share = 100 * found.missed_share.value
+    assert found.finding("x2").startswith(f"An estimated {share[0]:.0f}% (")
+    assert "of positives have no label where x2 is 0; " in found.finding("x2")
+    assert found.finding("x2").endswith(" where x2 is 2.")
+    assert str(found).startswith("x2: An estimated")
+    assert "<table>" in found._repr_html_()
+    same = missed_positives(model, X, s, by=np.arange(s.size) % 3)
+    assert same.finding("group").startswith("No clear difference between groups.")
+    with pytest.warns(UserWarning, match="only one group"):
+        single = missed_positives(model, X, s, by=np.zeros(s.size))
+    assert single.finding("group").startswith("All rows are in one group.")
+
+
+def test_a_group_without_positives_or_labels_is_shown(data):
+    X, _, s = data
+    s = np.where(X[:, 2] == 0, 0, s)
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
+    found = missed_positives(model, X, s, by=2)
+    assert found.n_labelled[0] == 0
+    assert found.missed_share.value[0] == pytest.approx(1.0)
+    assert np.isfinite(found.to_frame()["p_adjusted"]).all()
+
+
+def test_plots_sort_groups_and_draw_a_line_for_all_rows(data, model):
+    X, _, s = data
+    display = MissedPositivesDisplay.from_estimator(model, X, s, by=2)
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert labels == ["0", "1", "2"]
+    assert display.ax_.get_title() == "Positives without a label, by x2"
+    both = MissedPositivesDisplay(missed_positives(model, X, s, by=[2, np.arange(s.size) % 2])).plot()
+    assert both.ax_.get_yticklabels()[0].get_text() == "x2: 0"
+    with pytest.raises(TypeError, match="result must be a MissedPositives, as returned by missed_positives; got dict"):
+        MissedPositivesDisplay({})
+
+
+def test_wrong_arguments_are_refused(data, model):
+    X, _, s = data
+    with pytest.raises(TypeError, match="NaiveClassifier treats every unlabelled row as negative"):
+        missed_positives(fit_quietly(NaiveClassifier(), X, s), X, s, by=2)
+    with pytest.raises(ValueError, match="propensity: PropensityWeightedClassifier does not estimate it"):
+        missed_positives(fit_quietly(PropensityWeightedClassifier(), X, s, propensity=0.5), X, s, by=2)
+    with pytest.raises(ValueError, match="propensity: SAREMClassifier estimates its own"):
+        missed_positives(model, X, s, by=2, propensity=0.5)
+    with pytest.raises(ValueError, match=r"reference: 'x2' has no group 'west'\. Its groups are 0, 1 and 2"):
+        missed_positives(model, X, s, by=2, reference="west")
+    with pytest.raises(TypeError, match="reference must be the name of a group as text; got 2"):
+        missed_positives(model, X, s, by=2, reference=2)
+    with pytest.raises(ValueError, match="n_draws must be a whole number of at least 20"):
+        missed_positives(model, X, s, by=2, n_draws=3)
+    with pytest.raises(ValueError, match="fitted without audits"):
+        missed_positives(model, X, s, by=2, audit=np.where(s == 1, 1.0, np.nan))
+
+
+def test_false_positives_have_no_propensity_weighted_scores(data):
+    X, y, s = data
+    audit = np.where(np.arange(s.size) % 10 == 0, y, -1.0)
+    model = fit_quietly(
+        SAREMClassifier(propensity_attributes=[2], labelling=Labelling(false_positive_rate=0.02)), X, s, audit=audit
+    )
+    assert np.isfinite(missed_positives(model, X, s, by=2, audit=audit).missed_share.low).all()
+    with pytest.raises(ValueError, match="scores: propensity-weighted scores need labels without false positives"):
+        missed_positives(model, X, s, by=2, audit=audit, scores=True)
+
+
+def test_a_pipeline_is_accepted(data):
+    X, _, s = data
+    model = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2]))
+    model.fit(X, s)
+    assert len(missed_positives(model, X, s, by=2).groups) == 3
