@@ -278,7 +278,7 @@ def test_a_class_prior_below_the_share_of_labels_is_refused(few):
     ("known", "told"),
     [
         (0.3, r"known must be a list, such as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
-        ([0.3], r"known may contain .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\) only; got 0\.3"),
+        ([0.3], r"known must contain only .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\); got 0\.3"),
         ([ClassPrior(0.3, where={0: 1})], r"known has the class prior where 0 = 1, but no row has these values"),
         ([LabelFrequency(0.3, look=1)], r"known has the label frequency of look 1, but labels have 1 look"),
     ],
