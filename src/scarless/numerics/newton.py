@@ -4,7 +4,7 @@ The solver minimises a function of the parameters that returns value, gradient a
 rows, penalties or models.
 
 Models with many parameters use truncated Newton steps: conjugate gradients without a matrix, which stop at a maximum
-length or at negative curvature.
+step length or at negative curvature.
 """
 
 from collections.abc import Callable, Iterator
