@@ -321,7 +321,7 @@ def number_by_histories(
 
 
 def number_by_models(X: Any, rows: Rows, histories: LabelledHistories, models: Vector, counts: bool) -> NumberSums:
-    """Return the number of positives according to the pair, and the variance of `number_by_histories` if the pair is right."""
+    """Return the number of positives by the pair, and the variance of `number_by_histories` if the pair is right."""
     terms = histories.looks.terms(X, rows, models)
     w = rows["w"] * (terms.looks.sum(axis=1) > 0)
     return _number_sums(X, rows, histories, terms, w * terms.f, _odds_of_no_label(terms, w > 0), terms.f, counts)

@@ -55,7 +55,7 @@ class Ratio(NamedTuple):
         return self.top / self.bottom
 
     def influence(self) -> Vector:
-        r"""Return :math:`w_i\,\partial\theta/\partial w_i`; the sum is 0, because a common factor of all weights has no effect."""
+        r"""Return :math:`w_i\,\partial\theta/\partial w_i`; the sum is 0, because scaling all weights has no effect."""
         return (self.top_rows - self.value * self.bottom_rows) / self.bottom
 
     @property
