@@ -49,7 +49,7 @@ def test_unknown_stratum():
         ValueError,
         match=r"no propensity for the stratum with attribute 'region' = 'west', attribute 'sex' = 0 \(row 1, counted "
         r"from 0\). "
-        r"3 of 4 rows are in strata without a propensity. Add every missing stratum to the table \(2 in total\)",
+        r"Number of rows without a propensity: 3 of 4; number of strata to add to the table: 2",
     ):
         StratifiedSAR(["region", "sex"], TABLE).propensity(X)
 

@@ -71,8 +71,7 @@ SHARE_PRECISION = 1e-3
 #: Number of labelled rows below which KM1 and KM2 warn. By judgement.
 MIN_LABELLED_WITHOUT_WARNING = 10
 FEW_LABELLED_WARNING = (
-    "The estimate of KernelMean is very uncertain, because the number of labelled rows is only {n}. Use more labelled "
-    "rows."
+    "KernelMean: the number of labelled rows is only {n}, so the estimate is very uncertain. Use more labelled rows."
 )
 
 
@@ -122,9 +121,9 @@ def low_rank_factor(matrix: Matrix, tol: float) -> Matrix:
 
 
 def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) -> tuple[Vector, Vector, int, bool]:
-    """Return the weights nearest to `u`, their multipliers, the number of iterations, and whether it converged.
+    """Return the weights nearest to `u`, their multipliers, the number of iterations, and whether they converged.
 
-    The method is a primal-dual interior-point method. It converges if the duality gap is at most `tol` times the
+    The method is a primal-dual interior-point method. It has converged if the duality gap is at most `tol` times the
     objective.
     """
 
@@ -308,8 +307,8 @@ class KernelMean(LabelFrequencyEstimator):
     .. math:: d(\lambda) = \min_{w \ge 0,\, \sum w = 1}
         \Bigl\| \lambda \phi(U) + (1-\lambda) \phi(H) - \sum_i w_i \phi(x_i) \Bigr\|.
 
-    The distance starts to increase at :math:`\lambda = 1/(1-\pi)`. The estimate is the point at which its slope
-    exceeds :math:`\nu D`, where :math:`D = \|\phi(U) - \phi(H)\|` is the slope at infinity. KM2 uses
+    The distance starts to increase at :math:`\lambda = 1/(1-\pi)`. The estimate is the point at which the slope
+    of the distance exceeds :math:`\nu D`, where :math:`D = \|\phi(U) - \phi(H)\|` is the slope at infinity. KM2 uses
     :math:`\nu = 0.8\, d(1.05) / (0.05 D) + 0.2`. KM1 uses :math:`\nu = 1/(D\sqrt{\min(n_u, n_l)})`, or KM2's value if
     KM1's is above 0.9. The kernel is Gaussian. Of five widths from a tenth to ten times the median distance, the one
     with the largest `D` is used.

@@ -59,8 +59,8 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
     if isinstance(value, type) or not callable(getattr(value, "fit", None)):
         advice = f"Pass an instance: {value.__name__}()." if isinstance(value, type) else _choices()
         raise ValueError(
-            f"{name} must be a number in (0, 1], the name of an estimator, or an estimator whose fit(X, s) sets "
-            f"label_frequency_; got {value!r}. {advice}"
+            f"{name} must be the name of an estimator, or an estimator whose fit(X, s) sets label_frequency_ "
+            f"(SCARClassifier also accepts a number in (0, 1]); got {value!r}. {advice}"
         )
     estimator = clone(value, safe=False)
     last = final_step(estimator)

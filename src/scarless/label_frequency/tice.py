@@ -334,7 +334,7 @@ class TIcE(LabelFrequencyEstimator):
     subsets_ : list of BoundingSubset
         For each fold, the subset with the highest bound in the last iteration: ``ranges`` of attributes (by name if the
         columns of `X` have names), ``n_rows``, ``n_labelled``, ``lower_bound``. If SCAR holds and the estimate is
-        right, nearly all its rows are positive.
+        right, nearly all rows of such a subset are positive.
     n_features_in_ : int
     feature_names_in_ : array of str
         Only if the columns of `X` have names.

@@ -245,7 +245,7 @@ class LabellingMechanism(ABC):
     def fitted(self, X: Any) -> Self:
         """Return a copy that treats other tables like `X`: it selects the same columns, and uses the same ranges.
 
-        By default, return the mechanism itself.
+        The base class returns the mechanism itself.
         """
         return self
 
@@ -284,7 +284,7 @@ def check_one_propensity(value: Any, name: str) -> float:
 def check_range(low: Any, high: Any, to_decrease: str, *, allow_zero: bool = False) -> tuple[float, float]:
     """Return the smallest and the largest propensity; raise an error unless ``0 < low < high <= 1``.
 
-    `low` may be 0 with `allow_zero`. The error message says with `to_decrease` how to get a propensity that decreases.
+    With `allow_zero`, `low` may be 0. `to_decrease` completes the error message: how to get a decreasing propensity.
 
     Examples
     --------

@@ -189,6 +189,6 @@ def _check_strata_in_table(strata: list[Stratum], table: Mapping[Any, float], la
         named = ", ".join(f"{label} = {value!r}" for label, value in zip(labels, strata[bad[0]], strict=True))
         raise ValueError(
             f"table has no propensity for the stratum with {named} (row {bad[0]}, counted from 0). "
-            f"{len(bad)} of {len(strata)} rows are in strata without a propensity. "
-            f"Add every missing stratum to the table ({len({strata[row] for row in bad})} in total)."
+            f"Number of rows without a propensity: {len(bad)} of {len(strata)}; number of strata to add to the table: "
+            f"{len({strata[row] for row in bad})}."
         )

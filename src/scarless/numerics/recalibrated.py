@@ -93,7 +93,7 @@ class RecalibratedPair:
         return found
 
     def chained(self, sums: Sums, curvature: Curvature, *, own: float = 1.0) -> Sums:
-        """Return derivatives by the parameters from derivatives by the parameters of the inner likelihood.
+        """Return derivatives by the parameters of this pair, from derivatives by those of the inner likelihood.
 
         The scaled logits are a column with coefficient 1. The derivative by ``g`` equals the derivative by this
         coefficient. The column itself depends on ``g``, which adds the gradient to the second derivative by ``g``. For

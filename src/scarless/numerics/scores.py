@@ -1,6 +1,6 @@
 r"""Estimates of the label frequency from scores of labelled and unlabelled rows.
 
-A score is higher for rows that are more likely to be labelled. The score :math:`g(x)` estimates the probability
+A score is higher for rows that are more likely to be labelled. Scores written as :math:`g(x)` estimate the probability
 :math:`\Pr(s=1|x)` itself. Labels are assumed to be SCAR: :math:`g(x) = c\,\Pr(y=1|x)`. The scores must be out-of-fold,
 because a classifier can reproduce the labels that it was trained on.
 
