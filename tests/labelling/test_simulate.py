@@ -344,7 +344,7 @@ def test_a_seed_sequence_is_not_changed_by_looks():
     [
         ({"y": [0, 2, 1]}, "y must be binary, coded 0/1, -1/"),
         ({"propensities": 0.5}, r"propensities must be an array of shape \(n_rows, n_looks\), or a list.*; got 0.5. "
-         r"For one look, write \[0.5\]; for two"),
+         r"For one look, write \[0.5\]. For two"),
         ({"propensities": np.ones(3)}, r"got an array of shape \(3,\). For one look, write propensities.reshape\(-1"),
         ({"propensities": np.ones((3, 2, 1))}, r"got an array of shape \(3, 2, 1\). For one look"),
         ({"propensities": []}, "propensities is empty. Give one entry for each look, such as"),
@@ -356,9 +356,9 @@ def test_a_seed_sequence_is_not_changed_by_looks():
         ({"propensities": [0.5, SCAR(0.5)]}, "propensities of look 1 must be numbers; it is the mechanism SCAR"),
         ({"propensities": [0.5, "a"]}, "propensities of look 1 must hold numbers, one per row"),
         ({"false_positive_rate": -0.1}, "false_positive_rate of look 0 must hold probabilities"),
-        ({"false_positive_rate": [0.1]}, r"false_positive_rate has 1 entries for 2 looks. .* array of shape \(3, 2\)"),
-        ({"false_positive_rate": np.array([0.1, 0.1, 0.1])}, "false_positive_rate has 3 entries for 2 looks"),
-        ({"observed": [1.0, 1.0, 1.0]}, "observed has 3 entries for 2 looks. Give one number, one entry"),
+        ({"false_positive_rate": [0.1]}, r"false_positive_rate must be one number.* \(3, 2\).*: 2; .* entries: 1"),
+        ({"false_positive_rate": np.array([0.1, 0.1, 0.1])}, "false_positive_rate must .* looks: 2; .* entries: 3"),
+        ({"observed": [1.0, 1.0, 1.0]}, "observed must be one number, a list with one entry for .* entries: 3"),
         ({"observed": np.ones((3, 3))}, r"observed has the shape \(3, 3\); .* shape \(3, 2\), with one row"),
         ({"observed": 2}, r"observed of look 0 must hold probabilities in \[0, 1\]"),
         ({"random_state": -1}, "random_state must be None, a whole number of at least 0"),
@@ -476,10 +476,10 @@ def test_shares_of_false_and_missing_reports():
     [
         (
             {},
-            r"Pass either n_rows .the number of rows to audit. or probability .that a row is audited.; got neither",
+            r"Pass either n_rows .the number of rows to audit. or probability .the probability.*; got neither",
         ),
-        ({"n_rows": 1, "probability": 0.5}, "or probability .that a row is audited.; got both"),
-        ({"n_rows": 4}, "n_rows is 4, but y has only 3 rows. Each row is audited at most once"),
+        ({"n_rows": 1, "probability": 0.5}, "or probability .the probability that a row is audited.; got both"),
+        ({"n_rows": 4}, "n_rows must be at most 3, the number of rows of y; got 4. A row is audited at most once"),
         ({"n_rows": -1}, "n_rows must be a whole number of at least 0; got -1"),
         ({"n_rows": 1.5}, "n_rows must be a whole number of at least 0; got 1.5"),
         ({"probability": 1.5}, r"probability must hold probabilities in \[0, 1\]; 3 of 3"),
