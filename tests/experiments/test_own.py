@@ -419,11 +419,11 @@ def test_a_callable_gives_a_pair_or_a_bunch(read, tmp_path):
 
 def test_parameters_reach_a_callable_and_what_it_returns_is_its_identity(read, tmp_path):
     run_experiment(read(CALLABLE), tmp_path / "found")
-    with pytest.raises(ValueError, match="another dataset 'mine'"):
+    with pytest.raises(ValueError, match="an earlier version of the dataset 'mine'"):
         run_experiment(read(CALLABLE + "parameters = {seed = 4}\n"), tmp_path / "found")
     anew = read(CALLABLE, ("load_pair", "load_anew"))
     run_experiment(anew, tmp_path / "anew")
-    with pytest.raises(ValueError, match="another dataset 'mine'"):
+    with pytest.raises(ValueError, match="an earlier version of the dataset 'mine'"):
         run_experiment(anew, tmp_path / "anew")
 
 

@@ -123,7 +123,7 @@ def test_a_damaged_line_is_named(opened):
     opened.add(record(), timing(record()))
     with (opened.folder / RECORDS).open("ab") as file:
         file.write(b"\0\0\0\n")
-    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run the experiment again"):
+    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run `scarless compare`"):
         opened.records()
     told = opened.open_for("small", "abc", SPEC)
     (sentence,) = told
@@ -305,7 +305,7 @@ def test_a_line_that_is_json_and_no_record_is_named(opened, row, file):
     opened.add(record(), timing(record()))
     with (opened.folder / file).open("a") as lines:
         lines.write(json.dumps(row) + "\n")
-    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Run the experiment again"):
+    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Run `scarless compare`"):
         opened.records() if file == RECORDS else opened.timings()
 
 

@@ -413,7 +413,7 @@ def test_a_column_without_a_name_is_refused(text):
 
 
 def test_several_columns_without_names():
-    refused("no name for columns 2, 4", "a,,b, \n1,2,3,4\n")
+    refused("columns 2, 4 have no name", "a,,b, \n1,2,3,4\n")
 
 
 def test_a_named_column_of_row_numbers_stays():

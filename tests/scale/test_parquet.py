@@ -268,7 +268,7 @@ def test_a_missing_column_error_names_the_nearest_column(folder):
 
 def test_labels_and_weights_in_memory_are_refused(folder, table):
     _, s, w = table
-    with pytest.raises(TypeError, match=r"y must name a column.*fit\(X, 'diagnosed'\); got ndarray. Write"):
+    with pytest.raises(TypeError, match=r"y must name a column.*fit\(X, 'diagnosed'\); got ndarray. Add"):
         fit(folder, s)
     with pytest.raises(TypeError, match="sample_weight must name a column of the files"):
         fit(folder, weight=w)
