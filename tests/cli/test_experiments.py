@@ -208,7 +208,9 @@ def test_folder_of_another_experiment_is_refused(spec, here, capsys):
     store = Store("found")
     store.open_for("other", "0123456789ab", {})
     assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 1
-    assert "found has results of another specification (other, 0123456789ab;" in plain(capsys.readouterr().err)
+    assert "found has results of another specification: its name is other and its digest 0123456789ab," in plain(
+        capsys.readouterr().err
+    )
 
 
 def test_report_on_an_empty_folder(here, capsys):

@@ -60,7 +60,7 @@ def test_a_sheet_can_be_selected_by_name(patients, capsys):
     assert "this workbook has no sheet 'Patient'; it has 'Read me', 'Patients'" in capsys.readouterr().err
     patients.to_csv("patients.csv", index=False)
     assert main(["inspect", "patients.csv", "--label", "diagnosed", "--sheet", "Patients"]) == 1
-    assert "(--sheet) is for Excel workbooks, and this is .csv" in capsys.readouterr().err
+    assert "(--sheet) is only for Excel workbooks, but the suffix of this file is .csv" in capsys.readouterr().err
     with pytest.warns(UserWarning, match=r"only the first of 2 sheets, 'Read me', is read. .*sheet='Patients'"):
         assert list(read_table("book.xlsx").columns) == ["note"]
 

@@ -185,7 +185,7 @@ def test_errors_are_those_in_memory(frame, tmp_path):
         pa.table({**{name: [0.0] for name in [*COLUMNS, "checked", "w", "seen_1"]}, "seen_2": ["x"]}),
         tmp_path / "new" / "9.parquet",
     )
-    with pytest.raises(PartitionError, match=r"9.parquet.*the label 'seen_2' holds string, but it holds double"):
+    with pytest.raises(PartitionError, match=r"9.parquet.*the type of the label column 'seen_2' is string, but double"):
         new().fit(ParquetRows(tmp_path / "new", columns=COLUMNS), LOOKS)
 
 

@@ -294,7 +294,9 @@ def test_text_with_many_values_is_refused_by_name(tmp_path):
     few, many = [f"v{i % 40}" for i in range(82)], [f"v{i % 41}" for i in range(82)]
     halves = [f"v{i}" for i in range(21)] * 2 + [f"w{i}" for i in range(20)] * 2
     pq.write_table(pa.table({"few": few, "town": many, "code": halves}), tmp_path / "x.parquet", row_group_size=42)
-    with pytest.raises(ValueError, match=r"'town', 'code': more than 40 different texts, .* columns="):
+    with pytest.raises(
+        ValueError, match=r"'town', 'code': each of these columns has more than 40 different texts, .* columns="
+    ):
         FilePreparation().fit(ParquetRows(tmp_path))
     assert len(FilePreparation().fit(ParquetRows(tmp_path, columns=["few"])).names) == 40
     assert len(FilePreparation(max_categories=41).fit(ParquetRows(tmp_path, columns=["few", "town"])).names) == 81
@@ -325,7 +327,9 @@ def test_a_column_with_different_types_is_named(tmp_path):
 
 
 def test_infinite_numbers_are_named(tmp_path):
-    with pytest.raises(PartitionError, match=r"1.parquet, row group 0: the column 'x' holds inf in row 1 .*Correct"):
+    with pytest.raises(
+        PartitionError, match=r"1.parquet, row group 0, row 1 \(counted from 1\): the column 'x' holds inf, .*Correct"
+    ):
         prepare_one(tmp_path / "a", [1.0, 2.0, float("inf"), 4.0])
 
 

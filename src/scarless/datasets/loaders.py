@@ -170,7 +170,7 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
         downloaded archive. Default: the environment variable ``SCARLESS_DATA``, if it is set.
     download : bool, default=True
         Whether to download files that are neither in `data_home` nor in the cache. The cache is the directory in the
-        environment variable ``SCARLESS_CACHE`` or, if it is not set, one in the system's cache directory.
+        environment variable ``SCARLESS_CACHE`` or, if it is not set, a folder in the system's cache directory.
     scale : bool, default=True
         Whether to scale every attribute to [-1, 1] by its minimum and maximum over the whole dataset, as Bekker,
         Robberechts and Davis (2019) do. Categorical attributes are columns of -1 and +1 in any case. `scale` has no
