@@ -133,7 +133,7 @@ HOSTILE = {
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' leaks the label.*--exclude code"),
     "a constant": ([*SHORT[:5], "same"], changed(same=1), "the preparation dropped 'same'"),
     "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"'smoker' \(--sample-weight\) must hold numbers"),
-    "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "is the label column, which the models must not use"),
+    "the label as propensity": ([*SHORT[:5], "diagnosed"], None, r"is also the label column \(--label"),
     "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar cannot be combined"),
     "a config that is none": (["fit", "--config", "patients.csv"], None, "is not a TOML file"),
     "no file at all": (["fit", "--label", "a", "--scar"], None, "No file is given"),
@@ -426,7 +426,7 @@ def test_ranked_rows_are_written_to_the_folder_of_results(folder, capsys):
 
 def test_the_label_column_cannot_be_the_group(folder, capsys):
     assert main([*FIT, "--out", "run", "--groups", "diagnosed"]) == 1
-    assert "Column 'diagnosed' (--groups) is the label." in capsys.readouterr().err
+    assert "Column 'diagnosed' (--groups) is also the label column." in capsys.readouterr().err
 
 
 def test_unwritable_folders_are_refused_before_the_file_is_read(fitted, tmp_path, monkeypatch, capsys):
