@@ -94,11 +94,11 @@ COLUMNS_REFUSED = {
     ),
     "two roles": (
         {"label": "diagnosed", "propensity_attributes": ["diagnosed"]},
-        "\\(--propensity\\) is also the label column \(--label\). The models must not use it",
+        "\\(--propensity\\) is also the label column \\(--label\\). The models must not use it",
     ),
     "id seen": (
         {"label": "diagnosed", "scar": True, "id": "patient", "classification_attributes": ["patient"]},
-        "\\(--classification-attributes\\) is the id",
+        "\\(--classification-attributes\\) is also the id column",
     ),
 }
 

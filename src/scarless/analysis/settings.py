@@ -106,7 +106,8 @@ class Settings:
         "--known-propensity", aside="the column of known propensities",
     )  # fmt: skip
     audit: str = _setting(
-        "", _COLUMN, "column with the true class (yes or no) of rows that were checked (audited); empty cells for all other rows",
+        "", _COLUMN,
+        "column with the true class (yes or no) of rows that were checked (audited); empty cells for all other rows",
         "--audit", aside="the audit column",
     )  # fmt: skip
     visit_attributes: dict[str, tuple[str, ...]] = _setting(  # noqa: RUF009 (it returns a field)
