@@ -247,7 +247,7 @@ def test_stopping_says_what_is_stored_and_how_to_continue(spec, here, capsys, mo
     assert main(["compare", spec, "--out", "found"]) == 130
     error = plain(capsys.readouterr().err)
     assert "Stopped. All finished runs are stored in found. Repeat the command to continue" in error
-    assert "`scarless report found` writes a page of the finished runs." in error
+    assert "or use `scarless report found` to write a page of the finished runs." in error
 
 
 def test_a_killed_worker_is_reported_without_a_traceback(spec, here, capsys, monkeypatch):
@@ -316,7 +316,7 @@ def test_stopping_while_the_page_is_written(spec, here, capsys, monkeypatch, com
         patch.setattr("scarless.report.page.render_page", interrupted)
         assert main(command) == 130
     error = plain(capsys.readouterr().err)
-    assert "Stopped while the page was being written. All results are stored in found; `scarless report found`" in error
+    assert "Stopped while the page was being written. All results are stored in found. Use `scarless report" in error
     assert not [path for path in (here / "found").iterdir() if path.suffix == ".part"]
     assert main(["report", "found"]) == 0
     assert (here / "found" / "report.html").exists()

@@ -72,7 +72,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     own.add_argument("spec", type=Path, metavar="SPEC", help="specification of the experiment, a TOML file")
     _add_running(
         own,
-        quick="make only a few runs: those of the [quick] table of SPEC, or 2 splits with 1 labelling if it has no such table",
+        quick="make only the few runs of the [quick] table of SPEC (without this table: 2 splits, 1 labelling)",
     )
     run = commands.add_parser(
         "reproduce",
