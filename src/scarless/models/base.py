@@ -57,9 +57,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     pos_label: Any
     class_prior_: float
     _coding: LabelCoding
-    _corrects = (
-        True  # whether the model corrects for missing labels; it then warns about tools that undo the correction
-    )
+    _corrects = True  # whether the model corrects for missing labels; it then warns about tools that undo this
     _propensity_is_known = False  # whether the propensity is exact; unlabelled rows with propensity 1 are then negative
     _one_propensity = False  # whether the propensity of every row is the label frequency
     _runs_checks = True  # whether a fit checks its result and warns; False for fits to resamples
