@@ -106,7 +106,8 @@ def test_predict_writes_only_files_that_are_missing(claims, capsys):
     before = {path.name: path.read_bytes() for path in scored.glob("*.parquet")}
     (scored / next(iter(before))).unlink()
     assert main(["predict", "claims-run", "claims", "--out", str(scored)]) == 0
-    assert f"Predicted 1,200 rows in {len(before)} files (1 new)" in capsys.readouterr().out
+    files = f"{len(before)} files in {scored}, 1 written by this command"
+    assert f"Predictions of 1,200 rows: {files}" in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in scored.glob("*.parquet")} == before
 
 

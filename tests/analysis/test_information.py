@@ -92,9 +92,9 @@ def test_columns_have_one_role():
     columns = ["a", "b", "h1", "h2", "checked", "x"]
     settings.check_columns(columns)
     for changes, message in (
-        ({"propensity_attributes": ("h1",), "scar": False}, "also belongs to a single look"),
-        ({"classification_attributes": ("a",)}, "is the label column of a look"),
-        ({"classification_attributes": ("checked",), "audit": "checked"}, "is the audit column"),
+        ({"propensity_attributes": ("h1",), "scar": False}, "is also a visit attribute of one look"),
+        ({"classification_attributes": ("a",)}, r"is also the label column of a look \(--looks\)"),
+        ({"classification_attributes": ("checked",), "audit": "checked"}, r"is also the audit column \(--audit\)"),
         ({"audit": "cheked"}, r"no column 'cheked' \(--audit\). Did you mean 'checked'"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -94,11 +94,11 @@ COLUMNS_REFUSED = {
     ),
     "two roles": (
         {"label": "diagnosed", "propensity_attributes": ["diagnosed"]},
-        "\\(--propensity\\) is the label column, which the models must not use",
+        "\\(--propensity\\) is also the label column \\(--label\\). The models must not use it",
     ),
     "id seen": (
         {"label": "diagnosed", "scar": True, "id": "patient", "classification_attributes": ["patient"]},
-        "\\(--classification-attributes\\) is the id",
+        "\\(--classification-attributes\\) is also the id column",
     ),
 }
 
@@ -236,8 +236,16 @@ SLIPS = {
         r"labelling must be a Labelling object, for example Labelling\(shared=False\)",
     ),
     "known": ({"known": 0.3}, TypeError, r"known must be a list, for example \[ClassPrior\(0.35, se=0.02\)\]; got 0.3"),
-    "a group": ({"known": [ClassPrior(0.3, where={"x": 1})]}, ValueError, "known may hold one ClassPrior of all rows"),
-    "another look": ({"known": [LabelFrequency(0.3, look=1)]}, ValueError, "known may hold one ClassPrior of all rows"),
+    "a group": (
+        {"known": [ClassPrior(0.3, where={"x": 1})]},
+        ValueError,
+        "known may contain one ClassPrior of all rows",
+    ),
+    "another look": (
+        {"known": [LabelFrequency(0.3, look=1)]},
+        ValueError,
+        "known may contain one ClassPrior of all rows",
+    ),
     "offset": (
         {"labelling": Labelling(offset="x")},
         ValueError,

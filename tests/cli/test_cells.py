@@ -170,12 +170,12 @@ def test_the_error_about_an_output_folder_suggests_a_file_name(patients, capsys,
     Path("my results").mkdir()
     assert main(["predict", "run", "patients.csv", "--out", "my results", *force]) == 1
     assert capsys.readouterr().err == (
-        "scarless: my results is a folder. The ranked rows of one table are written to a file; name one, for example "
-        "--out 'my results/ranked.csv'.\n"
+        "scarless: my results is a folder. The ranked rows of one table are written to a file. Name this file, for "
+        "example --out 'my results/ranked.csv'.\n"
     )
     assert main(["export", "run", "--out", "my results", *force]) == 1
     assert (
-        "An ONNX graph is written to a file; name one, for example --out 'my results/model.onnx'"
+        "An ONNX graph is written to a file. Name this file, for example --out 'my results/model.onnx'"
         in capsys.readouterr().err
     )
 

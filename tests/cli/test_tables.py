@@ -48,7 +48,7 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     assert main([*FIT, "--out", "run"]) == 0
     told = capsys.readouterr()
     labelled = json.loads((folder / "run" / "summary.json").read_text())["labelled"]
-    assert told.out.startswith(f"{labelled} of 400 rows are labelled.\nEstimated positives: ")
+    assert told.out.startswith(f"{labelled} of 400 rows are labelled.\nWe estimate that about ")
     assert "\nOf the 50 rows that rank highest, expect " in told.out
     assert "Report: run/report.html" in told.out
     assert "Fitting both models (" in told.err
@@ -133,10 +133,10 @@ HOSTILE = {
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' leaks the label.*--exclude code"),
     "a constant": ([*SHORT[:5], "same"], changed(same=1), "the preparation dropped 'same'"),
     "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"'smoker' \(--sample-weight\) must hold numbers"),
-    "the label as propensity": ([*SHORT[:5], "diagnosed"], None, "is the label column, which the models must not use"),
+    "the label as propensity": ([*SHORT[:5], "diagnosed"], None, r"is also the label column \(--label"),
     "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar cannot be combined"),
     "a config that is none": (["fit", "--config", "patients.csv"], None, "is not a TOML file"),
-    "no file at all": (["fit", "--label", "a", "--scar"], None, "No file is given"),
+    "no file at all": (["fit", "--label", "a", "--scar"], None, "No input file is given"),
     "an unknown kind": (["fit", "p.docx", "--label", "a", "--scar"], lambda: Path("p.docx").touch(), "docx"),
     "a Parquet file that is none": (
         ["fit", "p.parquet", "--label", "a", "--scar"], lambda: Path("p.parquet").write_text(ROWS), r"p\.parquet"
@@ -215,7 +215,7 @@ def test_a_stored_model_is_exported_completely_or_not_at_all(fitted, tmp_path, c
     model = str(fitted / "run" / "model.skops")
     assert main(["export", model, "--out", "model.onnx"]) == 0
     assert capsys.readouterr().out.startswith(
-        "ONNX graph: model.onnx. Its metadata, and the description of each input, explain"
+        "ONNX graph: model.onnx. The metadata `scarless`, and the doc string of each input, describe"
     )
     asked = [each.name for each in onnx.load("model.onnx").graph.input]
     assert asked == ["age", "visits", "insurance", "smoker", "last_visit"]
@@ -243,7 +243,10 @@ def test_a_model_that_cannot_be_an_onnx_graph_is_refused(tmp_path, capsys):
 def test_without_onnx_an_export_names_the_extras(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["export", str(tmp_path), "--out", str(tmp_path / "model.onnx")]) == 2
-    assert capsys.readouterr().err == 'scarless: this command needs onnx: pip install "scarless[tool,onnx]".\n'
+    assert (
+        capsys.readouterr().err
+        == 'scarless: this command needs onnx. Install it with pip install "scarless[tool,onnx]".\n'
+    )
 
 
 def test_leaking_columns_are_listed_and_never_suggested(folder, capsys):
@@ -285,7 +288,7 @@ def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, 
     told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
     assert facts["label_frequency"] > 0.99
     assert "This fit cannot estimate how many more rows are positive, because it finds every positive labelled." in told
-    assert "Estimated positives" not in told
+    assert "We estimate" not in told
     assert "have no label" not in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
     assert facts["doubt"].startswith("this fit cannot estimate how many more rows are positive")
@@ -314,8 +317,8 @@ def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
     assert main(["fit", "patients.csv", *arguments]) == 0
     told, page = capsys.readouterr().out, Path("run/report.html").read_text()
     assert json.loads(Path("run/summary.json").read_text())["label_frequency"] < 0.99
-    for said in (told, page):
-        assert ", which is not reliable if dose is recorded because of the label; " in said
+    assert "This estimate is not reliable if dose is recorded because of the label.\n" in told
+    assert ", which is not reliable if dose is recorded because of the label; " in page
     assert ">fine<" not in page
     assert "This check cannot detect whether dose is recorded because of the label." in page
 
@@ -324,7 +327,11 @@ def test_a_clean_fit_has_no_reservation(folder, capsys):
     arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--quiet", "--out", "run"]
     assert main(["fit", "patients.csv", *arguments]) == 0
     told, page = capsys.readouterr().out, Path("run/report.html").read_text()
-    assert re.search(r"Estimated positives: \d+, \d+% of the rows \(\d+ to \d+%\); \d+ of them have no label\.", told)
+    assert re.search(
+        r"We estimate that about \d+ rows \(\d+%; 95% interval \d+ to \d+%\) are positive, so about \d+ positives have "
+        r"no label\.\n",
+        told,
+    )
     for said in (told, page):
         assert "not reliable" not in said
         assert "does not tell" not in said
@@ -343,12 +350,12 @@ def test_terminal_and_page_use_the_same_weights(folder, capsys):
     labelled = int((table["diagnosed"] == "yes").sum())
     total = 800 + 2 * labelled
     sums = f"{3 * labelled:,} of {total:,}"
-    assert f"{labelled} of 800 rows are labelled; weighted by 'weight', they count as {sums}. Numbers of" in told
+    assert f"{labelled} of 800 rows are labelled. Weighted by 'weight', these are {sums}. Estimated numbers" in told
     assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
     page = Path("run/report.html").read_text()
     assert f"{3 * labelled:,} of {total:,} rows (counted by their weights) have a label; we estimate" in page
-    shown = int(re.search(r"Estimated positives: ([\d,]+)", told)[1].replace(",", ""))
+    shown = int(re.search(r"We estimate that about ([\d,]+) rows", told)[1].replace(",", ""))
     assert abs(shown - int(re.search(r"we estimate ([\d,]+) positives", page)[1].replace(",", ""))) <= 0.01 * shown
 
 
@@ -402,7 +409,7 @@ def test_all_columns_for_both_models_give_an_unreliable_number(folder, capsys):
     arguments = ["--label", "diagnosed", "--propensity", "all", "--model", "logistic", "--quiet"]
     assert main(["fit", "patients.csv", *arguments, "--out", "run"]) == 0
     told = capsys.readouterr().out
-    assert re.search(r"Estimated positives: .*, which is not reliable; ", told)
+    assert re.search(r"We estimate that about .* have no label\. This estimate is not reliable\.\n", told)
     page = Path("run/report.html").read_text()
     assert re.search(r"we estimate .* of rows\), which is not reliable; ", page)
     assert "named columns" not in page
@@ -426,7 +433,7 @@ def test_ranked_rows_are_written_to_the_folder_of_results(folder, capsys):
 
 def test_the_label_column_cannot_be_the_group(folder, capsys):
     assert main([*FIT, "--out", "run", "--groups", "diagnosed"]) == 1
-    assert "Column 'diagnosed' (--groups) is the label." in capsys.readouterr().err
+    assert "Column 'diagnosed' (--groups) is also the label column." in capsys.readouterr().err
 
 
 def test_unwritable_folders_are_refused_before_the_file_is_read(fitted, tmp_path, monkeypatch, capsys):
@@ -444,7 +451,7 @@ def test_unwritable_folders_are_refused_before_the_file_is_read(fitted, tmp_path
 
 def test_suggested_commands_can_be_pasted_into_a_shell(folder, capsys):
     assert main([*FIT, "--out", "May; echo 'x'", "--quiet"]) == 0
-    command = re.search("to repeat: (.*)", capsys.readouterr().out)[1]
+    command = re.search("to repeat this fit: (.*)", capsys.readouterr().out)[1]
     assert shlex.split(command) == ["scarless", "fit", "--config", "May; echo 'x'/run.toml"]
 
 

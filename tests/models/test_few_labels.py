@@ -118,8 +118,8 @@ def test_fits_to_few_labels_warn_about_the_class_prior(few, make):
     X, s = few
     text = (
         r"there are only \d+ labelled rows. You can rely on the ranking of rows. Do not rely on the number of "
-        r"positives \(class prior 0\.\d\d, 95% interval 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on it. "
-        r"Name the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
+        r"positives \(class prior 0\.\d\d, 95% interval 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on "
+        r"the class prior. Name the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
         r"scarless.diagnostics.plan_audit."
     )
     with pytest.warns(ClassPriorWarning, match=text):

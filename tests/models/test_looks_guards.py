@@ -193,7 +193,7 @@ ROWS = {
         ),
         ([ClassPrior(0.3, where={3: 99})], "known has the class prior where 3 = 99, but no row has these values"),
         ([ClassPrior(0.3, where={"zz": 1})], "known names the column 'zz'"),
-        ([PseudoObservations(4)], "PseudoObservations need one label for each row"),
+        ([PseudoObservations(4)], "PseudoObservations cannot be combined with several looks"),
     ],
     "visit_attributes": [
         ("effort", "visit_attributes must be a dict from names to lists of columns, one column for each look"),
@@ -215,7 +215,10 @@ ROWS = {
         ([0.1, 0.2], "false_positive_rate differs between looks, but the looks share one propensity"),
     ],
     "shared": [("no", "shared must be True or False; got 'no'")],
-    "n_starts": [(["random"], "A list of starts needs one label"), ([0.4], "A list of starts needs one label")],
+    "n_starts": [
+        (["random"], "n_starts must be a whole number if there are several looks"),
+        ([0.4], "n_starts must be a whole number if there are several looks"),
+    ],
 }
 
 

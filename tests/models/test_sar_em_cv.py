@@ -299,7 +299,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"attribute_sets": []}, "attribute_sets must be 'auto', or a list or dict"),
         (
             {"attribute_sets": {1: [0], "1": [1]}},
-            "attribute_sets: each set needs a different name; got '1', '1'. Rename the sets",
+            "attribute_sets: each set needs a different name; got '1', '1'. Remove duplicate sets",
         ),
         ({"cv": []}, "cv has no folds. If it is a generator, it is empty after one fit"),
         ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),

@@ -297,7 +297,7 @@ def test_invalid_prediction_requests_are_refused(frame, folder, tmp_path):
     with pytest.raises(PartitionError, match=r"0.parquet, .*labelled rows were audited negative"):
         model.predict_to(wrong, tmp_path / "wrong-out", label=LOOKS, audit="checked")
     plain = SAREMClassifier(propensity_attributes=["d"]).fit(frame[NAMES], frame["seen_1"].fillna(0))
-    with pytest.raises(ValueError, match="was fitted to one label for each row: label must be the name of one column"):
+    with pytest.raises(ValueError, match=r"was fitted to one label for each row\. Pass the name of one column"):
         plain.predict_to(rows, tmp_path / "out", label=LOOKS)
 
 

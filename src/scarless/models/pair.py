@@ -4,9 +4,9 @@ Intervals of two logistic models use the delta method. The parameters :math:`\th
 :math:`(H + R)^{-1}`, where `H` is the observed information of the likelihood at the optimum and `R` the penalty. The
 variance of other quantities follows from their gradients, and intervals of probabilities are symmetric on the logit
 scale. These intervals are valid if both models are of the right form, the fit is in the right optimum (see
-`identifiability_report`) and there are many rows. `profile_class_prior` and `bootstrap_intervals` do not need many
-rows. Near a boundary, such as a label frequency of 1, only these two are valid. Weights are counts of rows. Intervals
-are centred on the penalised estimates, which are shrunk towards 0.
+`identifiability_report`) and there are many rows. They are not valid near a boundary, such as a label frequency of 1;
+use `profile_class_prior` or `bootstrap_intervals` there. Weights are counts of rows. Intervals are centred on the
+penalised estimates, which are shrunk towards 0.
 """
 
 from dataclasses import replace
@@ -99,7 +99,7 @@ class PairClassifier(PUClassifier):
     _pair: FittedPair | None = None
     _looks_warnings: tuple[str, ...] = ()  # warnings of a fit to looks, audits or known values
     _choice_remark: str = ""  # remark on the assumption that audit_labels makes
-    _driver: tuple[int, float] | None = None  # column that seems to drive the labelling but is not named, and gain
+    _driver: tuple[int, float] | None = None  # unnamed column that seems to drive the labelling, and its gain
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
@@ -222,7 +222,8 @@ class PairClassifier(PUClassifier):
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
             Attributes of the rows, one row each.
         n_looks : int, optional
-            Number of looks; by default, that of the fit. It can be larger only if all looks share one propensity.
+            Number of looks; by default, the number of looks of the fit. A larger number is possible only if all looks
+            share one propensity.
 
         Returns
         -------
@@ -326,7 +327,8 @@ class PairClassifier(PUClassifier):
         Returns
         -------
         Interval
-            ``low, high``. With several looks, for the probability that a positive gets a label at any look.
+            ``low, high``. With several looks, the interval is for the probability that a positive gets a label at any
+            look.
         """
         return self._share_interval("label_frequency", level, kind)
 
@@ -521,9 +523,9 @@ class PairClassifier(PUClassifier):
 
     def _no_row_intervals(self, what: str) -> ValueError:
         return ValueError(
-            f"{what} is not available for this {type(self).__name__}: with several looks, audits or known values it "
-            "needs two logistic models (SAREMClassifier without an estimator, or SAREMClassifierCV). Use "
-            "predict_proba_interval, or bootstrap_intervals, which refits the model."
+            f"{what} is not available for this {type(self).__name__}: with several looks, audits or known values, only "
+            "two logistic models have it. Fit SAREMClassifier without an estimator, or SAREMClassifierCV. For "
+            "intervals of the class probability, which ignores the labels of the row, use predict_proba_interval."
         )
 
     def _share_interval(self, share: str, level: float, kind: str) -> Interval:
@@ -533,7 +535,7 @@ class PairClassifier(PUClassifier):
         grids = () if self._pair is None else self._pair.grids
         if kind == "grid" and not grids:
             raise ValueError(
-                "kind='grid' needs a recalibrated fit, such as those of SAREMClassifierCV; this fit is not "
+                "kind='grid' needs a recalibrated fit, such as a fit of SAREMClassifierCV. This fit is not "
                 "recalibrated. Use kind='auto'."
             )
         how = ("grid" if grids else "model") if kind == "auto" else kind
@@ -549,8 +551,8 @@ class PairClassifier(PUClassifier):
         looks = None if self._pair is None else self._pair.looks
         if looks is None:
             raise ValueError(
-                f"{what} needs a fit to several looks: labels as a table with one column for each look. This model was "
-                "fitted to one label for each row."
+                f"{what} needs a fit to several looks, but this model was fitted to one label for each row. Fit it to "
+                "a table of labels with one column for each look."
             )
         return looks
 
@@ -565,9 +567,9 @@ class PairClassifier(PUClassifier):
             return 0
         if look is None and looks.objective.n_kinds > 1:
             raise ValueError(
-                f"look: the {looks.n_looks} looks of this model have different propensities. Choose one, look=0 to "
-                f"look={looks.n_looks - 1}. detection_curve(X) gives the share of positives with a label after each "
-                "look."
+                f"look: the {looks.n_looks} looks of this model have different propensities. Choose a look, from "
+                f"look=0 to look={looks.n_looks - 1}. detection_curve(X) gives the share of positives with a label "
+                "after each look."
             )
         k = 0 if look is None else look
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 0 <= k < looks.n_looks:
@@ -577,7 +579,10 @@ class PairClassifier(PUClassifier):
     # --- fits
 
     def _columns(self, X: Any, attributes: Any, parameter: str) -> NDArray[np.intp]:
-        """Return the columns that a parameter selects; None selects all for the classifier, none for the propensity."""
+        """Return the columns that a parameter selects.
+
+        None selects all columns for the classifier, and no column for the propensity.
+        """
         if means_all(attributes):
             return np.arange(self.n_features_in_)
         if attributes is None:
@@ -687,8 +692,8 @@ class PairClassifier(PUClassifier):
         if problem.swappable and self.fitted_pair_.source is None:
             messages.append(
                 "both models use the same attributes, so one label for each row does not show which one is the class "
-                "model. A known class prior or label frequency does not help. Name the attributes that drive the "
-                "labelling, or add a second look or 50 to 100 audits."
+                "model. A known class prior or label frequency does not show it either. Name the attributes that drive "
+                "the labelling, or add a second look or 50 to 100 audits."
             )
         claims = message_about_claims(problem, fit, max_iter=self.max_iter)
         messages += claims
@@ -704,9 +709,9 @@ class PairClassifier(PUClassifier):
         return messages + message_about_swapped(rates, self.label_frequencies_)
 
     def _rivals(self) -> list[tuple[float, float]]:
-        """Return the class priors of optima that are nearly as high as the selected one, and their distance from it.
+        """Return the class prior of each optimum that is nearly as high as the highest, and its distance from it.
 
-        The list is empty for searches and cross-fits, which do not store their optima.
+        The list is empty for searches and cross-fits, because they do not store their optima.
         """
         optima = getattr(self, "optima_", [])
         lower = [(optimum.class_prior, optimum.objective - optima[0].objective) for optimum in optima[1:]]
@@ -824,4 +829,4 @@ def refuse_wrapped(model: Any) -> None:
     """Raise for a search of scikit-learn: its `best_estimator_` must be passed instead."""
     name = type(model).__name__
     if hasattr(model, "best_estimator_"):
-        raise TypeError(f"A fitted classifier is needed; got a {name}. Pass its best_estimator_.")
+        raise TypeError(f"A search is not accepted; got a {name}. Pass its best_estimator_.")

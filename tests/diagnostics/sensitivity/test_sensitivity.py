@@ -714,9 +714,7 @@ def test_models_without_a_propensity_are_refused():
         Sensitivity.from_estimator(naive, X)
     pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2])).fit(X, S)
     search = GridSearchCV(MODEL, {"C": [1.0]}, cv=2).fit(X, S)
-    with pytest.raises(
-        TypeError, match=r"A fitted classifier is needed; got a GridSearchCV\. Pass its best_estimator_"
-    ):
+    with pytest.raises(TypeError, match=r"A search is not accepted; got a GridSearchCV\. Pass its best_estimator_"):
         Sensitivity.from_estimator(search, X)
     table = TableClassifier(pipeline[-1], preparation=StandardScaler()).fit(X, S)
     for found in (Sensitivity.from_estimator(pipeline, X), Sensitivity.from_estimator(table, X)):

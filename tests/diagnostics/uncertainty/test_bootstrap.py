@@ -275,9 +275,7 @@ def test_pipelines_and_table_classifiers_accept_raw_rows(data):
         assert str(identifiability_report(wrapped)) == report
     search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(*data)
     for ask in (bootstrap_intervals, profile_class_prior, lambda wrapped, *_: identifiability_report(wrapped)):
-        with pytest.raises(
-            TypeError, match=r"A fitted classifier is needed; got a GridSearchCV\. Pass its best_estimator_"
-        ):
+        with pytest.raises(TypeError, match=r"A search is not accepted; got a GridSearchCV\. Pass its best_estimator_"):
             ask(search, *data)
 
 
