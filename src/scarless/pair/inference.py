@@ -167,14 +167,15 @@ class PairInference:
         return quantile(level, max(self.n_groups - 1, 1) if self.n_groups else np.inf)
 
     def error_of(self, functional: Functional) -> float:
-        """Return the standard error of a functional, which includes the variation by sampling rows from a population."""
+        """Return the standard error of a functional. It includes the error of sampling rows from a population."""
         (error,) = self.precision.errors(functional.gradient[None])
         return float(np.hypot(error, np.sqrt(functional.row_variance)))
 
     def class_prior_interval(self, level: float) -> Interval:
-        """Return the interval of the class prior. With one label for each row, it ends at 1 if the label frequency is 1.
+        """Return the interval of the class prior.
 
-        The optimum is then at the boundary, and derivatives say nothing about the number of unlabelled positives.
+        With one label for each row and a label frequency of 1, the interval ends at 1. The optimum is then at the
+        boundary, and derivatives say nothing about the number of unlabelled positives.
         """
         low, high = self.interval_of(self.class_prior, level)
         at_boundary = not self.has_extra_information and all_labelled(self.label_frequency.value)
@@ -220,8 +221,8 @@ class PairInference:
     def out_of_fold_logits(self, engine: Engine) -> Matrix:
         r"""Return the logits that a fit without the row would give to each row, to first order.
 
-        The result has one column for each logit. If a row is left out, the parameters change by :math:`-A^{-1} g`, where
-        `g` is the row's score and `A` the penalised information.
+        The result has one column for each logit. If a row is left out, the parameters change by :math:`-A^{-1} g`,
+        where `g` is the row's score and `A` the penalised information.
         """
         root = replace(self, meat=None).precision.root
         return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))

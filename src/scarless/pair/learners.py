@@ -227,8 +227,8 @@ def check_weighted_classifier(estimator: Any, name: str) -> None:
         )
     if not takes_weights(estimator):
         raise ValueError(
-            f"{name}={type(final_step(estimator)).__name__} does not accept sample_weight in fit. Use a classifier that "
-            "accepts sample_weight, such as LogisticRegression or HistGradientBoostingClassifier."
+            f"{name}={type(final_step(estimator)).__name__} does not accept sample_weight in fit. Use a classifier "
+            "that accepts sample_weight, such as LogisticRegression or HistGradientBoostingClassifier."
         )
 
 
@@ -284,8 +284,8 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
     if not np.isfinite(p).all():
         raise ValueError(
             f"{type(final_step(estimator)).__name__} predicted probabilities that are NaN or infinite. Use another "
-            "classifier. In PropensityWeightedClassifier, negative weights can be the cause; method='likelihood' has no "
-            "negative weights."
+            "classifier. In PropensityWeightedClassifier, negative weights can be the cause; method='likelihood' has "
+            "no negative weights."
         )
     return p
 
