@@ -235,8 +235,8 @@ def check_pairs(folds: Iterable[Any], n_rows: int, name: str) -> list[Fold]:
     pairs = [_check_pair(fold, i, n_rows, name) for i, fold in enumerate(folds)]
     if not pairs:
         raise ValueError(
-            f"{name} has no folds. If it is a generator, it is empty after one fit: make it again, as a list. Otherwise, "
-            f"give a number of folds, such as {name}=5."
+            f"{name} has no folds. If it is a generator, it is empty after one fit: make it again, as a list. "
+            f"Otherwise, give a number of folds, such as {name}=5."
         )
     return pairs
 

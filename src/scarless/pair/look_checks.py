@@ -55,8 +55,8 @@ MAX_PARAMETERS_TESTED = 500  # models with more parameters have no score tests, 
 MIN_LABELS_PER_PARAMETER = 3.0
 MAX_LOOKS_PAIRED = 12  # with more looks, only consecutive looks are compared, not all pairs
 #: A fit with an estimated false positive rate is tried only if the score of the rate reaches this number, in standard
-#: errors. Evidence: in 80 fits to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at most
-#: 1.1 standard errors if the score was below 1, and 0 if the score was below 0.
+#: errors. Evidence: in 80 fits to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at
+#: most 1.1 standard errors if the score was below 1, and 0 if the score was below 0.
 MIN_RATE_SCORE = 1.0
 #: Histories give an estimate of the number of positives only if rows have at least this number of second and later
 #: labels in total. With fewer, the estimate is skewed and uncertain. By judgement.
@@ -69,8 +69,8 @@ MIN_SHARE_OF_VARIANCE = 0.25
 #: judgement.
 MAX_Z_OF_LATER_LOOKS = 3.0
 DEFAULT_C = 1.0  # default of `C` and `propensity_C`
-#: A propensity is at a bound if its distance from the bound is less than this share of the range between both bounds. By
-#: judgement.
+#: A propensity is at a bound if its distance from the bound is less than this share of the range between both bounds.
+#: By judgement.
 BOUND_MARGIN = 0.02
 #: A propensity is outside the bounds if it is below or above them by more than this number. By judgement.
 OUTSIDE_MARGIN = 0.02
@@ -165,8 +165,8 @@ def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> Audit
 
     .. math:: \frac{\sum w (a - q)}{\sqrt{\sum w^2 q(1-q) + g'Vg}}
 
-    where `a` is the audited class, `q` the posterior given the labels, `g` the gradient of :math:`\sum w q`, and `V` the
-    covariance of the parameters. The statistic is computed twice, and the larger result is returned. The first
+    where `a` is the audited class, `q` the posterior given the labels, `g` the gradient of :math:`\sum w q`, and `V`
+    the covariance of the parameters. The statistic is computed twice, and the larger result is returned. The first
     computation uses the fit itself and :math:`V = 0`. This is conservative, because the fit already uses the audits.
     Many audits even dominate that fit. The second computation therefore uses `alone`: fits to the labels without
     audits. Of several such fits, the fit that agrees best with the audits is used.
@@ -451,9 +451,9 @@ def _codes_of_looks(rows: Rows, kinds: Array) -> Array:
 def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -> list[LookGap]:
     r"""Compare the number of labels of each look with the number that the models predict.
 
-    There are two predictions for each look. The first, :math:`f e_k + (1-f) h_k`, ignores all other looks. It is wrong if
-    a look took place because of earlier looks. The second prediction uses the labels of all earlier looks. It is wrong
-    if rows differ in unobserved ways. If a look really differs from the others, both statistics are large, so the
+    There are two predictions for each look. The first, :math:`f e_k + (1-f) h_k`, ignores all other looks. It is wrong
+    if a look took place because of earlier looks. The second prediction uses the labels of all earlier looks. It is
+    wrong if rows differ in unobserved ways. If a look really differs from the others, both statistics are large, so the
     smaller statistic is returned. In large tables, a part is tested first, and all rows are tested if a statistic of
     the part is large. The returned numbers of labels are sums over the tested rows.
     """
@@ -536,11 +536,12 @@ def rate_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> RateGap | 
 def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *, max_iter: int) -> PriorGap | None:
     r"""Compare the class prior of a fit with an estimate that does not depend on the class model.
 
-    Without false positives, the propensities can be fitted to the histories of labelled rows alone (Huggins). Let `p` be
-    the resulting probability that a positive gets any label. The sum :math:`\sum w_i / p_i` over the labelled rows then
-    estimates the number of positives, whatever the class model is. The variance of this estimate includes the sampling
-    of positives and labels, and the error of the propensities. The estimate is skewed if few rows have a small `p`. Its
-    variance is therefore computed twice, from the labelled rows and from both models, and the larger variance is used.
+    Without false positives, the propensities can be fitted to the histories of labelled rows alone (Huggins). Let `p`
+    be the resulting probability that a positive gets any label. The sum :math:`\sum w_i / p_i` over the labelled rows
+    then estimates the number of positives, whatever the class model is. The variance of this estimate includes the
+    sampling of positives and labels, and the error of the propensities. The estimate is skewed if few rows have a small
+    `p`. Its variance is therefore computed twice, from the labelled rows and from both models, and the larger variance
+    is used.
     If the models are correct, the fit is efficient, and the variance of the difference is the difference of the
     variances (Hausman).
 

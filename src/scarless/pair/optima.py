@@ -48,8 +48,8 @@ MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000
 #: The starts are optimised on a still smaller part first. It has at least these numbers of rows and of labels. By
 #: judgement.
 ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500
-#: An optimum is possible if its penalised log-likelihood is below the highest by at most this number: a likelihood ratio
-#: of 7. By judgement.
+#: An optimum is possible if its penalised log-likelihood is below the highest by at most this number: a likelihood
+#: ratio of 7. By judgement.
 MAX_GAP_OF_POSSIBLE_OPTIMUM = 2.0
 #: The paper's start is compared with another start on a part of the rows. The part has at least these numbers of rows
 #: and of labels. By judgement.
@@ -313,8 +313,7 @@ def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
     optima = [candidate.optimum for candidate in candidates]
     allowed = [i for i, optimum in enumerate(optima) if not optimum.swapped]
     if len(candidates) == 1:
-        reason = _reason_for_only_optimum(optima[0], compared=problem.has_extra_information and not problem.swappable)
-        return _selection(optima, 0, [0], reason, [0.0], [0.0])
+        return _selection(optima, 0, [0], _reason_for_only_optimum(problem, optima[0]), [0.0], [0.0])
     best = allowed[0]
     behind = [optimum.objective - optima[best].objective for optimum in optima]
     errors = _standard_errors(problem, [candidate.fit for candidate in candidates], best)
@@ -325,7 +324,9 @@ def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
     chosen = min(tied, key=lambda i: optima[i].label_frequency)
     reason = (
-        _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _reason_for_only_optimum(optima[best])
+        _reason(optima, chosen, tied, behind, errors)
+        if len(allowed) > 1
+        else _reason_for_only_optimum(problem, optima[best])
     )
     return _selection(optima, chosen, tied, reason + _note_on_swapped(optima, allowed), behind, errors)
 
@@ -341,8 +342,8 @@ def _selection(
 def _reason_by_likelihood(optima: list[Optimum], tied: list[int]) -> str:
     if len(tied) == 1:
         return (
-            f"{len(optima)} optima were found. The highest was chosen: its penalised log-likelihood exceeds that of the "
-            f"others by more than {MAX_GAP_OF_POSSIBLE_OPTIMUM:g}."
+            f"{len(optima)} optima were found. The highest was chosen: its penalised log-likelihood exceeds that of "
+            f"the others by more than {MAX_GAP_OF_POSSIBLE_OPTIMUM:g}."
         )
     return (
         f"{len(optima)} optima were found. The highest was chosen, although the penalised log-likelihoods of "
@@ -484,14 +485,14 @@ def _differences(X: Any, rows: Any, objective: PairObjective, points: list[Vecto
     return namespace_of(values[0]).stack([values[best] - value for value in values], axis=1)
 
 
-def _reason_for_only_optimum(optimum: Optimum, *, compared: bool = False) -> str:
-    """Return the reason; `compared` states whether rough fits from several starts were compared before."""
-    if len(optimum.starts) == 1 and compared:
-        return f"Rough fits from several starts were compared. The best start ({optimum.starts[0]}) was used."
+def _reason_for_only_optimum(problem: PairProblem, optimum: Optimum) -> str:
+    name = optimum.starts[0]
+    if len(optimum.starts) == 1 and not problem.has_extra_information:
+        return f"Only one start ({name}) was used. SAREMClassifier with n_starts=5 searches for other optima."
+    if len(optimum.starts) == 1 and problem.swappable:
+        return f"Only one start ({name}) was used, because both models use the same attributes and could be swapped."
     if len(optimum.starts) == 1:
-        return (
-            f"Only one start ({optimum.starts[0]}) was used. SAREMClassifier with n_starts=5 searches for other optima."
-        )
+        return f"Rough fits from several starts were compared. The fit to all rows began at the best of them ({name})."
     return f"All {len(optimum.starts)} starts led to the same optimum. Other optima may still exist."
 
 
@@ -501,7 +502,7 @@ def _note_on_swapped(optima: list[Optimum], allowed: list[int]) -> str:
     if allowed[0] == 0:
         return ""
     return (
-        f" An optimum in which the two models are swapped has a penalised log-likelihood that is higher by {ahead:.2f}, "
+        f" An optimum in which the two models are swapped has a penalised log-likelihood that is {ahead:.2f} higher, "
         "because the penalties of the two models differ. It was not chosen, because the paper's start decides which "
         "model is the classifier."
     )
@@ -530,9 +531,9 @@ def _reason(optima: list[Optimum], chosen: int, tied: list[int], behind: list[fl
 def find_higher_optimum(problem: PairProblem, found: Optimum, *, thoroughly: bool = False) -> Optimum | None:
     """Return an optimum that is clearly higher than the optimum of the paper's start; None if none was found.
 
-    The search begins at the start "all positive", in which the propensity model alone explains the labels. Of 257 random
-    problems, 15 had a clearly higher optimum. Apart from trial fits, only this start found the higher optimum in all 15
-    problems. With `thoroughly`, the search uses five starts and more rows.
+    The search begins at the start "all positive", in which the propensity model alone explains the labels. Of 257
+    random problems, 15 had a clearly higher optimum. Apart from trial fits, only this start found the higher optimum in
+    all 15 problems. With `thoroughly`, the search uses five starts and more rows.
 
     The search optimises on a part of the rows first. If this finds another optimum that is not clearly worse, a few
     iterations on all rows follow. The optimum is returned only if a fit from several starts would have chosen it (see

@@ -159,7 +159,7 @@ class PairProblem(NamedTuple):
 
     @property
     def class_prior_is_identified(self) -> bool:
-        """Whether second looks, audits or constraints identify the class prior. If not, only the functional form does."""
+        """Whether second looks, audits or constraints identify the class prior. Otherwise only the form does."""
         return self.has_extra_information and (
             self.observations.has_second_looks or self.observations.n_audited > 0 or bool(self.constraints)
         )
