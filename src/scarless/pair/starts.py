@@ -323,7 +323,7 @@ def _start_sequence(problem: PairProblem, rng: np.random.Generator) -> Iterator[
 
 
 def _between(problem: PairProblem, share: Vector) -> Vector:
-    """Convert fractions to class priors: 0 to the labelled share, which is the lowest possible class prior, and 1 to 1."""
+    """Convert fractions to class priors: 0 to the labelled share, the lowest possible class prior, and 1 to 1."""
     least = problem.labelled_share
     return np.clip(least + (1.0 - least) * share, 1e-6, 1.0 - 1e-6)
 
