@@ -149,7 +149,7 @@ def test_too_few_different_rows_raise(labelled, told):
         )  # an unlabelled copy of the labelled row counts as unlabelled row
     with pytest.raises(
         ValueError,
-        match=rf"at least 2 different labelled and 2 different unlabelled rows; {told}\. Use SAREMClassifier",
+        match=rf"at least 2 different labelled rows and 2 different unlabelled rows; {told}\. Use SAREMClassifier",
     ):
         folds(X, s)
 
