@@ -458,7 +458,7 @@ def test_the_error_about_lost_column_names_in_a_pipeline(pu):
 
 @pytest.mark.parametrize("start", [1e-300, 1e-20, 1 - 1e-16])
 def test_a_start_with_class_prior_0_or_1_is_refused(pu, start):
-    message = r"n_starts has the class prior .*, which is numerically the same as [01]. Give a class prior between"
+    message = r"n_starts has the class prior .*, which is too close to [01]. Give a class prior between"
     with pytest.raises(ValueError, match=message):
         SAREMClassifier(propensity_attributes=[0], n_starts=[start]).fit(pu.X, pu.s)
     assert SAREMClassifier(propensity_attributes=[0], n_starts=[1e-12]).fit(pu.X, pu.s).converged_

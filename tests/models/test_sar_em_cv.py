@@ -321,7 +321,7 @@ def test_folds_without_labels_are_refused(pu):
 def test_too_few_labels_for_folds_are_refused(pu):
     s = np.zeros(pu.s.size)
     s[0] = 1
-    with pytest.raises(ValueError, match="needs at least 2 different labelled and 2 different unlabelled rows"):
+    with pytest.raises(ValueError, match="needs at least 2 different labelled rows and 2 different unlabelled rows"):
         SAREMClassifierCV(propensity_attributes=[2]).fit(pu.X, s)
 
 
