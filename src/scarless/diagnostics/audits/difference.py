@@ -88,7 +88,9 @@ class AuditedClassPrior:
                 f"information as {self.n_effective:.0f} audits of rows that have equal probabilities."
             )
         if min(self.n_positive, self.n_audited - self.n_positive) < _MIN_AUDITS_PER_CLASS:
-            lines.append("Few of the audited rows are positive, or few are negative. Audit more rows before you rely on the interval.")
+            lines.append(
+                "Few audited rows are positive, or few are negative. Audit more rows before you rely on the interval."
+            )
         lines.append(
             "The estimate is valid for any model if the audited rows were chosen at random. It is too high if "
             "positives were more likely to be audited, or if their audits were more likely to be reported."

@@ -255,8 +255,8 @@ def _refits(data: AuditRows, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
 def _check_same_rows(weight: float, n_rows: int) -> None:
     if abs(weight - n_rows) > 1e-6 * n_rows:
         raise ValueError(
-            "X and s must be the rows that the model was fitted on, and the fit must not have used sample_weight. X has "
-            f"{n_rows} rows, but the sum of weights in fit was {weight:g}. Pass the rows of the fit, or fit again "
+            "X and s must be the rows that the model was fitted on, and the fit must not have used sample_weight. X "
+            f"has {n_rows} rows, but the sum of weights in fit was {weight:g}. Pass the rows of the fit, or fit again "
             "without weights."
         )
 

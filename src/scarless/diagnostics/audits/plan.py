@@ -199,8 +199,8 @@ def plan_audit(
     posteriors may be far off if the model was fitted to one label column without audits; the plan then has a remark. In
     that case audit a pilot of 50 random rows, fit with these audits, and plan the other audits with ``pilot=``. In
     simulations with such a pilot (5,000 rows, ten attributes in both models), the width after 200 more audits was
-    within 13% of the expected width in 40 of 40 runs. The expected width of `audited_class_prior` does not depend on the form of the models: it follows
-    from the variance of the difference between the class and `q`.
+    within 13% of the expected width in 40 of 40 runs. The expected width of `audited_class_prior` does not depend on
+    the form of the models: it follows from the variance of the difference between the class and `q`.
 
     Without false positives a labelled row is positive, so only unlabelled rows are drawn.
 
@@ -291,9 +291,9 @@ def plan_audit(
 
 
 _DESIGN_REMARK = (
-    "this design prefers rows about which the model is uncertain. Intervals are then shorter if the model is right, but "
-    "too short if it is wrong. On real tables, 95% intervals from 200 such rows covered the class prior in 22 to 89% "
-    "of runs, and errors of the class prior after two stages were 15 to 75% larger than with 200 random rows. "
+    "this design prefers rows about which the model is uncertain. Intervals are then shorter if the model is right, "
+    "but too short if it is wrong. On real tables, 95% intervals from 200 such rows covered the class prior in 22 to "
+    "89% of runs, and errors of the class prior after two stages were 15 to 75% larger than with 200 random rows. "
     "design='random' is safe."
 )
 

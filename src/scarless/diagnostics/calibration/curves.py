@@ -93,8 +93,8 @@ def label_calibration(
 
     The label is observed, so this comparison needs no assumptions. The test cannot detect errors of `f` and `e` that
     cancel in their product, such as `f` twice as large as the truth and `e` half as large. Nor can it detect that the
-    rows of a bin differ more than their predictions do: a constant prediction with the right mean is calibrated. To detect
-    such differences, compare `observed_log_likelihood` between models.
+    rows of a bin differ more than their predictions do: a constant prediction with the right mean is calibrated. To
+    detect such differences, compare `observed_log_likelihood` between models.
 
     Intervals are Wilson's. The test sums the squared standardised differences of the bins, with the variance
     :math:`\sum P(1-P)` that the predictions imply. If fewer than one labelled row, or fewer than one unlabelled row, is
@@ -156,11 +156,12 @@ def class_calibration(
     r"""Compare the predicted probability of the *class*, :math:`f(x)`, with the mean of :math:`s/e` in bins of `f`.
 
     The comparison is valid if the propensity is right, because then :math:`\mathrm E[s/e \mid x] = f(x)`. If `f` and
-    `e` come from the same model, errors that cancel in the product are not detected; they are detected if `propensity` is known from another source.
+    `e` come from the same model, errors that cancel in the product are not detected; they are detected if `propensity`
+    is known from another source.
 
-    The interval of a bin contains the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where
-    :math:`\bar h` is the mean of :math:`s/e` in the bin and :math:`v` the mean of :math:`1/e` over the positives of the bin.
-    For :math:`e=1`, this is Wilson's interval. Shares and intervals can exceed 1.
+    The interval of a bin contains the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where :math:`\bar
+    h` is the mean of :math:`s/e` in the bin and :math:`v` the mean of :math:`1/e` over the positives of the bin. For
+    :math:`e=1`, this is Wilson's interval. Shares and intervals can exceed 1.
 
     Parameters
     ----------

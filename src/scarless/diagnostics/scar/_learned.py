@@ -71,8 +71,9 @@ def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, cv: int, rng: 
     """Return scores of every row, predicted by models that were not trained on the row's fold.
 
     The scores are the logit of the probability of a label according to each classifier, and the logit of the class
-    probability according to a logistic model with a constant propensity. No classifier is best everywhere: boosting and forests find nonlinear effects, forests
-    are better with many weak columns such as words, and the logistic model is better with few rows.
+    probability according to a logistic model with a constant propensity. No classifier is best everywhere: boosting and
+    forests find nonlinear effects, forests are better with many weak columns such as words, and the logistic model is
+    better with few rows.
     """
     chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
     limit = 1.0 / (1.0 + np.exp(MAX_LOGIT))

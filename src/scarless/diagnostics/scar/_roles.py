@@ -53,8 +53,8 @@ class Roles(NamedTuple):
 
 _NO_ATTRIBUTES = (
     "{user} needs propensity_attributes: columns that the labelling may depend on. Ideally, they are unrelated to the "
-    "class given the other columns. Without such columns no test is possible, because a constant propensity can explain "
-    "any labels."
+    "class given the other columns. Without such columns no test is possible, because a constant propensity can "
+    "explain any labels."
 )
 _NO_CLASS = (
     "{user} needs at least one classification attribute, but no column is left for the class. Name columns in "
