@@ -486,7 +486,7 @@ def test_the_plot_shows_bounds_conclusion_and_factor():
     ("options", "title"),
     [
         ({}, "Class prior if the propensity is wrong"),
-        ({"at_least": 0.999}, "Class prior is at least 0.999: does not hold for the fitted propensity"),
+        ({"at_least": 0.999}, "Not true for the fitted propensity: class prior is at least 0.999"),
         ({"at_most": 1.0}, "Class prior is at most 1 for every Γ"),
     ],
 )
@@ -641,7 +641,7 @@ def test_bad_lists_of_factors(gammas):
         ),
         ({"quantity": "recall", "decisions": np.full(400, 3)}, "decisions must be binary"),
         ({"quantity": "recall", "decisions": [1]}, "decisions has 1 values for 400 rows"),
-        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores must not contain NaN; 400 of 400 rows"),
+        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores must not contain NaN; 400 of 400 values"),
         ({"quantity": "roc_auc", "scores": MODEL.predict_proba(X)}, "scores must have one value per row"),
     ],
 )

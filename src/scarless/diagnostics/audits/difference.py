@@ -85,7 +85,7 @@ class AuditedClassPrior:
         if self.n_effective < _MIN_EFFECTIVE_SHARE * self.n_audited:
             lines.append(
                 "The rows had very different probabilities of being audited. The audits therefore have only as much "
-                f"information as {self.n_effective:.0f} audits of rows that have equal probabilities."
+                f"information as {_audits(self.n_effective)} of rows with equal probabilities."
             )
         if min(self.n_positive, self.n_audited - self.n_positive) < _MIN_AUDITS_PER_CLASS:
             lines.append(
@@ -312,6 +312,10 @@ def _warn_about_large_probabilities(strata: list[Differences], data: AuditRows, 
         )
 
 
+def _audits(n: float) -> str:
+    return "1 audit" if round(n) == 1 else f"{n:.0f} audits"
+
+
 def _known_bounds(data: AuditRows, w: Vector) -> tuple[float, float]:
     """Return the share of rows that are known to be positive, and the share of rows that may be positive."""
     certain = data.labelled & (data.audit < 0) if data.labels_are_certain else np.zeros(w.size, dtype=bool)
@@ -323,7 +327,7 @@ def _warn_about_audits(found: AuditedClassPrior, data: AuditRows) -> None:
     if found.n_effective < _MIN_EFFECTIVE_SHARE * found.n_audited:
         warn_user(
             f"audited_class_prior: the values of probability= differ so much that {found.n_audited} audits have only "
-            f"as much information as {found.n_effective:.0f} audits with equal probabilities. A few rows with tiny "
+            f"as much information as {_audits(found.n_effective)} with equal probabilities. A few rows with tiny "
             "probabilities dominate the estimate, and the interval may be too short. Audit more rows, drawn with equal "
             "probabilities.",
             UserWarning,

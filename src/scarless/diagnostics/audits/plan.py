@@ -304,13 +304,13 @@ def _check_pilot(data: AuditRows, design: str) -> None:
     seen = int(getattr(model, "n_audited_", 0))
     if seen and not given:
         raise ValueError(
-            f"pilot has no audits, but the model was fitted with {seen}. Pass these audits as pilot=, so that their "
-            "rows are not drawn again."
+            f"pilot has no audits, but the model was fitted with {seen}. Pass the audits of the fit as pilot=, so that "
+            "their rows are not drawn again."
         )
     if given and hasattr(model, "known") and seen != given:
         raise ValueError(
-            f"pilot has {given} audits, but the model was fitted with {seen or 'none'}. Fit the model with audit=pilot "
-            "first, so that expected widths include the pilot."
+            f"pilot has {given} audit{'' if given == 1 else 's'}, but the model was fitted with {seen or 'none'}. Fit the "
+            "model with audit=pilot first, so that expected widths include the pilot."
         )
     if design == "two-stage" and not given:
         raise ValueError(

@@ -109,9 +109,9 @@ def yield_curve(
     the number of positives. The expected number is the sum of posteriors, or the nearest end of the interval if the sum
     is outside the interval.
 
-    On 14 tables that do not follow the model, intervals for the first 50 rows covered the true number in 96% of 70 runs
-    with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with `SAREMClassifier`. The
-    mean error of the expected share of positives was 0.19, 0.23 and 0.25, respectively.
+    On 14 tables that do not follow the model, intervals for the first 50 rows covered the true number of positives in
+    96% of 70 runs with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with
+    `SAREMClassifier`. The mean error of the expected share of positives was 0.19, 0.23 and 0.25, respectively.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def _with_errors(q: Matrix, v: Vector, shifts: Vector, caps: Vector) -> Matrix:
 
 
 def _count_positives(q: Vector, drawn: Matrix, level: float, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Return the expected number of positives and the ends of its interval.
+    """Return the expected number of positives, and the ends of the interval.
 
     The expected number is the sum of posteriors, clipped to the interval. The mean over the draws is too low by a tenth
     if the models are right, and no better than the sum if they are wrong (``benchmarks/README.md``).

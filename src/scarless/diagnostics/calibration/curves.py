@@ -159,9 +159,9 @@ def class_calibration(
     `e` come from the same model, errors that cancel in the product are not detected; they are detected if `propensity`
     is known from another source.
 
-    The interval of a bin contains the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where :math:`\bar
-    h` is the mean of :math:`s/e` in the bin and :math:`v` the mean of :math:`1/e` over the positives of the bin. For
-    :math:`e=1`, this is Wilson's interval. Shares and intervals can exceed 1.
+    The interval of a bin contains the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where
+    :math:`\bar h` is the mean of :math:`s/e` in the bin and :math:`v` the mean of :math:`1/e` over the positives of the
+    bin. For :math:`e=1`, this is Wilson's interval. Shares and intervals can exceed 1.
 
     Parameters
     ----------

@@ -17,10 +17,12 @@ from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityReport, identifiability_report
 from scarless.diagnostics.uncertainty.profile import profile_class_prior
 from scarless.models import NaiveClassifier
+from scarless.models.explaining import dense
 from scarless.models.pair import known_inference
 from scarless.numerics import histories
 from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories
+from scarless.numerics.label_tests import independent_columns
 from scarless.numerics.uncertainty import Interval
 
 MAX_ROWS, SAMPLE_ROWS = 50_000, 20_000  # slow diagnostics of tables with more than MAX_ROWS rows use a sample
@@ -144,12 +146,14 @@ class Examination:
             )
         wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), MIN_SCAR_ROWS, MAX_SCAR_ROWS))
         sample = subject if subject.n_rows <= wanted else subject.sample(wanted, self.rng)
-        if not sample.labelling_columns:
+        labelling = sample.labelling_columns
+        if not labelling:
             return None
         found = scar_test(
             _with_raw_names(sample),
             sample.s.astype(np.int64),
-            propensity_attributes=sample.labelling_columns,
+            propensity_attributes=_separable_columns(sample),
+            classification_attributes=[j for j in range(sample.prepared.shape[1]) if j not in labelling],
             sample_weight=None if sample.weights is None else sample.row_weight,
             estimator=scorer_of(sample),
             cv=SCAR_FOLDS,
@@ -278,6 +282,19 @@ def scorer_of(sample: Subject) -> Any:
     if sparse.issparse(sample.prepared) or sample.prepared.shape[1] < MIN_COLUMNS_FOR_FOREST:
         return None
     return ExtraTreesClassifier(100, max_features="sqrt", min_samples_leaf=max(3, sample.n_rows // 2000))
+
+
+def _separable_columns(sample: Subject) -> list[int]:
+    """Return the labelling columns, without columns that other labelling columns determine.
+
+    For example, the columns of all categories of a raw column add up to 1, so one of them is left out. A column is kept
+    if its raw column would otherwise have no column in the test; `scar_test` then warns that it cannot be tested.
+    """
+    X, columns = sample.prepared, sample.labelling_columns
+    chosen = sparse.csc_array(X)[:, columns] if sparse.issparse(X) else np.asarray(X)[:, columns]
+    kept = {columns[k] for k in independent_columns(dense(chosen))}
+    tested = {sample.origins[j].column for j in kept}
+    return [j for j in columns if j in kept or sample.origins[j].column not in tested]
 
 
 def _with_raw_names(sample: Subject) -> Any:

@@ -76,9 +76,9 @@ class Direction:
         if not self.class_prior_error:
             return _harmless_sentence(self.parts)
         effect = (
-            "only the penalty prevents other class priors"
+            "only the penalty determines the class prior"
             if self.class_prior_error >= 1  # the class prior could take any value
-            else f"a joint change by one standard error changes the class prior by {self.class_prior_error:.2g}"
+            else f"changing these coefficients together by one standard error changes the class prior by {self.class_prior_error:.2g}"
         )
         return f"{self._description()} ({effect})."
 
@@ -137,7 +137,7 @@ class FitInformation:
         )
 
     def directions(self) -> tuple[list[Direction], list[Direction]]:
-        """Return the weak directions that change the class prior, the worst first, and directions that do not change it."""
+        """Return the directions that change the class prior, the worst first, and the directions that do not."""
         values, vectors, noise = self.data.values, self.data.vectors, self.data.noise
         gradient = self.data.scale * self.gradient
         along, harmless = _split_null(vectors[:, np.abs(values) <= noise], gradient, noise)

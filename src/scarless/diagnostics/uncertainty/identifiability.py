@@ -194,8 +194,8 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     Given the form of both models, the data identify the class prior only weakly: 0.603 [0.432, 0.751];
     without the penalty [0.426, 0.756].
     - A larger class prior with a lower label frequency fits slightly worse after adjusting the
-      intercepts of both models and x0 of the classifier (a joint change by one standard error changes
-      the class prior by 0.086).
+      intercepts of both models and x0 of the classifier (changing these coefficients together by one
+      standard error changes the class prior by 0.086).
     - Condition number of the information: 49.6; with the penalty 45.8.
     - ...
     - This analysis is local; profile_class_prior covers a wider range.
