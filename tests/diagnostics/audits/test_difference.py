@@ -309,7 +309,7 @@ def test_inclusion_probabilities_add_up_to_the_sample_size():
         ),
         (
             {"probability": [0.5, 0.0, 0.5]},
-            r"\(0, 1\] for every audited row; it does not for 1 of 3 \(first: row 1 has 0\). Pass the probability with wh",
+            r"\(0, 1\] for every audited row; it does not for 1 of 3 \(first: row 1 has 0\). Pass the probability",
         ),
         ({"probability": [0.5, np.nan, 0.5]}, "first: row 1 has nan"),
         ({"level": 1.5}, "level must lie strictly between 0 and 1; got 1.5"),

@@ -216,8 +216,8 @@ def direction(*parts, information=0.001, error=0.2):
         ),
         (
             [("classifier", "intercept", True), ("propensity model", "intercept", True), ("classifier", "age")],
-            "A larger class prior with a lower label frequency fits almost as well after adjusting the intercepts of both "
-            "models and age of the classifier",
+            "A larger class prior with a lower label frequency fits almost as well after adjusting the intercepts of "
+            "both models and age of the classifier",
         ),
         ([("classifier", "age")], "The data have little information on age of the classifier"),
     ],

@@ -309,8 +309,8 @@ def _check_pilot(data: AuditRows, design: str) -> None:
         )
     if given and hasattr(model, "known") and seen != given:
         raise ValueError(
-            f"pilot has {given} audit{'' if given == 1 else 's'}, but the model was fitted with {seen or 'none'}. Fit the "
-            "model with audit=pilot first, so that expected widths include the pilot."
+            f"pilot has {given} audit{'' if given == 1 else 's'}, but the model was fitted with {seen or 'none'}. Fit "
+            "the model with audit=pilot first, so that expected widths include the pilot."
         )
     if design == "two-stage" and not given:
         raise ValueError(

@@ -220,7 +220,7 @@ def make_quantity(
     given = {"decisions": decisions, "scores": scores, "row": row, "rival": rival}
     for option, value in given.items():
         if value is None and option in required:
-            raise ValueError(f"quantity={name!r} needs {option}, which was not passed. Pass {option}=.")
+            raise ValueError(f"quantity={name!r} needs {option}=, which was not passed. Pass {option}=.")
         if value is not None and option not in required:
             accepted = listed(required) or "no options"
             raise ValueError(

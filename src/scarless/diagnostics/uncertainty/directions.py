@@ -78,7 +78,8 @@ class Direction:
         effect = (
             "only the penalty determines the class prior"
             if self.class_prior_error >= 1  # the class prior could take any value
-            else f"changing these coefficients together by one standard error changes the class prior by {self.class_prior_error:.2g}"
+            else "changing these coefficients together by one standard error changes the class prior by "
+            f"{self.class_prior_error:.2g}"
         )
         return f"{self._description()} ({effect})."
 
