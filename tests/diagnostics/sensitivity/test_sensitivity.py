@@ -659,7 +659,7 @@ def test_bad_conclusions():
             OF_MODEL.tipping_point("class_prior", **wrong)
     with pytest.raises(ValueError, match="at_most must be a finite number; got nan"):
         OF_MODEL.tipping_point("class_prior", at_most=np.nan)
-    with pytest.raises(ValueError, match="rtol must lie between"):
+    with pytest.raises(ValueError, match="rtol must be at least 1e-12 and below 1"):
         OF_MODEL.tipping_point("class_prior", at_most=1, rtol=0)
 
 
