@@ -149,11 +149,12 @@ class Examination:
         labelling = sample.labelling_columns
         if not labelling:
             return None
+        others = np.setdiff1d(np.arange(sample.prepared.shape[1]), labelling).tolist()
         found = scar_test(
             _with_raw_names(sample),
             sample.s.astype(np.int64),
-            propensity_attributes=_separable_columns(sample),
-            classification_attributes=[j for j in range(sample.prepared.shape[1]) if j not in labelling],
+            propensity_attributes=_separable_columns(sample) if others else labelling,
+            classification_attributes=others or None,
             sample_weight=None if sample.weights is None else sample.row_weight,
             estimator=scorer_of(sample),
             cv=SCAR_FOLDS,

@@ -57,8 +57,8 @@ _NO_ATTRIBUTES = (
     "explain any labels."
 )
 _NO_CLASS = (
-    "{user} needs at least one classification attribute, but no column is left for the class. Name columns in "
-    "classification_attributes, or name fewer propensity_attributes."
+    "{user}: all columns are propensity attributes, so no column is left for the class. Name "
+    "classification_attributes, or fewer propensity_attributes."
 )
 
 
