@@ -202,7 +202,7 @@ class TestEdges:
     def test_constant_and_dependent_attributes_are_left_out_with_a_warning(self):
         X, s = make_rows(500)
         wide = np.column_stack([X, np.ones(500), X[:, 2] - X[:, 3]])
-        left_out = "leaves out x4 and x5. The effect of a column that is constant, or a linear combination"
+        left_out = "leaves out x4 and x5. Each of these columns is constant, or a linear combination"
         with pytest.warns(UserWarning, match=left_out):
             found = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
         assert found.attributes == ("x2", "x3")
@@ -252,11 +252,15 @@ class TestEdges:
         X, s = make_rows(200)
         few = np.flatnonzero(s)[19:]
         s[few] = 0
-        with pytest.raises(ValueError, match="at least 20 labelled and 20 unlabelled rows; there are 19 and 181"):
+        with pytest.raises(
+            ValueError, match="at least 20 labelled and 20 unlabelled rows; there are 19 labelled and 181"
+        ):
             run(X, s)
         X, s = make_rows(100)
         wide = np.column_stack([X, np.random.default_rng(9).normal(size=(100, 4))])
-        with pytest.warns(UserWarning, match="5 attributes with 2. labelled rows, fewer than 10 for each attribute"):
+        with pytest.warns(
+            UserWarning, match="5 attributes with 2. labelled rows, which is fewer than 10 for each attr"
+        ):
             run(wide, s, propensity_attributes=slice(3, 8), estimator="logistic")
 
     def test_no_column_left_for_the_class(self):

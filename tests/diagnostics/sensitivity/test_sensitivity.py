@@ -486,7 +486,7 @@ def test_the_plot_shows_bounds_conclusion_and_factor():
     ("options", "title"),
     [
         ({}, "Class prior if the propensity is wrong"),
-        ({"at_least": 0.999}, "Class prior is at least 0.999: does not hold for the fitted propensity"),
+        ({"at_least": 0.999}, "Not true for the fitted propensity: class prior is at least 0.999"),
         ({"at_most": 1.0}, "Class prior is at most 1 for every Γ"),
     ],
 )
@@ -641,7 +641,7 @@ def test_bad_lists_of_factors(gammas):
         ),
         ({"quantity": "recall", "decisions": np.full(400, 3)}, "decisions must be binary"),
         ({"quantity": "recall", "decisions": [1]}, "decisions has 1 values for 400 rows"),
-        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores must not contain NaN; 400 of 400 rows"),
+        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores must not contain NaN; 400 of 400 values"),
         ({"quantity": "roc_auc", "scores": MODEL.predict_proba(X)}, "scores must have one value per row"),
     ],
 )
@@ -654,12 +654,12 @@ def test_bad_conclusions():
     for wrong in ({}, {"at_least": 0.1, "at_most": 0.2}):
         with pytest.raises(
             ValueError,
-            match=r"at_least or at_most must be passed, .*; got (neither|both)\. Pass one",
+            match=r"Exactly one of at_least and at_most must be passed, .*; got (neither|both)\.",
         ):
             OF_MODEL.tipping_point("class_prior", **wrong)
     with pytest.raises(ValueError, match="at_most must be a finite number; got nan"):
         OF_MODEL.tipping_point("class_prior", at_most=np.nan)
-    with pytest.raises(ValueError, match="rtol must lie between"):
+    with pytest.raises(ValueError, match="rtol must be at least 1e-12 and below 1"):
         OF_MODEL.tipping_point("class_prior", at_most=1, rtol=0)
 
 
@@ -760,7 +760,7 @@ def test_row_names_that_are_no_sequence(names):
 
 @pytest.mark.parametrize("rtol", ["a", None, np.nan, 0, 10**400])
 def test_invalid_tolerances_are_refused(rtol):
-    with pytest.raises(ValueError, match="rtol must lie between 1e-12 and 1; got "):
+    with pytest.raises(ValueError, match="rtol must be at least 1e-12 and below 1; got "):
         OF_MODEL.tipping_point("class_prior", at_least=0.2, rtol=rtol)
     with pytest.raises(ValueError, match="at_least must be a finite number; got "):
         OF_MODEL.tipping_point("class_prior", at_least=10**400)

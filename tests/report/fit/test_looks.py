@@ -142,7 +142,7 @@ def test_looks_are_counted_and_the_curve_is_the_detection_curve_of_the_model(rep
 def test_checks_for_one_label_per_row_state_why_they_are_not_available(report):
     told = {check.key: check for check in report.checks}
     for key, words in (
-        ("scar", "several looks, or false positives, would look like an effect of a column"),
+        ("scar", "visit attributes, because these would look like an effect of a column"),
         ("profile", "The profile is for one label for each row"),
         ("sensitivity", "The bounds are for one label for each row"),
     ):
@@ -268,7 +268,10 @@ def test_invalid_arguments_are_refused(rows, model):
     plain = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, np.nan_to_num(S[:, 0]))
     with pytest.raises(ValueError, match="audit was passed, but this SAREMClassifier was fitted without audits"):
         model_report(plain, table, np.nan_to_num(S[:, 0]), audit=audit)
-    with pytest.raises(ValueError, match=r"one column for each look, \(1500, 3\); got the shape \(1500, 1\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"s must have the shape \(1500, 3\): .* one column for each look of the fit; got the shape \(1500, 1\)",
+    ):
         model_report(model, table, np.nan_to_num(S[:, 0]))
     with pytest.raises(ValueError, match="propensity was passed, but SAREMClassifier predicts its own"):
         model_report(model, table, S, propensity=np.full(len(S), 0.5))
