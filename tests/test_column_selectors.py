@@ -225,17 +225,17 @@ def test_a_raw_name_means_all_its_columns(place, use, kind):
         np.testing.assert_array_equal(quietly(use, FRAMES[kind], raw), expected)
 
 
-HOME = "'home' (its columns 'home_town', 'home_farm')"
+HOME = "'home' (columns 'home_town', 'home_farm')"
 REFUSED = {
     "unknown": (["smokers"], "{} names 'smokers', which is not a column of X. Did you mean 'smoker'?"),
     "one level": (["home_towm"], f"{{}} names 'home_towm', which is not a column of X. Did you mean {HOME}?"),
-    "like none": ("zzz", "{} names 'zzz', which is not a column of X. Its columns are 'home_town', 'home_farm', 'smo"),
-    "out of range": ([6], "{} names column 6, but X has 6 columns (0 to 5)."),
-    "before the first": ([-7], "{} names column -7, but X has 6 columns (0 to 5)."),
-    "twice": (["home", -6], "{} selects a column more than once: 'home_town'. Select each column once."),
-    "empty": ([], "{} selects no column; name at least one attribute"),
-    "empty slice": (slice(3, 3), "{} selects no column; name at least one attribute"),
-    "empty mask": ([False] * 6, "{} selects no column; name at least one attribute"),
+    "like none": ("zzz", "{} names 'zzz', which is not a column of X. The columns are 'home_town', 'home_farm', 'smo"),
+    "out of range": ([6], "{} selects column 6, but columns of X are numbered 0 to 5."),
+    "before the first": ([-7], "{} selects column -7, but columns of X are numbered 0 to 5."),
+    "twice": (["home", -6], "{} must select each column only once. Selected more than once: 'home_town'."),
+    "empty": ([], "{} selects no column; select at least one"),
+    "empty slice": (slice(3, 3), "{} selects no column; select at least one"),
+    "empty mask": ([False] * 6, "{} selects no column; select at least one"),
     "short mask": ([True], "{} is a mask of length 1, but X has 6 columns."),
     "number": (
         [1.5],

@@ -56,7 +56,7 @@ def test_a_scalar_is_repeated_if_the_number_of_rows_is_given():
     "values", [["a", "b"], [1, None, {}], [[1], [1, 2]], pd.Series([1, pd.NA], dtype="Int64").astype(object)]
 )
 def test_vectors_without_numbers_are_refused(values):
-    with pytest.raises(ValueError, match="propensity must hold numbers, one per row: "):
+    with pytest.raises(ValueError, match="propensity must contain only numbers: "):
         check_vector(values, "propensity")
 
 
@@ -81,9 +81,9 @@ def test_propensities_in_range_pass_unchanged(e):
 @pytest.mark.parametrize(("bad", "shown"), [(0.0, "0"), (-0.1, "-0.1"), (1.5, "1.5"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_propensity_out_of_range_is_named(bad, shown):
     message = (
-        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. A "
-        r"propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
-        r"np\.maximum\(propensity, 0\.01\)"
+        rf"propensity must lie in \(0, 1\]\. Invalid values: 2 of 4 \(first: propensity\[1\] = {shown}\)\."
+        + r" A propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
+        r"np\.maximum\(propensity, 0\.01\)" * (bad == 0)
     )
     with pytest.raises(ValueError, match=message):
         check_propensity([0.5, bad, 1.0, bad])
@@ -102,7 +102,10 @@ def test_probabilities_in_range_pass_unchanged(p):
 
 @pytest.mark.parametrize(("bad", "shown"), [(-1e-9, "-1e-09"), (1.25, "1.25"), (np.nan, "nan"), (-np.inf, "-inf")])
 def test_a_probability_out_of_range_is_named(bad, shown):
-    message = rf"y_pred must hold probabilities in \[0, 1\]; 1 of 3 values are outside \(first: y_pred\[2\] = {shown}\)"
+    message = (
+        r"y_pred must contain probabilities in \[0, 1\], not logits or percentages\. Invalid values: 1 of 3 "
+        rf"\(first: y_pred\[2\] = {shown}\)"
+    )
     with pytest.raises(ValueError, match=message):
         check_probability([0, 1, bad])
 
@@ -165,7 +168,7 @@ def test_weights_pass_unchanged_unless_all_are_zero(weight):
 @pytest.mark.parametrize(("bad", "shown"), [(-1.0, "-1"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_bad_weight_is_named(bad, shown):
     message = (
-        r"sample_weight must be finite and at least 0; 1 of 3 values are not "
+        r"sample_weight must be finite and at least 0\. Invalid values: 1 of 3 "
         rf"\(first: sample_weight\[1\] = {shown}\)"
     )
     with pytest.raises(ValueError, match=message):
@@ -234,9 +237,7 @@ def test_a_negligible_count_becomes_zero():
 
 
 def test_integers_too_large_for_floats_are_refused():
-    with pytest.raises(
-        ValueError, match="propensity must hold numbers, one per row: int too large to convert to float"
-    ):
+    with pytest.raises(ValueError, match="propensity must contain only numbers: int too large to convert to float"):
         check_propensity([0.5, 10**400])
 
 

@@ -211,7 +211,7 @@ def test_bad_labels_and_weights_are_found_in_their_rows(table):
         SAREMClassifier().fit(cut(X), np.zeros(900))
     bad = w.copy()
     bad[423] = -1
-    with pytest.raises(ValueError, match=r"1 of 900 values are not \(first: sample_weight\[423\] = -1\)"):
+    with pytest.raises(ValueError, match=r"Invalid values: 1 of 900 \(first: sample_weight\[423\] = -1\)"):
         SAREMClassifier().fit(cut(X), s, sample_weight=bad)
     with pytest.raises(ValueError, match="sample_weight is zero for every row"):
         SAREMClassifier().fit(cut(X), s, sample_weight=np.zeros(900))

@@ -290,7 +290,7 @@ def test_logistic_parameter_errors(arguments, options, message):
 
 
 def test_logistic_that_underflows_to_zero():
-    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]; 1 of 2 values do not"):
+    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]\. Invalid values: 1 of 2"):
         LogisticSAR([0], [1.0]).propensity([[0.0], [-1000.0]])
 
 

@@ -116,7 +116,7 @@ def test_missing_values_are_refused_at_prediction(kind, pu):
 def test_text_columns(kind, pu):
     table = pd.DataFrame(pu.X, columns=list("abcd"))
     table["kind"] = "text"
-    with pytest.raises(ValueError, match="1 of 5 columns hold text, categories or dates, not numbers: 'kind'"):
+    with pytest.raises(ValueError, match=r"Columns with text, categories or dates: 'kind' \(1 of 5\)"):
         fit(kind(), table, pu.s)
 
 
@@ -156,7 +156,7 @@ def test_weights_out_of_range(kind, weight, pu):
 def test_propensities_out_of_range(pu, value):
     e = pu.e.copy()
     e[3] = value
-    message = r"propensity must lie in \(0, 1\]; 1 of 400 values do not \(first: propensity\[3\] = "
+    message = r"propensity must lie in \(0, 1\]\. Invalid values: 1 of 400 \(first: propensity\[3\] = "
     with pytest.raises(ValueError, match=message):
         PropensityWeightedClassifier().fit(pu.X, pu.s, propensity=e)
     with pytest.raises(ValueError, match=message):
@@ -187,12 +187,12 @@ def test_no_propensity_warns(pu):
     ("attributes", "message"),
     [
         ("visit", "names 'visit', which is not a column of X. Did you mean 'visits'"),
-        (["age", "zzz"], "names 'zzz', which is not a column of X. Its columns are 'age', 'visits'"),
-        ([], "selects no column; name at least one attribute"),
+        (["age", "zzz"], "names 'zzz', which is not a column of X. The columns are 'age', 'visits'"),
+        ([], "selects no column; select at least one"),
         ([False] * 4, "selects no column"),
-        (4, r"names column 4, but X has 4 columns \(0 to 3\)"),
+        (4, "selects column 4, but columns of X are numbered 0 to 3"),
         ([True, False], "is a mask of length 2, but X has 4 columns"),
-        ([0, "age"], "selects a column more than once"),
+        ([0, "age"], "must select each column only once"),
         ([0.5], "must be names or column numbers"),
     ],
 )

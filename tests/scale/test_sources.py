@@ -339,7 +339,9 @@ def test_errors_of_invalid_values_name_the_partition(frame):
     with pytest.raises(ValueError, match=r"NaN at row 700, column 1 \('b'\), in partition 2 of X\."):
         new().fit(dd.from_pandas(gap, npartitions=4), "s", sample_weight="w")
     two = frame.assign(s=np.where(np.arange(N) == 700, 2, frame["s"]))
-    with pytest.raises(ValueError, match=r"there are 3: 0, 1, 2\. The first 2 is at row 700, in partition 2 of X\."):
+    with pytest.raises(
+        ValueError, match=r"there are 3: 0, 1, 2\. The value 2 first occurs in row 700, in partition 2 of X\."
+    ):
         new().fit(dd.from_pandas(two, npartitions=4), "s", sample_weight="w")
     blank = frame.assign(s=pd.array(frame["s"], dtype="Int64"))
     blank.loc[700, "s"] = pd.NA

@@ -307,9 +307,7 @@ def _named(name: str, table: _SelectionTable, taken: frozenset[int] = frozenset(
 def _at(position: int, table: _SelectionTable) -> int:
     n = table.n_columns
     if not -n <= position < n:
-        raise ValueError(
-            f"{table.parameter} selects column {position}, but the columns of X have numbers 0 to {n - 1}."
-        )
+        raise ValueError(f"{table.parameter} selects column {position}, but columns of X are numbered 0 to {n - 1}.")
     return position % n
 
 

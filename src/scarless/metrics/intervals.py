@@ -160,8 +160,8 @@ def _check_finite(cost_pos: Vector, cost_neg: Vector) -> None:
     if bad.size:
         raise ValueError(
             f"y_pred: an interval needs finite costs, but the cost of {bad.size} of {cost_pos.size} predictions can be "
-            f"infinite (first: row {bad[0]}). With cost='log', this happens for predictions of exactly 0 or 1. Clip the "
-            "predictions, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+            f"infinite (first: row {bad[0]}). With cost='log', this happens for predictions of exactly 0 or 1. Clip "
+            "the predictions, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
         )
 
 

@@ -205,9 +205,9 @@ class PUScorer(BaseEstimator):
             raise ValueError(
                 f"{self.metric!r} is undefined for these rows (number of labelled rows: {found.n_labelled}). Recall, "
                 "ROC-AUC and average precision need labelled rows, precision needs rows that are predicted positive, "
-                "and ROC-AUC needs an estimated share of positives below 1. Score more rows, or raise propensities that "
-                "are too small, e.g. np.maximum(propensity, 0.01). The method evaluate returns NaN instead of this "
-                "error."
+                "and ROC-AUC needs an estimated share of positives below 1. Score more rows, or raise propensities "
+                "that are too small, e.g. np.maximum(propensity, 0.01). The method evaluate returns NaN instead of "
+                "this error."
             )
         return _RECIPES[self.metric].sign * found.value
 

@@ -216,8 +216,8 @@ def observed_log_likelihood(
     .. math:: \frac{1}{\sum w_i} \sum_i w_i \bigl[s_i \log(f_i e_i) + (1 - s_i) \log(1 - f_i e_i)\bigr]
 
     Higher is better. The propensity need not be correct, because the score rates the propensity too. The expectation of
-    the score is largest if :math:`f e` is the true :math:`\Pr(s=1|x)`. Two models with the same product :math:`f e` have
-    the same score.
+    the score is largest if :math:`f e` is the true :math:`\Pr(s=1|x)`. Two models with the same product :math:`f e`
+    have the same score.
 
     Parameters
     ----------
@@ -497,7 +497,7 @@ def _check_order(values: ArrayLike, *, name: str) -> Vector:
     bad = np.flatnonzero(np.isnan(z))
     if bad.size:
         raise ValueError(
-            f"{name} must not contain NaN, because rows are ranked by it. Rows with NaN: {bad.size} of {z.size} (first: "
-            f"row {bad[0]}). Fill these values, or drop the rows."
+            f"{name} must not contain NaN, because rows are ranked by it. Rows with NaN: {bad.size} of {z.size} "
+            f"(first: row {bad[0]}). Fill these values, or drop the rows."
         )
     return z

@@ -331,8 +331,8 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
             raise ValueError(
                 f"Column {str(name)!r} held numbers in the fit, but here {found.n_unreadable:,} of {found.n_cells:,} "
                 f"cells ({found.unreadable:.0%}) cannot be read as numbers: {_shown(_unreadable(found))} (rows are "
-                f"counted from 1). Only up to {MAX_UNREADABLE_SHARE_NEW_ROWS:.0%} are treated as missing. Write numbers, "
-                "or leave the cells empty."
+                f"counted from 1). Only up to {MAX_UNREADABLE_SHARE_NEW_ROWS:.0%} are treated as missing. Write "
+                "numbers, or leave the cells empty."
             )
         changed[name] = found.values
         odd = [each for each in found.odd if read_cell(each[1]).form != "missing"]

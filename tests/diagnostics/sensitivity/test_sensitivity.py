@@ -293,7 +293,7 @@ def test_a_series_in_another_order_is_refused(index):
     assert asked.at(1).precision(decisions[::-1].to_numpy()) != asked.at(1).precision(D)
     assert asked.at(1).precision(pd.Series(D, index=names + names[0])) == asked.at(1).precision(D)  # other names
     first, last = names[0], names[-1]
-    told = rf"same names in another order \(first difference: position 0 is {first!r} in X and {last!r} in "
+    told = rf"row names of X in another order \(first difference: position 0 is {first!r} in X and {last!r} in "
     for ask in (
         lambda: asked.at(1).precision(decisions[::-1]),
         lambda: asked.curve("roc_auc", scores=e[::-1]),
