@@ -172,9 +172,7 @@ def test_a_missing_label_of_any_pandas_type_raises(kind):
     y = pd.Series(values, dtype=kind)
     assert len(check_observed(y)) == 3
     y[1] = None if kind == "object" else pd.NA
-    message = (
-        r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a missing .* replace it by 0 \(in pandas: "
-    )
+    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If .* replace it by 0 \(in pandas: "
     with pytest.raises(ValueError, match=rf"y {message}y\.fillna\(0\)"):
         check_observed(y)
     with pytest.raises(ValueError, match=rf"s {message}s\.fillna\(0\)"):

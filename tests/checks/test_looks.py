@@ -231,7 +231,7 @@ def test_audits_with_positives_only_are_reported():
     ("audit", "coding"), [([1, -1, np.nan], None), ([1, -1, None], None), ([1, -1, 1], PLUS_MINUS)]
 )
 def test_minus_one_for_an_audited_negative_is_refused(audit, coding):
-    with pytest.raises(ValueError, match="audit has the value -1 but no 0. In audit, -1 does not mean negative"):
+    with pytest.raises(ValueError, match=r"audit has the value -1 but no 0\. In audit, -1 does not mean negative"):
         check_audit(audit, n_rows=3, coding=coding)
 
 

@@ -136,8 +136,8 @@ def test_a_visit_attribute_may_have_the_name_of_a_column(sites, fitted):
 REFUSED = {
     "a gap": (
         lambda table: table.assign(effort_2=table["effort_2"].where(table.index != 7)), {},
-        r"Column 'effort_2' \(visit attribute 'effort'\) must have a value if its look took place\. Rows without a value: 1 \(first: "
-        r"row 7, counted from 0\)",
+        r"Column 'effort_2' \(visit attribute 'effort'\) must have a value if its look took place\. Rows without a "
+        r"value: 1 \(first: row 7, counted from 0\)",
     ),
     "words": (
         lambda table: table.assign(effort_1="long"), {},

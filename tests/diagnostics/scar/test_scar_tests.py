@@ -284,7 +284,7 @@ class TestEdges:
             ({"propensity_attributes": ["age"]}, "X has no column names"),
             (
                 {"propensity_attributes": [9]},
-                "propensity_attributes selects column 9, but columns of X are numbered 0 to 3",
+                "selects column 9, but columns of X are numbered 0 to 3",
             ),
             ({"random_state": "x"}, "random_state must be None"),
         ],
