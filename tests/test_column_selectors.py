@@ -247,7 +247,7 @@ REFUSED = {
     ),
     "polars": (
         cs.last(),
-        "{} has a polars selector, which needs a polars DataFrame, but X is a DataFrame",
+        "{} has a polars selector, which needs a polars DataFrame, but X is of type DataFrame",
     ),
     "callable": (lambda table: ["zzz"], "{} names 'zzz', which is not a column of X."),
 }
@@ -267,7 +267,7 @@ def test_invalid_columns_are_refused_with_the_same_message(place, use, selector,
 def test_a_name_needs_a_table_with_names(place, use):
     parameter = place.rpartition(".")[2]
     with pytest.raises(
-        ValueError, match=f"{parameter} names the column 'age', but X has no column names. Pass a DataF"
+        ValueError, match=f"{parameter} names the column 'age', but X has no column names. Pass X as a DataF"
     ):
         use(X.to_numpy(), "age")
 

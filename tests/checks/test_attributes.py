@@ -152,9 +152,7 @@ def test_a_mask_of_the_wrong_length_is_refused(mask):
 
 @pytest.mark.parametrize("attributes", ["age", ["age"], slice("age", None), slice(None, "age")])
 def test_a_name_without_names_is_refused(attributes):
-    message = (
-        "propensity_attributes names the column 'age', but X has no column names. Pass a DataFrame or column numbers"
-    )
+    message = "propensity_attributes names the column 'age', but X has no column names. Pass X as a DataFrame, or"
     with pytest.raises(ValueError, match=message):
         _columns(attributes, names=None)
 
@@ -253,7 +251,7 @@ def test_polars_selectors(selector, columns):
 @pytest.mark.parametrize("selector", [pl.col("age") + 1, pl.col("agee"), pl.col("age").alias("a"), cs.by_name("agee")])
 def test_polars_expressions_that_do_not_select_columns_are_refused(selector):
     with pytest.raises(
-        ValueError, match=r"propensity_attributes has the polars expression .* only select columns of X"
+        ValueError, match=r"propensity_attributes: the polars expression .* does more than select columns of X"
     ):
         _columns(selector, X=FRAME)
 
@@ -269,7 +267,7 @@ def test_a_polars_selector_that_finds_nothing():
 def test_polars_selectors_are_for_polars_frames(X):
     kind = type(X).__name__
     with pytest.raises(
-        ValueError, match=f"which needs a polars DataFrame, but X is a {kind}. Give names or column numbers"
+        ValueError, match=f"which needs a polars DataFrame, but X is of type {kind}. Give names or column numbers"
     ):
         _columns([0, cs.last()], X=X)
 

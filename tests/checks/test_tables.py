@@ -384,7 +384,7 @@ def test_columns_of_lists_raise():
     polars = pytest.importorskip("polars")
     X = polars.DataFrame({"a": [0.5, 1.0, 2.0, 3.0], "b": [[1.0], [2.0], [3.0], [4.0]]})
     with pytest.raises(
-        ValueError, match=r"1 of 2 columns of X hold lists, .*\(first: 'b'\)\. Split the lists into separate c"
+        ValueError, match=r"Columns with lists: 1 of 2 \(first: 'b'\)\. Split the lists into separate c"
     ):
         NaiveClassifier().fit(X, [0, 1, 0, 1])
 
@@ -470,9 +470,9 @@ def test_sparse_labels_are_refused(as_sparse):
 
 def test_a_query_must_be_collected():
     frame = pl.DataFrame(X, schema=["a", "b"])
-    with pytest.raises(TypeError, match=r"y is a LazyFrame, a query that was not run yet\. Pass y\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"y is a LazyFrame, a query that has not been run yet\. Pass y\.collect\(\)"):
         SAREMClassifier().fit(frame, pl.DataFrame({"s": S}).lazy())
-    with pytest.raises(TypeError, match=r"X is a LazyFrame, a query that was not run yet\. Pass X\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"X is a LazyFrame, a query that has not been run yet\. Pass X\.collect\(\)"):
         LogisticSAR(["a"], [1.0]).propensity(frame.lazy())
     refuse_lazy_query(frame, "X")
 

@@ -300,7 +300,7 @@ def test_invalid_labels_are_not_reported_as_swapped():
             check_scored(labels, P)
     with pytest.raises(ValueError, match=r"s must be binary[^L]*$"):
         check_scored([0, 1, np.nan], [0, 1, 1])
-    with pytest.raises(ValueError, match="s must hold numbers, one per row"):
+    with pytest.raises(ValueError, match="s must contain only numbers"):
         check_scored(["a", "b"], [0, 1])
 
 

@@ -247,7 +247,7 @@ class TestInputErrors:
 
     @pytest.mark.parametrize("bad", [0.0, 1.5, np.nan, -0.1])
     def test_propensity(self, function, bad):
-        with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]; 1 of 7"):
+        with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]\. Invalid values: 1 of 7"):
             function(S, P, propensity=np.where(np.arange(7) == 3, bad, E))
 
     @pytest.mark.parametrize("bad", [-0.1, 1.1, np.nan])

@@ -140,7 +140,9 @@ def test_bootstraps_fit_the_same_model_again(models, data):
     assert (known.samples["class_prior_"] != plain.samples["class_prior_"]).all()
     with pytest.raises(ValueError, match=r"s has the shape \(400,\), but the model was fitted to 2 looks"):
         bootstrap_intervals(models["looks"], X, s, n_resamples=20)
-    with pytest.raises(ValueError, match="fitted with 80 audits, so every refit needs them"):
+    with pytest.raises(
+        ValueError, match=r"fitted with audits \(number of audited rows: 80\), so every refit needs them"
+    ):
         bootstrap_intervals(models["audits"], X, s, n_resamples=20)
     with pytest.raises(ValueError, match="fit_params contains audit, but the model was fitted without audits"):
         bootstrap_intervals(models["looks"], X, S, fit_params={"audit": audit}, n_resamples=20)

@@ -228,7 +228,7 @@ def test_one_value_is_enough_if_its_meaning_is_clear():
     assert_array_equal(read(sites(seen=["no"] * 5), pos_label="yes").S, [[0, 0], [0, np.nan], [0, 0]])
     assert_array_equal(read(sites(seen=["no"] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
     for unclear in (["f"] * 5, ["m", "f", "m", "f", "f"], ["yes", "maybe", "yes", "yes", "yes"]):
-        with pytest.raises(ValueError, match=r"which means labelled. Pass pos_label=, or code labels as 1"):
+        with pytest.raises(ValueError, match=r"which value means labelled. Pass pos_label=, or code labels as 1"):
             read(sites(seen=unclear))
 
 
@@ -385,5 +385,7 @@ def test_only_data_frames_are_read(table):
 
 
 def test_a_query_must_be_run_first():
-    with pytest.raises(TypeError, match=r"table is a LazyFrame, a query that was not run yet. Pass table.collect\(\)"):
+    with pytest.raises(
+        TypeError, match=r"table is a LazyFrame, a query that has not been run yet. Pass table.collect\(\)"
+    ):
         from_long(pl.LazyFrame(sites()), **KEYS)

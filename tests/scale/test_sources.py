@@ -159,7 +159,9 @@ def test_a_bootstrap_reads_the_table_once(kind, frame, model, tmp_path, connecti
 def test_methods_that_need_memory_say_what_to_do(make, frame):
     X = make(frame)
     call = {"LazyFrame": "collect", "DataFrame": "compute", "DuckDBPyRelation": "df"}.get(type(X).__name__, "to_table")
-    with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all rows if they fit: X\.{call}\(\)"):
+    with pytest.raises(
+        ValueError, match=rf"needs all rows in memory, .*or all rows if they fit into memory: X\.{call}\(\)"
+    ):
         NaiveClassifier(LogisticRegression()).fit(X, "s")
 
 

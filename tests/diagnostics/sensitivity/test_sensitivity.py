@@ -782,7 +782,7 @@ def test_names_decisions_and_ranks_of_odd_types_are_refused():
         Sensitivity(P, e, row_names=np.ones((3, 1, 1)))
     bounds = Sensitivity(P, e).at(1.5)
     with pytest.raises(
-        ValueError, match="decisions must hold one value per row, but NumPy cannot convert it to an array"
+        ValueError, match="decisions must contain one value per row, but NumPy cannot convert it to an array"
     ):
         bounds.accuracy([[1], [0, 1], 1])
     with pytest.raises(TypeError, match="rows must be a list of names or positions of rows; got "):
@@ -796,5 +796,5 @@ def test_a_factor_that_is_not_a_number_is_refused(gamma):
 
 
 def test_names_in_files_are_refused():
-    with pytest.raises(TypeError, match="row_names is a LazyFrame, a query that was not run yet"):
+    with pytest.raises(TypeError, match="row_names is a LazyFrame, a query that has not been run yet"):
         Sensitivity([0.1, 0.2], 0.5, row_names=pl.LazyFrame({"name": ["a", "b"]}))
