@@ -336,7 +336,7 @@ def _from_polars(selector: Any, table: _SelectionTable) -> list[int]:
         chosen = cs.expand_selector(table.X, selector, strict=False)
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise ValueError(
-            f"{table.parameter}: the polars expression {selector} does more than select columns of X: {error}. Use a "
+            f"{table.parameter}: the polars expression {selector} is not a selection of columns of X: {error}. Use a "
             "selector, such as polars.selectors.starts_with('age'), or names."
         ) from error
     return [table.place[name] for name in chosen]

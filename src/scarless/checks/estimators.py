@@ -106,7 +106,7 @@ def warn_if_fitted_to_labels(model: Any) -> None:
             name = type(model).__name__
             warn_user(
                 f"{tool} treats y as classes, but {name} gets observed labels. {tool} then predicts labels, not "
-                f"classes, and undoes the correction for missing labels. Use {name} without {tool}. To check the "
+                f"classes, so the correction for unlabelled positives is lost. Use {name} without {tool}. To check the "
                 "probabilities, use scarless.diagnostics.LabelCalibrationDisplay and ClassCalibrationDisplay.",
                 UserWarning,
             )

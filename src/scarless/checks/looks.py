@@ -170,7 +170,8 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
         raise ValueError(
             f"audit: labelled rows must not be audited negative, unless there are false positives. Labelled rows that "
             f"were audited negative: {odd.size} (first: row {odd[0]}). If such a row was not audited, use NaN or -1 in "
-            "audit, not 0. If it was, fit with Labelling(false_positive_rate='estimate'), or give the rate as a number."
+            "audit, not 0. If it was audited, fit with Labelling(false_positive_rate='estimate'), or give the rate as "
+            "a number."
         )
 
 

@@ -185,13 +185,15 @@ def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: 
     e = check_vector(propensity, name, n_rows=n_rows)
     bad = np.flatnonzero(~((e > 0) & (e <= 1)))  # catches NaN too
     if bad.size:
-        zeros = (
-            f" A propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
-            f"np.maximum({name}, 0.01)."
-        )
+        advice = " Correct these values, or drop the rows."
+        if (e == 0).any():
+            advice = (
+                " A propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
+                f"np.maximum({name}, 0.01)."
+            )
         raise ValueError(
             f"{name} must lie in (0, 1]. Invalid values: {bad.size} of {e.size} "
-            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}).{zeros * bool((e == 0).any())}"
+            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}).{advice}"
         )
     return e
 
