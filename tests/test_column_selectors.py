@@ -275,7 +275,7 @@ def test_a_name_needs_a_table_with_names(place, use):
 @PLACE
 def test_a_raw_name_that_may_mean_several_attributes_is_refused_everywhere(place, use):
     table = X.set_axis(["home_a", "home_b", "home_size_s", "home_size_l", "age", "visits"], axis=1)
-    message = "'home_a', 'home_b'; 'home_size_s', 'home_size_l'. Name the columns"
+    message = "'home_a', 'home_b'; 'home_size_s', 'home_size_l'. Give full column names"
     with pytest.raises(ValueError, match=message):
         use(table, "home")
 

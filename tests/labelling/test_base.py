@@ -122,7 +122,7 @@ def test_a_null_in_polars_is_missing():
 
 
 def test_text_is_not_a_number():
-    with pytest.raises(ValueError, match="attribute 'a' must hold numbers"):
+    with pytest.raises(ValueError, match="attribute 'a' must contain only numbers"):
         GeometricMeanSAR("a").propensity(pd.DataFrame({"a": ["x", "y"]}))
 
 

@@ -499,7 +499,7 @@ def test_a_posterior_needs_labels(pu, model):
 def test_extremely_large_and_small_weights_are_refused(pu, model, scale):
     with pytest.raises(
         ValueError,
-        match=r"sample_weight: the largest weight must lie between 1e-100 and 1e\+100, so that sums stay finite",
+        match=r"sample_weight: the largest weight must lie between 1e-100 and 1e\+100, so that sums are accurate",
     ):
         model.fit(pu.X, pu.s, sample_weight=np.full(pu.s.size, scale))
     w = np.where(pu.s == 1, 5e-324, 1.0)

@@ -253,7 +253,7 @@ def test_other_columns_than_those_of_the_fit_are_named():
     table = wide_table()
     step = table_preparation().fit(table)
     with pytest.raises(
-        ValueError, match=r"columns of the fit, in the same order. Columns only in X: x0. Columns only in the fit: age."
+        ValueError, match=r"columns of the fit, in the same order. Columns only in X: age. Columns only in the fit: x0."
     ):
         step.transform(table.rename(columns={"x0": "age"}))
 

@@ -590,7 +590,7 @@ def test_propensities_that_cannot_explain_the_labels():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label_probability": [1.2]}, "label_probability must hold probabilities"),
+        ({"label_probability": [1.2]}, "label_probability must contain probabilities"),
         ({"label_probability": []}, "label_probability has no rows"),
         ({"propensity": [0.0, 0.5]}, "propensity must lie in"),
         ({"propensity": [0.5]}, "propensity has 1 values for 2 rows"),
@@ -690,7 +690,7 @@ def test_bad_limits():
         ValueError, match=r"lower must not exceed upper; it does in 400 of 400 rows \(first: row 0, 0.9 > 0.8"
     ):
         OF_MODEL.within(0.9, 0.8)
-    with pytest.raises(ValueError, match="lower must hold probabilities"):
+    with pytest.raises(ValueError, match="lower must contain probabilities"):
         OF_MODEL.within(-0.1)
     with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1"):
         OF_MODEL.decision_gammas(1.0)
