@@ -80,10 +80,13 @@ def test_propensities_in_range_pass_unchanged(e):
 
 @pytest.mark.parametrize(("bad", "shown"), [(0.0, "0"), (-0.1, "-0.1"), (1.5, "1.5"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_propensity_out_of_range_is_named(bad, shown):
+    advice = (
+        r"A propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
+        r"np\.maximum\(propensity, 0\.01\)"
+    )
     message = (
-        rf"propensity must lie in \(0, 1\]\. Invalid values: 2 of 4 \(first: propensity\[1\] = {shown}\)\."
-        + r" A propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
-        r"np\.maximum\(propensity, 0\.01\)" * (bad == 0)
+        rf"propensity must lie in \(0, 1\]\. Invalid values: 2 of 4 \(first: propensity\[1\] = {shown}\)\. "
+        rf"{advice if bad == 0 else 'Correct these values, or drop the rows'}\."
     )
     with pytest.raises(ValueError, match=message):
         check_propensity([0.5, bad, 1.0, bad])
