@@ -255,11 +255,11 @@ def test_an_error_in_one_partition_leaves_no_entries(folder, monkeypatch):
 def test_a_missing_column_error_names_the_nearest_column(folder):
     with pytest.raises(ValueError, match=r"part-000\.parquet has no column 'A'\. Did you mean 'a'\?"):
         read(folder, columns=["A", "b"])
-    with pytest.raises(ValueError, match=r"has no column 'diagnosed'\. The columns are 'a', 'b', 'c', 'd', 's', 'w'\."):
+    with pytest.raises(ValueError, match=r"has no column 'diagnosed'\. Its columns are 'a', 'b', 'c', 'd', 's', 'w'\."):
         fit(folder, "diagnosed")
     with pytest.raises(ValueError, match=r"has no column 'weight'\."):
         fit(folder, weight="weight")
-    with pytest.raises(ValueError, match=r"The columns are 'c0', .*'c7', \.\.\.\."):
+    with pytest.raises(ValueError, match=r"Its columns are 'c0', .*'c7', \.\.\.\."):
         choose_names([f"c{j}" for j in range(10)], ["visits"], None, None, "X")
 
 
