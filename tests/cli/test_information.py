@@ -144,7 +144,8 @@ REFUSED = {
         "it is not clear whether an empty cell is a look without a label",
     ),
     "a visit without hours": (
-        lambda table: table.assign(hours_2=np.nan), LOOKED, "Column 'hours_2' (visit attribute 'hours') is missing in",
+        lambda table: table.assign(hours_2=np.nan), LOOKED,
+        "Column 'hours_2' (visit attribute 'hours') must have a value if its look took place. Rows without a value:",
     ),
     "hours in words": (
         lambda table: table.assign(hours_2="long"), LOOKED,

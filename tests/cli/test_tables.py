@@ -131,7 +131,7 @@ HOSTILE = {
     "no labels": (SHORT, changed(diagnosed=None), "The label column 'diagnosed' is empty"),
     "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values, and it is not clear which"),
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' leaks the label.*--exclude code"),
-    "a constant": ([*SHORT[:5], "same"], changed(same=1), "the preparation dropped 'same'"),
+    "a constant": ([*SHORT[:5], "same"], changed(same=1), "the preparation dropped: 'same'"),
     "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"'smoker' \(--sample-weight\) must hold numbers"),
     "the label as propensity": ([*SHORT[:5], "diagnosed"], None, r"is also the label column \(--label"),
     "two ways": ([*SHORT, "--scar"], None, "--propensity and --scar cannot be combined"),
@@ -189,7 +189,7 @@ def test_predict_reports_new_and_missing_columns(fitted, tmp_path, capsys):
     assert main(["predict", str(fitted / "run"), str(tmp_path / "new.csv"), "--out", str(tmp_path / "out.csv")]) == 0
     told = capsys.readouterr().out
     assert "Note: Column 'insurance' has 1 category that was not in the fit ('gold')" in told
-    assert "Note: Column 'age' of the fit is not in this table. All values are treated as missing." in told
+    assert "Note: Column 'age' of the fit is not in this table. Its values are treated as missing." in told
     assert len(read_table(tmp_path / "out.csv")) == 30
 
 

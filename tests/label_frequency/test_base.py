@@ -116,7 +116,7 @@ def test_labels_of_other_codings():
     for labels, pos_label in ((2 * s - 1, None), (s == 1, None), (np.where(s == 1, "a", "b"), "a")):
         model = Fixed(0.6, pos_label=pos_label).fit(X, labels)
         np.testing.assert_array_equal(np.sort(model.labels_), np.sort(s))
-    with pytest.warns(UserWarning, match="pos_label is not given.* The last in sorted order, 'b'"):
+    with pytest.warns(UserWarning, match="pos_label is not given.* The last value in sorted order, 'b'"):
         Fixed(0.9).fit(X, np.where(s == 1, "b", "a"))
 
 

@@ -81,14 +81,14 @@ def test_unknown_name_suggests_the_nearest(form, wrong, right):
 def test_unknown_name_with_nothing_near_lists_the_columns(form):
     with pytest.raises(
         ValueError,
-        match=r"attributes names 'zzz', which is not a column of X\. Its columns are 'age', 'visits', 'Income'",
+        match=r"attributes names 'zzz', which is not a column of X\. The columns are 'age', 'visits', 'Income'",
     ):
         GeometricMeanSAR(["zzz"]).propensity(form(VALUES))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, *BY_NAME])
 def test_position_out_of_range(form):
-    with pytest.raises(ValueError, match=r"attributes names column 3, but X has 3 columns \(0 to 2\)"):
+    with pytest.raises(ValueError, match="attributes selects column 3, but columns of X are numbered 0 to 2"):
         GeometricMeanSAR([0, 3]).propensity(form(VALUES))
 
 
@@ -125,17 +125,17 @@ def test_a_null_in_polars_is_missing():
 
 
 def test_text_is_not_a_number():
-    with pytest.raises(ValueError, match="attribute 'a' must hold numbers"):
+    with pytest.raises(ValueError, match="attribute 'a' must contain only numbers"):
         GeometricMeanSAR("a").propensity(pd.DataFrame({"a": ["x", "y"]}))
 
 
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ([], r"attributes selects no column; name at least one attribute, or use SCAR\(c\) for labels that"),
+        ([], r"attributes selects no column; select at least one, or use SCAR\(c\) for labels that"),
         ([False, False], "attributes selects no column"),
-        (["a", "b", "a"], "attributes selects a column more than once: 'a'"),
-        ([-1, -1], "attributes selects a column more than once: -1"),
+        (["a", "b", "a"], "attributes must select each column only once. Selected more than once: 'a'"),
+        ([-1, -1], "attributes must select each column only once. Selected more than once: -1"),
         ([0.5], "attributes must be names or column numbers, a slice, .*; got 0.5 of type float"),
         ([True, 0], "attributes must be names or column numbers, a slice, .*; got True of type bool"),
         (None, "attributes must be names or column numbers, a slice, .*; got None of type NoneType"),

@@ -90,7 +90,7 @@ def test_only_a_snar_mechanism_changes_with_the_class_probability():
 def test_class_probability_errors():
     with pytest.raises(ValueError, match="class_probability has 3 values for 2 rows"):
         SCAR(0.5).propensity([[0], [1]], class_probability=[0.1, 0.2, 0.3])
-    with pytest.raises(ValueError, match=r"class_probability must hold probabilities in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"class_probability must contain probabilities in \[0, 1\]"):
         SCAR(0.5).propensity([[0], [1]], class_probability=[0.1, 1.2])
 
 
@@ -297,7 +297,7 @@ def test_logistic_parameter_errors(arguments, options, message):
 
 
 def test_logistic_that_underflows_to_zero():
-    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]; 1 of 2 values do not"):
+    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]\. Invalid values: 1 of 2"):
         LogisticSAR([0], [1.0]).propensity([[0.0], [-1000.0]])
 
 

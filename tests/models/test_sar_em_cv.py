@@ -302,7 +302,7 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
             "attribute_sets: each set needs a different name; got '1', '1'. Remove duplicate sets",
         ),
         ({"cv": []}, "cv has no folds. If it is a generator, it is empty after one fit"),
-        ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
+        ({"attribute_sets": [[9]]}, "attribute_sets selects column 9, but columns of X are numbered 0 to 3"),
     ],
 )
 def test_bad_options_are_refused(pu, options, message):

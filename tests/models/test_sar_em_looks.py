@@ -437,7 +437,7 @@ def test_small_and_odd_tables_are_fitted_or_refused_in_words(seed, n, n_looks, s
                 "were audited negative",
                 "has only missing values",
                 "one class only",
-                "has only labels of 1",
+                "contains 1 and missing values",
                 "at some look",
                 "and there are",
             )

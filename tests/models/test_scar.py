@@ -253,7 +253,7 @@ def test_the_label_frequency_estimator_must_read_text_that_the_classifier_reads(
     frame = pd.DataFrame(pu.X, columns=list("abcd")).assign(region=np.where(pu.X[:, 0] > 0, "north", "south"))
     model = SCARClassifier("tice", estimator=make_pipeline(encode, LogisticRegression()), method="likelihood")
     message = (
-        r"label_frequency: TIcE could not be fitted\. 1 of 5 columns hold text.*'region'.*"
+        r"label_frequency: TIcE could not be fitted\. X must contain only numbers.*'region' \(1 of 5\).*"
         r"label_frequency=make_pipeline\(encoder, TIcE\(\)\)"
     )
     with pytest.raises(ValueError, match=message):

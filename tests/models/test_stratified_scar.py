@@ -490,7 +490,7 @@ def test_the_label_frequency_estimator_must_read_text_that_the_classifier_reads(
     table, _, s = with_regions(sar)
     model = StratifiedSCARClassifier("c", label_frequency="tice", estimator=text_reader(), method="likelihood")
     message = (
-        r"label_frequency: TIcE could not be fitted\. 1 of 4 columns hold text.*'region'.*"
+        r"label_frequency: TIcE could not be fitted\. X must contain only numbers.*'region' \(1 of 4\).*"
         r"label_frequency=make_pipeline\(encoder, TIcE\(\)\)"
     )
     with pytest.raises(ValueError, match=message):
@@ -656,7 +656,7 @@ def test_a_number_as_label_frequency_is_refused(sar, value):
         ({"estimator": LogisticRegression}, "estimator must be an instance of a scikit-learn classifier"),
         ({"propensity_attributes": "age"}, "names the column 'age', but X has no column names"),
         ({"propensity_attributes": []}, "selects no column.*None for a propensity that is the same for every row"),
-        ({"propensity_attributes": 9}, "propensity_attributes names column 9, but X has 5 columns"),
+        ({"propensity_attributes": 9}, "propensity_attributes selects column 9, but columns of X are numbered 0 to 4"),
         (
             {"propensity_attributes": slice(None)},
             r"propensity_attributes selects every column of X \(n_features = 5\), but .* use SAREMClassifier",

@@ -43,7 +43,7 @@ def test_rows_that_are_neither_indices_nor_a_mask_raise(part, rows):
 
 
 def test_rows_of_unequal_length_raise(rows):
-    with pytest.raises(ValueError, match="entry 0 of cv must hold one value per row"):
+    with pytest.raises(ValueError, match="entry 0 of cv must contain one value per row"):
         folds([([[0], [1, 2]], [3])], rows)
 
 

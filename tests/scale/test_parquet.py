@@ -191,7 +191,11 @@ BAD_VALUES = {
         r"has the value 1e\+200 at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3. Absolute values "
         r"must",
     ),
-    "label 2": ("s", 2, r"there are 3: 0, 1, 2\. The first 2 is at row 300, in .*part-001\.parquet, row group 3\."),
+    "label 2": (
+        "s",
+        2,
+        r"there are 3: 0, 1, 2\. The value 2 first occurs in row 300, in .*part-001\.parquet, row group 3\.",
+    ),
     "no label": (
         "s",
         None,
@@ -231,7 +235,8 @@ def test_a_bad_value_to_predict_and_a_label_that_the_fit_did_not_know(folder):
     with pytest.raises(ValueError, match=r"The labels contain 5, but the model was fitted with the labels \[0, 1\]"):
         model.predict_posterior(ParquetRows(folder), "s")
     with pytest.raises(
-        ValueError, match=r"fitted with the labels \[0, 1\]\..* The first 5 is at row 300, in .*part-001.*, row group 3"
+        ValueError,
+        match=r"fitted with the labels \[0, 1\]\..* The value 5 first occurs in row 300, in .*part-001.*, row group 3",
     ):
         profile_class_prior(model, ParquetRows(folder), "s")
 

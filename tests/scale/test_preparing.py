@@ -409,7 +409,7 @@ def test_predictions_for_files_and_frames_agree(tmp_path, claims, table):
     np.testing.assert_allclose(written["probability"], p[:, 1], rtol=1e-12)
     np.testing.assert_allclose(written["posterior"], model.predict_posterior(table, table["diagnosed"]), rtol=1e-12)
     with pytest.warns(
-        UserWarning, match="'insurance' of the fit is not in this table. All values are treated as missing"
+        UserWarning, match="'insurance' of the fit is not in this table. Its values are treated as missing"
     ):
         lost = model.predict_proba(table.drop(columns="insurance"))
     np.testing.assert_array_equal(lost, model.predict_proba(table.assign(insurance=None)))
@@ -440,8 +440,8 @@ def test_tables_in_files_need_their_own_preparation(claims, table):
     with pytest.raises(
         TypeError,
         match=(
-            r"preparation of a table in files must be "
-            r"scarless.scale.FilePreparation\(\) or 'passthrough'; StandardScaler"
+            r"preparation must be scarless.scale.FilePreparation\(\) or 'passthrough' if the table is in files; got "
+            r"StandardScaler, which needs all rows in memory"
         ),
     ):
         fit_files(claims, preparation=StandardScaler())

@@ -159,7 +159,9 @@ def test_a_bootstrap_reads_the_table_once(kind, frame, model, tmp_path, connecti
 def test_methods_that_need_memory_say_what_to_do(make, frame):
     X = make(frame)
     call = {"LazyFrame": "collect", "DataFrame": "compute", "DuckDBPyRelation": "df"}.get(type(X).__name__, "to_table")
-    with pytest.raises(ValueError, match=rf"needs all rows in memory, .*or all rows if they fit: X\.{call}\(\)"):
+    with pytest.raises(
+        ValueError, match=rf"needs all rows in memory, .*or all rows if they fit into memory: X\.{call}\(\)"
+    ):
         NaiveClassifier(LogisticRegression()).fit(X, "s")
 
 
@@ -339,7 +341,9 @@ def test_errors_of_invalid_values_name_the_partition(frame):
     with pytest.raises(ValueError, match=r"NaN at row 700, column 1 \('b'\), in partition 2 of X\."):
         new().fit(dd.from_pandas(gap, npartitions=4), "s", sample_weight="w")
     two = frame.assign(s=np.where(np.arange(N) == 700, 2, frame["s"]))
-    with pytest.raises(ValueError, match=r"there are 3: 0, 1, 2\. The first 2 is at row 700, in partition 2 of X\."):
+    with pytest.raises(
+        ValueError, match=r"there are 3: 0, 1, 2\. The value 2 first occurs in row 700, in partition 2 of X\."
+    ):
         new().fit(dd.from_pandas(two, npartitions=4), "s", sample_weight="w")
     blank = frame.assign(s=pd.array(frame["s"], dtype="Int64"))
     blank.loc[700, "s"] = pd.NA

@@ -1,4 +1,4 @@
-"""Origins of prepared columns: the raw column that each was derived from, and its unit.
+"""Origins of prepared columns: the raw column from which each prepared column was derived, and its unit.
 
 Encoders make one column for each category, imputers add missing indicators, and scalers change the unit. A coefficient
 belongs to a prepared column. This module traces each prepared column back to its raw column, so that a coefficient can
@@ -210,8 +210,8 @@ def in_raw_units(
 ) -> Summary:
     """Return a summary with names and units of the raw columns, if the units are known.
 
-    The first block is the class model. All other blocks are propensity models: their own columns, the visit attributes,
-    then the intercept.
+    The first block is the class model. All other blocks are propensity models. Their parameters are in this order:
+    columns, visit attributes, intercept.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def in_raw_units(
     origins : sequence of Origin
         Origin of each prepared column.
     visit_units : dict of str to float
-        Size of one unit of the prepared columns of each visit attribute, in its raw unit.
+        For each visit attribute, the number of raw units in one unit of its prepared columns.
     """
     place = dict(zip((str(name) for name in names), origins, strict=True))
     own = {name: Origin(name, unit=unit) for name, unit in visit_units.items()}

@@ -286,7 +286,10 @@ class TestEdges:
             ),
             ({"estimator": Perceptron()}, "Perceptron has no predict_proba, which scar_test needs"),
             ({"propensity_attributes": ["age"]}, "X has no column names"),
-            ({"propensity_attributes": [9]}, "propensity_attributes names column 9, but X has 4 columns"),
+            (
+                {"propensity_attributes": [9]},
+                "selects column 9, but columns of X are numbered 0 to 3",
+            ),
             ({"random_state": "x"}, "random_state must be None"),
         ],
     )

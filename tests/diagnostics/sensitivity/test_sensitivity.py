@@ -293,7 +293,7 @@ def test_a_series_in_another_order_is_refused(index):
     assert asked.at(1).precision(decisions[::-1].to_numpy()) != asked.at(1).precision(D)
     assert asked.at(1).precision(pd.Series(D, index=names + names[0])) == asked.at(1).precision(D)  # other names
     first, last = names[0], names[-1]
-    told = rf"same names in another order \(first difference: position 0 is {first!r} in X and {last!r} in "
+    told = rf"row names of X in another order \(first difference: position 0 is {first!r} in X and {last!r} in "
     for ask in (
         lambda: asked.at(1).precision(decisions[::-1]),
         lambda: asked.curve("roc_auc", scores=e[::-1]),
@@ -590,7 +590,7 @@ def test_propensities_that_cannot_explain_the_labels():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label_probability": [1.2]}, "label_probability must hold probabilities"),
+        ({"label_probability": [1.2]}, "label_probability must contain probabilities"),
         ({"label_probability": []}, "label_probability has no rows"),
         ({"propensity": [0.0, 0.5]}, "propensity must lie in"),
         ({"propensity": [0.5]}, "propensity has 1 values for 2 rows"),
@@ -690,7 +690,7 @@ def test_bad_limits():
         ValueError, match=r"lower must not exceed upper; it does in 400 of 400 rows \(first: row 0, 0.9 > 0.8"
     ):
         OF_MODEL.within(0.9, 0.8)
-    with pytest.raises(ValueError, match="lower must hold probabilities"):
+    with pytest.raises(ValueError, match="lower must contain probabilities"):
         OF_MODEL.within(-0.1)
     with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1"):
         OF_MODEL.decision_gammas(1.0)
@@ -780,7 +780,7 @@ def test_names_decisions_and_ranks_of_odd_types_are_refused():
         Sensitivity(P, e, row_names=np.ones((3, 1, 1)))
     bounds = Sensitivity(P, e).at(1.5)
     with pytest.raises(
-        ValueError, match="decisions must hold one value per row, but NumPy cannot convert it to an array"
+        ValueError, match="decisions must contain one value per row, but NumPy cannot convert it to an array"
     ):
         bounds.accuracy([[1], [0, 1], 1])
     with pytest.raises(TypeError, match="rows must be a list of names or positions of rows; got "):
@@ -794,5 +794,5 @@ def test_a_factor_that_is_not_a_number_is_refused(gamma):
 
 
 def test_names_in_files_are_refused():
-    with pytest.raises(TypeError, match="row_names is a LazyFrame, a query that was not run yet"):
+    with pytest.raises(TypeError, match="row_names is a LazyFrame, a query that has not been run yet"):
         Sensitivity([0.1, 0.2], 0.5, row_names=pl.LazyFrame({"name": ["a", "b"]}))
