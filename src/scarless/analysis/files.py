@@ -175,7 +175,10 @@ class FileAnalysis(Analysis):
     def _title(self) -> dict[str, str]:
         if len(self.table) == self.n_rows:
             return {}
-        return {"title": f"Report of a fit to {self.n_rows:,} rows, based on a random sample of {len(self.table):,}"}
+        return {
+            "title": f"How many rows are positive? Report on a random sample of {len(self.table):,} of the "
+            f"{self.n_rows:,} rows of the fit"
+        }
 
     def _ranked_into(self, folder: Path, ranked: str) -> None:
         """Do nothing: there may be too many rows for one file, and `score` writes predictions."""

@@ -280,28 +280,32 @@ def _stem(path: Path) -> str:
 
 def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
     """Print the estimates, the notes and the paths of the results."""
-    from scarless.report.words import share  # noqa: PLC0415 (imports the models, which --help does not need)
+    # Imported here, because these modules import the models, which --help does not need.
+    from scarless.report.fit.answer import estimate_sentences  # noqa: PLC0415
+    from scarless.report.fit.data import IntervalEstimate  # noqa: PLC0415
 
     summary = found.summary()
-    print(f"{summary['labelled']:,} of {summary['rows']:,} rows are labelled{_weighted(summary)}.")
+    have = "has" if summary["labelled"] == 1 else "have"
+    print(f"{summary['labelled']:,} of {summary['rows']:,} rows {have} a label{_weighted(summary)}.")
     if "looks" in summary:
         shares = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in summary["looks"])
         total = f"{summary['label_frequency']:.0%}"
-        print(f"Share of positives labelled by each look: {shares}; by at least one look: {total}.")
+        print(f"Share of positives that got a label at each look: {shares}; at any look: {total}.")
     if found.is_uninformative:
         doubt = f"{summary['doubt'][:1].upper()}{summary['doubt'][1:]}"
-        print(f"{doubt}. The probabilities of the ranked rows cannot show this number either.")
+        print(f"{doubt}. The probabilities in the file of ranked rows do not show this number either.")
     elif summary["class_prior"] is not None:
-        missing, doubt = summary["missing_positives"], f", which is {summary['doubt']}" if summary["doubt"] else ""
-        answer = f"Estimated positives: {summary['positives']:,.0f}, {share(summary['class_prior'])} of the rows"
-        unlabelled = f"{missing:,.0f} of them {'has' if round(missing) == 1 else 'have'} no label"
-        print(f"{answer}{_interval(summary)}{doubt}; {unlabelled}.")
+        share = IntervalEstimate(summary["class_prior"], *(summary["class_prior_interval"] or (None, None)))
+        missing = IntervalEstimate(summary["missing_positives"])
+        print(estimate_sentences(share, summary["positives"], missing, summary["level"], summary["doubt"]))
     if "first_rows" in summary:
         print(summary["first_rows"]["sentence"])
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)
-    print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: {again}")
+    print(f"Ranked rows: {folder / ranked}")
+    print(f"Model: {folder / MODEL}")
+    print(f"To repeat this analysis: {again}")
     print(f"Report: {folder / REPORT}")
 
 
@@ -312,14 +316,6 @@ def _weighted(summary: dict[str, Any]) -> str:
     sums = f"{summary['weight_labelled']:,.0f} of {summary['weight']:,.0f}"
     column = summary["settings"]["sample_weight"]
     return f"; weighted by {column!r}, they count as {sums}. Numbers of positives are weighted too"
-
-
-def _interval(summary: dict[str, Any]) -> str:
-    """Return the interval of the share of positives, or "" if there is none."""
-    from scarless.report.words import share_range  # noqa: PLC0415 (imports the models, which --help does not need)
-
-    ends = summary["class_prior_interval"]
-    return "" if not ends or None in ends else f" ({share_range(*ends)})"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:

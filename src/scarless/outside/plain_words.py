@@ -27,6 +27,8 @@ _REPLACEMENTS = tuple(
         (r"bootstrap_intervals", "a bootstrap (in Python)"),
         (r"fewer columns for the class model", "fewer columns for the class (--classification-attributes)"),
         (r"fewer propensity_attributes", "fewer columns for the labelling (--propensity)"),
+        (r"(out of|from|to|in) propensity_attributes", r"\1 the columns of --propensity"),
+        (r"(out of|from|to|in) classification_attributes", r"\1 the columns of --classification-attributes"),
         (r"classification_attributes", "columns of the class (--classification-attributes)"),
         (r"propensity_attributes", "columns of the labelling (--propensity)"),
         (r"Labelling\(([^()]*)\)", r"\1"),

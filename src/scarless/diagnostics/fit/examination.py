@@ -10,6 +10,7 @@ from scipy.stats import binomtest, chi2
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
+from scarless.checks.tables import take_columns
 from scarless.diagnostics.calibration.curves import Calibration, label_calibration
 from scarless.diagnostics.fit.subject import Subject
 from scarless.diagnostics.scar.tests import SCARTest, scar_test
@@ -17,10 +18,12 @@ from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityReport, identifiability_report
 from scarless.diagnostics.uncertainty.profile import profile_class_prior
 from scarless.models import NaiveClassifier
+from scarless.models.explaining import dense
 from scarless.models.pair import known_inference
 from scarless.numerics import histories
 from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories
+from scarless.numerics.label_tests import independent_columns
 from scarless.numerics.uncertainty import Interval
 
 MAX_ROWS, SAMPLE_ROWS = 50_000, 20_000  # slow diagnostics of tables with more than MAX_ROWS rows use a sample
@@ -144,10 +147,11 @@ class Examination:
         sample = subject if subject.n_rows <= wanted else subject.sample(wanted, self.rng)
         if not sample.labelling_columns:
             return None
+        X, tested = _columns_for_scar_test(sample)
         found = scar_test(
-            _with_raw_names(sample),
+            X,
             sample.s.astype(np.int64),
-            propensity_attributes=sample.labelling_columns,
+            propensity_attributes=tested,
             sample_weight=None if sample.weights is None else sample.row_weight,
             estimator=scorer_of(sample),
             cv=SCAR_FOLDS,
@@ -276,6 +280,23 @@ def scorer_of(sample: Subject) -> Any:
     if sparse.issparse(sample.prepared) or sample.prepared.shape[1] < MIN_COLUMNS_FOR_FOREST:
         return None
     return ExtraTreesClassifier(100, max_features="sqrt", min_samples_leaf=max(3, sample.n_rows // 2000))
+
+
+def _columns_for_scar_test(sample: Subject) -> tuple[Any, list[int]]:
+    """Return the columns for the test of SCAR, and the positions of those that the labelling may depend on.
+
+    If a column has a 0/1 column for each of its categories, the last one is left out. It is 1 minus the sum of the
+    others, so the test does not change, and would otherwise warn about it.
+    """
+    tested, redundant = set(sample.labelling_columns), set()
+    for group in sample.groups.values():
+        pieces = [j for j in group if j in tested and sample.origins[j].piece]
+        if len(pieces) > 1:
+            independent = independent_columns(dense(take_columns(sample.prepared, pieces)))
+            redundant.update(np.delete(pieces, independent).tolist() if independent.size else ())
+    kept = [j for j in range(len(sample.origins)) if j not in redundant]
+    X = _with_raw_names(sample)
+    return take_columns(X, kept) if redundant else X, [i for i, j in enumerate(kept) if j in tested]
 
 
 def _with_raw_names(sample: Subject) -> Any:

@@ -211,10 +211,12 @@ def _warn_about_left_out(left_out: tuple[str, ...], n_tested: int, user: str) ->
             "attributes that differ between rows."
         )
     if left_out:
+        one = len(left_out) == 1
+        each = "This column is" if one else "Each of these columns is"
         warn_user(
-            f"{user} leaves out {listed(left_out, MAX_NAMES)}. The effect of a column that is constant, or a linear "
-            "combination of other propensity attributes, cannot be estimated. Leave such columns out of "
-            "propensity_attributes.",
+            f"{user} leaves out {listed(left_out, MAX_NAMES)}. {each} "
+            "constant, or a linear combination of other columns that the labelling may depend on, so its effect cannot "
+            f"be estimated. Remove {'it' if one else 'them'} from propensity_attributes.",
             UserWarning,
         )
 
