@@ -1,5 +1,7 @@
 """All diagnostics of one fit, on all of its rows or on a sample. Diagnostics that do not apply raise errors."""
 
+import re
+import warnings
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -10,9 +12,11 @@ from scipy.stats import binomtest, chi2
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
+from scarless.checks.attributes import names_of
 from scarless.checks.tables import take_columns
 from scarless.diagnostics.calibration.curves import Calibration, label_calibration
 from scarless.diagnostics.fit.subject import Subject
+from scarless.diagnostics.scar._roles import MAX_NAMES
 from scarless.diagnostics.scar.tests import SCARTest, scar_test
 from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityReport, identifiability_report
@@ -25,6 +29,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories
 from scarless.numerics.label_tests import independent_columns
 from scarless.numerics.uncertainty import Interval
+from scarless.outside.notices import listed
 
 MAX_ROWS, SAMPLE_ROWS = 50_000, 20_000  # slow diagnostics of tables with more than MAX_ROWS rows use a sample
 SCAR_FOLDS = 3  # few, because the test of SCAR fits forests and takes most of the time of a report
@@ -140,23 +145,29 @@ class Examination:
         subject = self.subject
         if subject.looks is not None and not subject.looks.plain:
             raise ValueError(
-                "The test is for one label for each row, without false positives: several looks, or false positives, "
-                "would look like an effect of a column. Use the effects on the labelling and their intervals instead."
+                "This test is for one label for each row, without false positives. With several looks, or with false "
+                "positives, it would find effects of columns that do not exist. Use the odds ratios of the labelling "
+                "model and their intervals instead."
             )
         wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), MIN_SCAR_ROWS, MAX_SCAR_ROWS))
         sample = subject if subject.n_rows <= wanted else subject.sample(wanted, self.rng)
         if not sample.labelling_columns:
             return None
-        X, tested = _columns_for_scar_test(sample)
-        found = scar_test(
-            X,
-            sample.s.astype(np.int64),
-            propensity_attributes=tested,
-            sample_weight=None if sample.weights is None else sample.row_weight,
-            estimator=scorer_of(sample),
-            cv=SCAR_FOLDS,
-            random_state=self.rng,
-        )
+        X = _with_raw_names(sample)
+        names = [f"x{j}" for j in range(X.shape[1])] if names_of(X) is None else list(map(str, names_of(X)))
+        categories = listed([names[j] for j in _left_out_categories(sample)], MAX_NAMES)
+        with warnings.catch_warnings():
+            if categories:  # The user did not name these 0/1 columns, so a warning about them would be of no use.
+                warnings.filterwarnings("ignore", f"scar_test leaves out {re.escape(categories)}\\. ")
+            found = scar_test(
+                X,
+                sample.s.astype(np.int64),
+                propensity_attributes=sample.labelling_columns,
+                sample_weight=None if sample.weights is None else sample.row_weight,
+                estimator=scorer_of(sample),
+                cv=SCAR_FOLDS,
+                random_state=self.rng,
+            )
         return found, sample
 
     def profile(self) -> Profile:
@@ -166,8 +177,8 @@ class Examination:
             return self._grid()
         if self.subject.looks is not None:
             raise ValueError(
-                "The profile is for one label for each row. It would ignore audits, further looks and known values. "
-                "Use the interval of the class prior instead, which includes them."
+                "This check is for one label for each row. It would ignore audits, further looks and known values. Use "
+                "the confidence interval of the share of positives instead, which includes them."
             )
         known_inference(inner)  # raises an error for a fit without inference, before the slow steps
         given = {"sample_weight": sample.weights}
@@ -194,8 +205,8 @@ class Examination:
         f, e = subject.f, np.ones(subject.n_rows) if isinstance(subject.inner, NaiveClassifier) else subject.e
         if e is None:
             raise ValueError(
-                f"The propensity of the rows is unknown, because {type(subject.inner).__name__} does not predict it. "
-                "Pass propensity=, one value for each row."
+                "This check needs the propensity of each row (its probability of a label, if it is positive), and "
+                f"{type(subject.inner).__name__} does not predict it. In Python, pass propensity= to model_report."
             )
         if subject.looks is not None:  # s is a label at any look, including false positives
             f, e = subject.label_probability, np.ones(subject.n_rows)
@@ -206,8 +217,8 @@ class Examination:
         """Return bounds on the class prior if the propensity is wrong."""
         if self.subject.looks is not None:
             raise ValueError(
-                "The bounds are for one label for each row. They would ignore audits, further looks and known values. "
-                "To check the propensity, audit rows."
+                "This check is for one label for each row. It would ignore audits, further looks and known values. To "
+                "check the labelling model, audit rows."
             )
         sample = self.sample
         given: dict[str, Any] = {} if sample.propensity is None else {"propensity": sample.propensity}
@@ -282,21 +293,18 @@ def scorer_of(sample: Subject) -> Any:
     return ExtraTreesClassifier(100, max_features="sqrt", min_samples_leaf=max(3, sample.n_rows // 2000))
 
 
-def _columns_for_scar_test(sample: Subject) -> tuple[Any, list[int]]:
-    """Return the columns for the test of SCAR, and the positions of those that the labelling may depend on.
+def _left_out_categories(sample: Subject) -> list[int]:
+    """Return, for each column with a 0/1 column for every category, the last 0/1 column: 1 minus the sum of the others.
 
-    If a column has a 0/1 column for each of its categories, the last one is left out. It is 1 minus the sum of the
-    others, so the test does not change, and would otherwise warn about it.
+    The test of SCAR leaves these columns out, which does not change its result.
     """
-    tested, redundant = set(sample.labelling_columns), set()
+    tested, left_out = set(sample.labelling_columns), []
     for group in sample.groups.values():
         pieces = [j for j in group if j in tested and sample.origins[j].piece]
         if len(pieces) > 1:
             independent = independent_columns(dense(take_columns(sample.prepared, pieces)))
-            redundant.update(np.delete(pieces, independent).tolist() if independent.size else ())
-    kept = [j for j in range(len(sample.origins)) if j not in redundant]
-    X = _with_raw_names(sample)
-    return take_columns(X, kept) if redundant else X, [i for i, j in enumerate(kept) if j in tested]
+            left_out += np.delete(pieces, independent).tolist() if independent.size else []
+    return sorted(left_out)
 
 
 def _with_raw_names(sample: Subject) -> Any:

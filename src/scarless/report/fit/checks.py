@@ -1,5 +1,6 @@
 """The diagnostics of a fit, each with a verdict, or with the reason why it is not available."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,16 @@ MAX_DROP_DRAWN = 8.0  # distance below the maximum log-likelihood to which the p
 ROBUST_FACTOR = 2.0
 NOT_AVAILABLE = f"Not available: {NO_ESTIMATE}."
 MAX_NAMES = 6  # names in a sentence
+# Words of the models and diagnostics, and the words of the report for the same concepts.
+_REPORT_WORDS = {
+    "class priors": "shares of positives",
+    "class prior": "share of positives",
+    "classifier uses": "class model uses",
+    "the propensity attributes": "the columns named for the labelling",
+    "set of attributes": "set of columns",
+    "propensity model": "labelling model",
+}
+_WORDS = re.compile("|".join(map(re.escape, _REPORT_WORDS)))
 CheckFunction = Callable[[str, str, Examination], Check]
 STEPS = {  # progress texts
     "identifiability": "checking whether the data determine the number of positives",
@@ -110,7 +121,8 @@ def _information_checks(subject: Subject) -> list[tuple[str, str, CheckFunction]
 
 
 def _in_words(sentences: Sequence[str]) -> tuple[str, ...]:
-    return tuple(text(plain(line), 2000) for line in sentences)
+    """Return sentences of models and diagnostics in the words of the report."""
+    return tuple(text(_WORDS.sub(lambda found: _REPORT_WORDS[found[0]], plain(line)), 2000) for line in sentences)
 
 
 def _on_a_sample(exam: Examination, sample: Subject) -> tuple[str, ...]:
@@ -205,8 +217,8 @@ _CANDIDATE_TABLES = {  # caption, head and kinds
         ("text", "share", "share", "share", "number"),
     ),
     "search": (
-        "Candidates that predict held-out labels (labels not used in the fit) about as well as the best candidate. A "
-        "smaller C is a stronger penalty on large coefficients",
+        "Candidates that predict held-out labels (labels not used in the fit) about as well as the best candidate; "
+        "a smaller C is a stronger penalty on large coefficients",
         ("columns of the class model", "C of the class model", "C of the labelling model", "positives",
          "log-likelihood of held-out labels, per row", "chosen"),
         ("text", "number", "number", "share", "number", "text"),
@@ -241,7 +253,7 @@ def _candidate_cell(value: Any) -> str | float:
         return "yes" if value else ""
     if isinstance(value, float):
         return value
-    return text(value).replace("the propensity attributes", "the columns named for the labelling")
+    return _in_words([str(value)])[0]
 
 
 def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
@@ -352,7 +364,7 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
     shown = y > -MAX_DROP_DRAWN
     picture = Picture(
         kind="profile",
-        title="How well the labels fit each share of positives",
+        title="How well each share of positives fits the labels",
         description=(
             f"A curve over the share of positives. It is highest at {best}, and {falls} on both sides. The estimate is "
             f"{share(at)}; the shaded range is {range_}."
@@ -411,7 +423,7 @@ def _calibration(key: str, title: str, exam: Examination) -> Check:
         f"chi-squared {ratio(found.statistic)} on {found.degrees_of_freedom} degrees of freedom, "
         f"{p_sentence(found.p_value)}.",
         "The model was fitted to these rows; on new rows it fits somewhat worse. This check cannot detect two errors "
-        "that cancel out: a model with too many positives, each with too low a probability of a label, predicts the "
+        "that cancel out: a model with too many positives, and too low a probability of a label for each, predicts the "
         "same labels.",
     )
     return Check(key, title, status, verdict, details, picture)
@@ -454,8 +466,8 @@ def _sensitivity(key: str, title: str, exam: Examination) -> Check:
         kind="sensitivity",
         title="Share of positives, by the error of the labelling model",
         description=(
-            f"A band. At a factor of 1, it is the estimate, {share(found.estimate)}. It widens to "
-            f"{share_range(*found.bounds[-1][1:])} at a factor of {FACTORS[-1]:g}."
+            f"A band around the estimate, {share(found.estimate)}. At a factor of {FACTORS[-1]:g}, it extends from "
+            f"{share_range(*found.bounds[-1][1:])}."
         ),
         x_label="largest error of the odds of a label (factor)",
         y_label="share of positives",

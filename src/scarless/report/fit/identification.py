@@ -112,14 +112,14 @@ def _uncertainty(direction: Direction) -> str:
         return _separated(direction.shared, separate)
     sides = [[each for each in direction.parts if each.model == model] for model in (CLASSIFIER, PROPENSITY)]
     if all(any(each.is_intercept for each in side) for side in sides):
-        changes = ["more positives", *(["a smaller share of positives labelled"] * direction.lowers_label_frequency)]
+        changes = ["more positives", *(["a smaller share of labelled positives"] * direction.lowers_label_frequency)]
         fits = "equally well" if none else "almost as well" if hardly else "only slightly worse"
         others = [each for each in direction.parts if not each.is_intercept]
         if others:
-            changes.append(f"{'a different effect' if len(others) == 1 else 'different effects'} of {_named(others)}")
+            changes.append(f"{'another effect' if len(others) == 1 else 'other effects'} of {_named(others)}")
         *first, last = changes
         together = f"{', '.join(first)}{',' if len(first) > 1 else ''} and {last}" if first else last
-        return f"With {together}, the models would fit the labels {fits}."
+        return f"Models with {together} fit the labels {fits}."
     if all(sides):
         return f"The data {separate} the effects of {_named(sides[0])} from the effects of {_named(sides[1])}."
     return f"The data have {'no' if none else 'little'} information on the effects of {_named(direction.parts)}."
