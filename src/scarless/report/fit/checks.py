@@ -73,7 +73,7 @@ def make_checks(exam: Examination, report_step: Callable[[str], None]) -> tuple[
         try:
             found.append(function(key, title, exam))
         except REFUSALS as error:
-            found.append(Check(key, title, "none", "Not available for this model.", _in_words([str(error)])))
+            found.append(Check(key, title, "none", "Not available for this fit.", _in_words([str(error)])))
     undetected = _undetected(exam.subject)
     return tuple(_qualified(check, undetected) for check in found) if undetected else tuple(found)
 
@@ -274,8 +274,11 @@ def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
         return "open", f"{found.n} candidates fit about equally well; in all of them nearly every positive has a label."
     range_ = share_range(found.low, found.high)
     if isinstance(inner, SARStackingClassifier):
-        return status, f"{found.n} models were averaged; their own estimates are {range_} positives."
-    return status, f"{found.n} candidates fit about equally well; their estimates are {range_} positives."
+        return status, f"{found.n} models were averaged; they estimate shares of positives of {range_}."
+    return (
+        status,
+        f"{found.n} candidates fit about equally well; they estimate shares of positives of {range_}.",
+    )
 
 
 # --- SCAR test
@@ -335,6 +338,8 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
         return Check(key, title, "bad", NOT_AVAILABLE)
     found = exam.profile()
     low, high = found.interval
+    if exam.subject.has_no_false_positives:  # A profile may include shares below the share of labelled rows.
+        low = max(low, min(exam.subject.labelled_share, high))
     status, range_ = "bad" if found.flat else _status_of(high - low), share_range(low, high)
     best = share(float(found.class_prior[int(np.argmax(found.drop))]))
     sentence = f"Shares of positives from {range_} are compatible with the labels; {best} fits best."
@@ -345,10 +350,12 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
     elif found.flat:
         verdict = f"Many. {sentence}"
     else:
-        verdict = (
-            f"{sentence} These are shares in this table. In the population that the rows were drawn from, the "
-            f"confidence interval is {share_range(*exam.subject.prior_interval())}."
-        )
+        verdict, population = sentence, share_range(*exam.subject.prior_interval())
+        if population != range_:
+            verdict += (
+                " These are shares in this table. In the population that the rows were drawn from, the confidence "
+                f"interval is {population}."
+            )
     if found.other_optima:
         others = listed([share(other) for other in found.other_optima], MAX_NAMES)
         verdict += f" There are other local optima, with {others} positives."

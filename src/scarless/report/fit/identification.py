@@ -151,7 +151,7 @@ def _collinear(report: IdentifiabilityReport, columns: Mapping[str, str]) -> lis
         models = {part.model for part in direction.parts}
         raw = {columns.get(part.attribute) for part in direction.parts}
         if len(direction.parts) > 1 and len(models) == len(raw) == 1 and None not in raw:
-            categories.append(f"{raw.pop()} in the {_MODELS[models.pop()]}")
+            categories.append(str(raw.pop()))
         else:
             others.append(direction)
     for direction in others[:MAX_SETS_SHOWN]:
@@ -168,8 +168,8 @@ def _collinear(report: IdentifiabilityReport, columns: Mapping[str, str]) -> lis
         sentences.append(f"There {'is 1 more set' if more == 1 else f'are {more} more sets'} of such columns.")
     if categories:
         sentences.append(
-            f"For {listed(categories, MAX_NAMES)}, the data determine only the differences between categories. The "
-            "tables of odds ratios show these differences. Predictions are not affected."
+            f"For {listed(list(dict.fromkeys(categories)), MAX_NAMES)}, the data determine only the differences "
+            "between categories. The tables of odds ratios show these differences. Predictions are not affected."
         )
     return sentences
 

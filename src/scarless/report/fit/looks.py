@@ -184,9 +184,11 @@ def several_looks(key: str, title: str, exam: Examination) -> Check:
     else:
         status = "good" if enough_audits else "open"
         verdict = (
-            f"After all {n} looks, an estimated {share(float(curve[n - 1]))} of positives have a label. The model fits "
-            "the number of labels of each row."
+            f"If all {n} looks take place, an estimated {share(float(curve[n - 1]))} of positives get a label. The "
+            "model fits the number of labels of each row."
         )
+        if not enough_audits:
+            verdict += f" Without {ENOUGH_AUDITS} or more audits, it is uncertain whether the looks are independent."
     details = [LOOK_ASSUMPTION]
     if facts.rate_is == "none":
         details.append(LABEL_ASSUMPTION)
