@@ -183,8 +183,8 @@ def _run_details(subject: Subject, run_values: Mapping[str, Any], random_state: 
     shown = [name for name in run_values if name not in _SHOWN_ELSEWHERE]
     given = [NamedValue(text(name), text(_run_value(run_values[name]), 2000)) for name in shown]
     own = [NamedValue("model in Python", text(" ".join(repr(subject.inner).split()), 2000))]
-    if isinstance(random_state, int | np.integer) and "seed" not in run_values:
-        own.append(NamedValue("seed", str(random_state)))
+    if isinstance(random_state, int | np.integer) and run_values.get("seed") != random_state:
+        own.append(NamedValue("seed of the report" if "seed" in run_values else "seed", str(random_state)))
     own.append(NamedValue("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"))
     return [*given, *own, *(NamedValue(name, found) for name in PACKAGES if (found := _version(name)))]
 

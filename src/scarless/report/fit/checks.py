@@ -504,7 +504,7 @@ def _factor_sentences(found: PropensityBounds) -> list[str]:
         )
     if found.most_unlabelled is not None:
         factor, unlabelled = found.most_unlabelled
-        most = f"An estimated {share(unlabelled)} of positives have no label. It is more than half"
+        most = f"Most positives have no label (an estimated {share(unlabelled)})"
         until = f"unless the odds are wrong by a factor of more than {ratio(factor)}"
         sentences.append(f"{most}, {until if np.isfinite(factor) else 'however wrong the odds are'}.")
     return sentences

@@ -48,6 +48,7 @@ SETTING_WORDS = {
     "model": "kind of model",
     "id": "identifier column",
     "seed": "seed of the random numbers",
+    "seed of the report": "seed of the random numbers of this report",
     "level": "confidence level",
 }
 STATUS = {"good": "OK", "open": "uncertain", "bad": "problem", "none": "not tested"}
