@@ -70,7 +70,7 @@ def test_several_values_may_mark_a_label():
     assert set(found.pos_label) == {"yes", "Maybe", "maybe"}
     with pytest.raises(ValueError, match="no row of the label column 'dx' has the value 'perhaps'"):
         read_labels(values, "dx", pos_label=["yes", "perhaps"])
-    with pytest.raises(ValueError, match=r"--pos-label any means every value of 'dx'\. Remove the other"):
+    with pytest.raises(ValueError, match=r"--pos-label any already includes every value of 'dx'\. Remove the other"):
         read_labels(values, "dx", pos_label=["yes", ANY_VALUE])
 
 
@@ -96,7 +96,11 @@ REFUSED = {
         None,
         r"has 3 values, and it is not clear which of them mark a labelled row: '1' \(1 rows\).*--pos-label VALUE",
     ),
-    "many values": (list("abcdefgh"), None, r"has 8 values.*, \.\.\..*If every value does.*--pos-label any"),
+    "many values": (
+        list("abcdefgh"),
+        None,
+        r"has 8 values.*, \.\.\..*If every value marks a labelled row.*--pos-label any",
+    ),
     "nothing": ([None, np.nan], None, "The label column 'kind' is empty: no row is labelled"),
     "all labelled": (["yes", "yes"], None, r"Every row is labelled: the label column 'kind' has 'yes' \(2 rows\)"),
     "only no": ([0, 0], None, r"has only the value '0', which usually means no label.*--pos-label 0"),

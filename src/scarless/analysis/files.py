@@ -330,7 +330,7 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     there = rows.with_index().plan(raw=True).names
     if settings.id and settings.id not in there:
-        raise ValueError(f"There is no column {settings.id!r} (the id of the fit). Add it to the files.")
+        raise ValueError(f"There is no column {settings.id!r}, the id column of the fit. Add it to the files.")
     keep = [name for name in (settings.id, *settings.labels, settings.audit) if name in there]
     found: WrittenPredictions = model.predict_to(
         rows, folder, **_label_columns_of(settings, there), keep=keep, force=force
@@ -365,7 +365,10 @@ def _refuse_settings_that_need_memory(settings: Settings) -> None:
             "such as a random sample of the rows."
         )
     if settings.groups:
-        raise ValueError("--groups needs all rows in memory. Use one file, such as a random sample of groups.")
+        raise ValueError(
+            "--groups needs all rows in memory, so it is not available for a folder of files. Use one file, such as a "
+            "random sample of groups with all of their rows."
+        )
     if settings.number or settings.text:
         option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
         raise ValueError(

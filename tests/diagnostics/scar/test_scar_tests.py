@@ -202,7 +202,7 @@ class TestEdges:
     def test_constant_and_dependent_attributes_are_left_out_with_a_warning(self):
         X, s = make_rows(500)
         wide = np.column_stack([X, np.ones(500), X[:, 2] - X[:, 3]])
-        left_out = "leaves out x4 and x5. The effect of a column that is constant, or a linear combination"
+        left_out = "leaves out x4 and x5. Each of these columns is constant, or a linear combination"
         with pytest.warns(UserWarning, match=left_out):
             found = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
         assert found.attributes == ("x2", "x3")

@@ -166,6 +166,12 @@ def _identifiability(key: str, title: str, exam: Examination) -> Check:
     report = exam.identifiability
     if exam.subject.looks is not None:
         return _identifiability_with_information(key, title, exam)
+    if report is None and isinstance(exam.subject.inner, SARStackingClassifier):
+        why = (
+            "This check needs a single class model, and this model averages several. See instead which shares of "
+            "positives are compatible with the labels, below."
+        )
+        return Check(key, title, "none", "Not available for this fit.", (why,))
     if report is None:
         raise ValueError(exam.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
@@ -473,8 +479,8 @@ def _sensitivity(key: str, title: str, exam: Examination) -> Check:
         kind="sensitivity",
         title="Share of positives, by the error of the labelling model",
         description=(
-            f"A band around the estimate, {share(found.estimate)}. At a factor of {FACTORS[-1]:g}, it extends from "
-            f"{share_range(*found.bounds[-1][1:])}."
+            f"A band. At a factor of 1, the share of positives is {share(found.estimate)}; at a factor of "
+            f"{FACTORS[-1]:g}, it is between {share(found.bounds[-1][1])} and {share(found.bounds[-1][2])}."
         ),
         x_label="largest error of the odds of a label (factor)",
         y_label="share of positives",
