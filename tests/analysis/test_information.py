@@ -63,7 +63,7 @@ REFUSED = {
     "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared needs several looks"),
     "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "-attributes h has 1 column, but there are 2 looks"),
     "visits of a label": ({"label": "s", "scar": True, "visit_attributes": {"h": ["h1"]}}, "there are no looks"),
-    "visits of words": ({**GIVEN, "visit_attributes": "h"}, "attributes must be a table with a list of columns for each attribute, got 'h'"),
+    "visits of words": ({**GIVEN, "visit_attributes": "h"}, "a table with a list of columns for each attribute, got"),
     "visit of words": ({**GIVEN, "visit_attributes": {"h": "h1"}}, "h must be a list of column names, got 'h1'"),
     "audit of labels": ({**GIVEN, "audit": "a"}, "Column 'a' cannot be both the label and the audit"),
     "nothing": ({"scar": True}, "no label column is given"),

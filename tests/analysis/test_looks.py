@@ -60,8 +60,8 @@ LOOKS_REFUSED = {
     "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "It is not clear whether an empty cell means a look"),
     "only labels, said": ({"a": ["x1", None]}, {"pos_label": "x1"}, "Write 'no' .or 0. for looks without a label"),
     "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "column 'b' is empty: this look did not take place"),
-    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"one value for a label, one value for no label.*--pos-label VALUE"),
-    "strange": ({"a": ["seen", "gone"]}, {}, r"must have one value for a label, one value for no label.*'seen' \(1 row\)"),
+    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"a label, one value for no label.*--pos-label VALUE"),
+    "strange": ({"a": ["seen", "gone"]}, {}, r"a label, one value for no label.*'seen' \(1 row\)"),
     "any": ({"a": ["yes", "no"]}, {"pos_label": "any"}, "--pos-label any needs a single label column"),
     "minus one alone": ({"a": [1, -1, 1]}, {}, "must have one value for a label, one value for no label"),
 }  # fmt: skip
@@ -102,7 +102,7 @@ def test_an_empty_cell_is_a_missing_look_or_in_a_single_label_column_no_label():
     np.testing.assert_array_equal(looks.s, label.s)
     (note,) = looks.notes
     assert note.startswith("Rows examined at each look, of 3 rows: 'one' 2 rows (1 labels), 'two' 2 rows (0 labels).")
-    assert note.endswith("not that it gave no label. For 1 rows, no look took place.")
+    assert note.endswith("not that it gave no label. For 1 row, no look took place.")
     assert not any("look" in note for note in label.notes)
 
 

@@ -119,7 +119,7 @@ BAD_WEIGHTS = {
         "must hold finite numbers of at least 0. 1 of 400 cells is wrong; the first is ",
     ),
     "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 cells are wrong; the first is 'inf' in row 4 (counted from 1)"),
-    "missing": ({0: np.nan}, "has 1 missing values, the first in row 1 (counted from 1)"),
+    "missing": ({0: np.nan}, "has 1 missing value, in row 1 (counted from 1)"),
     "text": (
         {5: "heavy"},
         "must hold numbers. 1 of 400 cells is wrong; the first is 'heavy' in row 6 (counted from 1)",
@@ -148,7 +148,7 @@ def test_known_propensities_are_checked_before_the_fit(patients, capsys, monkeyp
     assert main(["fit", "patients.csv", "--label", "diagnosed", "--known-propensity", "known", "--out", "run"]) == 1
     assert (
         "Column 'known' (--known-propensity) must hold probabilities above 0 and at most 1. 1 of 400 cells is wrong; "
-        "first is row 12 (counted from 1) with '0.0'. Correct these cells, or drop the rows."
+        "the first is '0.0' in row 12 (counted from 1). Correct these cells, or drop the rows."
     ) in capsys.readouterr().err
 
 

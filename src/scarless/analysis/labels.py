@@ -418,7 +418,7 @@ def _message_about_looks(labels: Matrix, names: list[str], rows: Any = None) -> 
     ]
     never = _number((~np.isfinite(labels)).all(axis=1), rows)
     total = len(labels) if rows is None else int(np.sum(rows))
-    rest = f" For {never:,} rows, no look took place." if never else ""
+    rest = f" For {never:,} {'row' if never == 1 else 'rows'}, no look took place." if never else ""
     return (
         f"Rows examined at each look, of {total:,} rows: {', '.join(parts)}. An empty cell means that the look did not "
         f"take place, not that it gave no label.{rest}"
