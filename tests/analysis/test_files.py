@@ -130,7 +130,7 @@ def test_the_report_states_that_it_is_based_on_a_sample(tmp_path, monkeypatch):
     assert (len(found.table), found.n_rows) == (600, N)
     page = found.report().to_html()
     assert "How many rows are positive? Report on a random sample of 600 of the 1,200 rows of the fit" in page
-    assert "is based on 600 of them, drawn at random with seed 4" in page
+    assert "is based on 600 rows, drawn at random with seed 4" in page
     assert any("The penalties were chosen with 600 rows" in note for note in found.notes)
     n_labelled = int(patients()["diagnosed"].sum())
     summary = found.summary()

@@ -347,7 +347,7 @@ def _label_columns_of(settings: Settings, there: Sequence[str]) -> dict[str, Any
         lost = next(name for name in settings.labels if name not in there)
         raise ValueError(
             f"There is no column {lost!r}, which was a look of the fit, but the columns of other looks exist. If that "
-            "look did not take place, add an empty column. To get class probabilities only, remove all columns of looks."
+            "look did not take place, add an empty column. For class probabilities only, remove all columns of looks."
         )
     audit = {"audit": settings.audit} if settings.audit and settings.audit in there else {}
     return {"label": list(settings.looks) or settings.label, **audit}
