@@ -41,7 +41,10 @@ def test_columns_that_models_may_use():
 
 
 REFUSED = {
-    "nothing said": ({}, r"No columns are named that drive the labelling. Name them \(--propensity visits insurance\)"),
+    "nothing said": (
+        {},
+        r"No columns are named that drive the labelling. Name them, for example --propensity visits insurance",
+    ),
     "nothing to name": (
         {},
         r"audit about 50 rows drawn at random and use --audit COLUMN --propensity all: labels alone",
@@ -56,7 +59,7 @@ REFUSED = {
     ),
     "stack without": (
         {"scar": True, "model": "stack"},
-        "--model stack estimates the labelling; it cannot be combined with",
+        "--model stack estimates how the labelling depends on columns, so it cannot be combined with",
     ),
     "model": ({"scar": True, "model": "forest"}, "must be one of search, stack, logistic, boosted; got 'forest'"),
     "level": ({"scar": True, "level": 1.0}, "--level must lie between 0 and 1; got 1"),

@@ -282,29 +282,32 @@ def _stem(path: Path) -> str:
 
 def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
     """Print the estimates, the notes and the paths of the results."""
-    from scarless.report.words import about, share  # noqa: PLC0415 (imports the models, which --help does not need)
+    # Imported here, because these modules import the models, which --help does not need.
+    from scarless.report.fit.answer import estimate_sentences  # noqa: PLC0415
+    from scarless.report.fit.data import IntervalEstimate  # noqa: PLC0415
 
     summary = found.summary()
-    print(f"{summary['labelled']:,} of {summary['rows']:,} rows are labelled{_weighted(summary)}.")
+    have = "has" if summary["labelled"] == 1 else "have"
+    print(f"{summary['labelled']:,} of {summary['rows']:,} rows {have} a label{_weighted(summary)}.")
     if "looks" in summary:
         shares = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in summary["looks"])
         total = f"{summary['label_frequency']:.0%}"
-        print(f"Share of positives labelled by each look: {shares}; by at least one look: {total}.")
+        print(f"Share of positives that got a label at each look: {shares}; at any look: {total}.")
     if found.is_uninformative:
         doubt = f"{summary['doubt'][:1].upper()}{summary['doubt'][1:]}"
-        print(f"{doubt}. The probabilities of the ranked rows do not show this number either.")
+        print(f"{doubt}. The probabilities in the file of ranked rows do not show this number either.")
     elif summary["class_prior"] is not None:
-        n, missing = about(summary["positives"]), about(summary["missing_positives"])
-        rows = f"{n} row{'' if n == '1' else 's'} ({share(summary['class_prior'])}{_interval(summary)})"
-        unlabelled = f"{missing} positive{' has' if missing == '1' else 's have'} no label"
-        doubt = f" This estimate is {summary['doubt']}." if summary["doubt"] else ""
-        print(f"We estimate that about {rows} {'is' if n == '1' else 'are'} positive, so about {unlabelled}.{doubt}")
+        share = IntervalEstimate(summary["class_prior"], *(summary["class_prior_interval"] or (None, None)))
+        missing = IntervalEstimate(summary["missing_positives"])
+        print(estimate_sentences(share, summary["positives"], missing, summary["level"], summary["doubt"]))
     if "first_rows" in summary:
         print(summary["first_rows"]["sentence"])
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)
-    print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat this fit: {again}")
+    print(f"Ranked rows: {folder / ranked}")
+    print(f"Model: {folder / MODEL}")
+    print(f"To repeat this analysis: {again}")
     print(f"Report: {folder / REPORT}")
 
 
@@ -315,14 +318,6 @@ def _weighted(summary: dict[str, Any]) -> str:
     sums = f"{summary['weight_labelled']:,.0f} of {summary['weight']:,.0f}"
     column = summary["settings"]["sample_weight"]
     return f". Weighted by {column!r}, these are {sums}. Estimated numbers of positives are weighted too"
-
-
-def _interval(summary: dict[str, Any]) -> str:
-    """Return a clause with the interval of the share of positives, or "" if there is no interval."""
-    from scarless.report.words import share, share_range  # noqa: PLC0415 (imports the models, which --help does not need)
-
-    ends = summary["class_prior_interval"]
-    return "" if not ends or None in ends else f"; {share(summary['level'])} interval {share_range(*ends)}"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:

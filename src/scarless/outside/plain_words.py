@@ -26,6 +26,7 @@ _REPLACEMENTS = tuple(
         (r"audited_class_prior", "an estimate from the audits alone (in Python: audited_class_prior)"),
         (r"bootstrap_intervals", "a bootstrap (in Python)"),
         (r"fewer columns for the class model", "fewer columns for the class (--classification-attributes)"),
+        (r"the propensity_attributes", "the columns of the labelling (--propensity)"),
         (r"(fewer|other) propensity_attributes", r"\1 columns for the labelling (--propensity)"),
         (r"(fewer|other) classification_attributes", r"\1 columns for the class (--classification-attributes)"),
         (r"classification_attributes", "the columns of the class (--classification-attributes)"),

@@ -264,7 +264,7 @@ class TestEdges:
             run(wide, s, propensity_attributes=slice(3, 8), estimator="logistic")
 
     def test_no_column_left_for_the_class(self):
-        with pytest.raises(ValueError, match="all columns are propensity attributes, so no column is left for"):
+        with pytest.raises(ValueError, match="the labelling may depend on every column, so no column is left for"):
             run(*make_rows(200), propensity_attributes=slice(None))
 
     def test_no_attributes_named(self):

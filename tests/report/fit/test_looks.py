@@ -91,7 +91,7 @@ def test_further_information_is_shown(report, rows, model):
     assert given["Audits"] == (
         f"150 rows audited, {int(np.nansum(audit))} of them positive; {without} of the audited rows have no label"
     )
-    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 possible looks took place")
+    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 took place")
     assert given["Negatives that get a label"] == "none, by assumption"
     low, high = model.class_prior_interval()
     assert given["Share of positives"] == f"{model.class_prior_:.0%} ({100 * low:.0f} to {100 * high:.0f}%)"
@@ -217,13 +217,13 @@ def test_false_positives_are_not_counted_in_the_answer():
     assert found.answer.missing.value == pytest.approx(found.answer.positives.value - q[labelled].sum())
     assert found.answer.share.low < y.mean() < found.answer.share.high
     assert found.answer.wrong == pytest.approx((1.0 - q[labelled]).sum())
-    assert " of them by mistake; we estimate " in found.answer.sentence
+    assert " of them by mistake. We estimate that about " in found.answer.sentence
     bar = answer_bar(found.answer)
     ends = [part.start + part.length for part in bar.parts]
     assert ends[1] == pytest.approx(100.0 * found.answer.share.value / bar.end, abs=0.01)
     assert bar.parts[0].length == pytest.approx(100.0 * q[labelled].sum() / len(S) / bar.end, abs=0.01)
     given = {fact.name: fact.value for fact in found.given}
-    assert given["Negatives that get a label"].endswith(", estimated")
+    assert given["Negatives that get a label"].endswith("(estimated)")
     assert find(found.checks, "calibration").status == "good"
 
 
@@ -257,7 +257,7 @@ def test_checks_of_one_label_with_audits(rows):
 
 def test_the_page_and_the_data_have_the_further_information(report):
     page, data = report.to_html(), json.loads(report.to_json())
-    assert "Further information that the fit used, and estimates" in page
+    assert "Audits, looks and known values, and the estimates from them" in page
     assert "Do the audits agree with the model?" in page
     assert "Share of positives with a label, by the number of looks" in page
     assert [fact["name"] for fact in data["given"]] == [fact.name for fact in report.given]

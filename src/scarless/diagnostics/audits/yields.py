@@ -77,14 +77,15 @@ class YieldCurve:
         """
         n, *found = (field[place] for field in (self.n, self.expected, self.low, self.high))
         expected, low, high = (f"{value:,.0f}" for value in found)
-        of = f"{'these' if listed else 'the'} {n:,} rows{'' if listed else ' that rank highest'}"
-        if n == 1:
-            of = "the 1 row that ranks highest"
+        of = f"the {n:,} rows {'listed below' if listed else 'that rank highest'}"
         if not self.informative and n == 1:
             return "This fit cannot estimate whether the row that ranks highest is positive."
         if not self.informative:
             return f"This fit cannot estimate how many of {of} are positive."
-        return f"Of {of}, expect {expected} to be positive ({low} to {high})."
+        interval = f"{100 * self.level:.6g}% interval {low} to {high}"
+        if n == 1:
+            return f"Of the 1 row that ranks highest, expect {expected} to be positive ({interval})."
+        return f"Of {of}, expect {expected} to be positive ({interval})."
 
 
 def yield_curve(

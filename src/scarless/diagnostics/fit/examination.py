@@ -169,8 +169,8 @@ class Examination:
             return self._grid()
         if self.subject.looks is not None:
             raise ValueError(
-                "The profile is for one label for each row. It would ignore audits, further looks and known values. "
-                "Use the interval of the class prior instead: it includes this information."
+                "This check is for one label for each row. It would ignore audits, further looks and known values. Use "
+                "the confidence interval of the share of positives instead, which includes them."
             )
         known_inference(inner)  # raises an error for a fit without inference, before the slow steps
         given = {"sample_weight": sample.weights}
@@ -197,8 +197,8 @@ class Examination:
         f, e = subject.f, np.ones(subject.n_rows) if isinstance(subject.inner, NaiveClassifier) else subject.e
         if e is None:
             raise ValueError(
-                f"The propensity of the rows is unknown: {type(subject.inner).__name__} does not predict it. "
-                "Pass propensity=, one value for each row."
+                "This check needs the propensity of each row (its probability of a label, if it is positive), and "
+                f"{type(subject.inner).__name__} does not predict it. In Python, pass propensity= to model_report."
             )
         if subject.looks is not None:  # s is a label at any look, including false positives
             f, e = subject.label_probability, np.ones(subject.n_rows)
@@ -209,8 +209,8 @@ class Examination:
         """Return bounds on the class prior if the propensity is wrong."""
         if self.subject.looks is not None:
             raise ValueError(
-                "The bounds are for one label for each row. They would ignore audits, further looks and known values. "
-                "To check the propensity, audit rows."
+                "This check is for one label for each row. It would ignore audits, further looks and known values. To "
+                "check the labelling model, audit rows."
             )
         sample = self.sample
         given: dict[str, Any] = {} if sample.propensity is None else {"propensity": sample.propensity}

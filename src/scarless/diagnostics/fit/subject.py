@@ -34,6 +34,7 @@ from scarless.outside.plain_words import plain
 from scarless.pair.groups import overcount_factor
 from scarless.raw import TableClassifier
 from scarless.raw.origins import Origin
+from scarless.raw.preparation import BRACKETED, KeepNone
 from scarless.scale.raw_columns import MISSING
 
 _KINDS = (
@@ -51,6 +52,7 @@ MAX_ROWS_FOR_LEAKS = 50_000  # largest number of rows on which columns are searc
 NEARLY_ALL_LABELLED = 0.99  # label frequency above which almost no positive is unlabelled
 WIDE_INTERVAL = 0.4  # width above which the interval of a share has almost no information; by judgement
 SHORT_RATIO = 1.25  # ratio of the ends below which an interval is too short to be credible; by judgement
+_WORDS_IN_BRACKETS = {bracketed: word for word, bracketed in BRACKETED.items()}
 
 
 def as_table_model(estimator: Any) -> TableClassifier:
@@ -336,16 +338,29 @@ class Subject:
         """Return an origin whose piece can be understood without knowledge of the preparation."""
         if origin.piece == "nan":
             return origin._replace(piece=MISSING)
+        if origin.piece in _WORDS_IN_BRACKETS and self._has_words_in_brackets:
+            return origin._replace(piece=_WORDS_IN_BRACKETS[origin.piece])
         if self.kinds.get(str(origin.column)) == "high_cardinality" and origin.piece.isdigit():
             return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan, words=True)  # a text embedding
         return origin
 
+    @property
+    def preparation_steps(self) -> list[Any]:
+        """Steps of the preparation of the table."""
+        preparation = self.model.preparation_
+        return [step for _, step in getattr(preparation, "steps", [("", preparation)])]
+
+    @cached_property
+    def _has_words_in_brackets(self) -> bool:
+        """Whether the preparation writes `none` as `(none)`."""
+        return any(isinstance(step, KeepNone) for step in self.preparation_steps)
+
     @cached_property
     def kinds(self) -> dict[str, str]:
         """Kind of each raw column according to skrub, if skrub prepared the table."""
-        preparation = self.model.preparation_
-        steps = [step for _, step in getattr(preparation, "steps", [("", preparation)])]
-        found: Any = next((step.column_to_kind_ for step in steps if hasattr(step, "column_to_kind_")), {})
+        found: Any = next(
+            (step.column_to_kind_ for step in self.preparation_steps if hasattr(step, "column_to_kind_")), {}
+        )
         return {str(name): str(kind) for name, kind in found.items()}
 
     @cached_property

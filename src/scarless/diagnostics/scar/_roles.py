@@ -57,7 +57,7 @@ _NO_ATTRIBUTES = (
     "explain any labels."
 )
 _NO_CLASS = (
-    "{user}: all columns are propensity attributes, so no column is left for the class. Name "
+    "{user}: the labelling may depend on every column, so no column is left for the class. Name "
     "classification_attributes, or fewer propensity_attributes."
 )
 
