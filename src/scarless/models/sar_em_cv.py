@@ -72,7 +72,7 @@ class SAREMClassifierCV(PairClassifier):
 
     Several looks, audits, false positives or known values identify the class prior. The candidates are then not
     recalibrated. They are compared by the likelihood of the labels and audits of held-out rows, and the best set of
-    attributes is selected. With several looks and no known values, the selected fit is recalibrated.
+    attributes is selected.
 
     ``selection_`` shows which candidates were tied, and the fit warns if their class priors differ by more than 0.25.
     If you know which attributes affect the class, pass them to `SAREMClassifier`, or as `attribute_sets`.

@@ -155,7 +155,7 @@ def _comparable(values: list[Any]) -> Any:
         kinds.setdefault(Number if isinstance(value, Number) else type(value), row)
     if len(kinds) > 1:
         (first, one), (second, other) = list(kinds.items())[:2]
-        names = {Number: "a number", str: "text"}
+        names: dict[type, str] = {Number: "a number", str: "text"}
         found = [
             f"{names.get(kind, kind.__name__)} in row {row + 1} ({values[row]!r})"
             for kind, row in ((first, one), (second, other))
