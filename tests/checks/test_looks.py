@@ -210,7 +210,7 @@ def test_few_labels_may_agree_by_chance():
 def test_a_look_that_was_recorded_only_with_a_label_is_reported():
     first, second = np.tile([0, 1], 10), np.tile([-1, 1], 10)
     (told,) = warnings_about_looks(codes(first, second), ("a", "b"))
-    assert told.startswith("all 10 recorded values of b are labels, and 10 values are missing.")
+    assert told.startswith("all 10 recorded values of b are 1 (labelled), and 10 values are missing.")
     second[0] = 0
     assert warnings_about_looks(codes(first, second), ("a", "b")) == []
 

@@ -1,8 +1,8 @@
 """Checks of labels of several looks and of audits, and their conversion to codes: 1, 0, and -1 for gaps.
 
 A gap is a look that did not take place, or a row that was not audited. In memory, labels and audits are arrays. In a
-table in files they are columns, which are read in a few passes; only the distinct values and a one-byte code for each
-value are kept in memory.
+table in files they are columns, which are read in a few passes; only the distinct values, and one byte for each cell,
+are kept in memory.
 """
 
 from itertools import combinations
@@ -27,7 +27,8 @@ MIN_ODD_CELLS = 5  # columns with fewer labels or audits cause no warning
 MAX_LOOKS_FOR_ALL_PAIRS = 12  # with more looks, only neighbouring looks are compared
 UNLIKELY_AUDITED_SHARE = 0.9  # if this share of the unlabelled rows has an audit, 0 probably means "not audited"
 MIN_AUDITS_OF_NEARLY_ALL = 20  # with fewer audits, UNLIKELY_AUDITED_SHARE causes no warning
-# Two independent looks that each miss 1 positive in 10 agree on all of 20 labelled rows in 1 of 50 cases.
+# A warning about copied looks needs this many rows with a label at one of the two looks. If two independent looks each
+# miss 1 positive in 10, they agree on all of 20 such rows with a probability of 1 in 50.
 MIN_COPIED_LABELS = 20
 
 
@@ -137,7 +138,7 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
 
 
 def _refuse_minus_for_no(table: NDArray[Any], values: NDArray[Any], coding: LabelCoding | None) -> None:
-    """Raise if -1 seems to mean negative, because there are other gaps or because labels use -1."""
+    """Raise if -1 seems to mean negative: audit has no 0, and it has other missing values, or the labels use -1."""
     if values.dtype.kind not in "iufb" or not (values == 1).all() or not not_seen(table).any():
         return
     missing = is_missing(table)
@@ -308,7 +309,7 @@ class ColumnCoding(NamedTuple):
 
 
 class ReadColumns(NamedTuple):
-    """Rows of an engine with codes, and the same codes in memory."""
+    """An engine whose rows have codes of labels and audits, and the same codes as arrays in memory."""
 
     engine: Engine
     checked: CheckedLooks
@@ -351,7 +352,7 @@ def with_any_label(engine: Engine, classes: tuple[Any, Any]) -> Engine:
 
 
 def with_counts(engine: Engine, n_kinds: int) -> Engine:
-    """Return rows with their audits and, for each kind of look, the numbers of their labels and looks."""
+    """Return an engine whose rows have, for each kind of look (see `counts_of`), the numbers of labels and of looks."""
     return engine.derive(_counted, n_kinds)
 
 
@@ -439,8 +440,8 @@ def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
         found, gaps = int((column == 1).sum()), int((column < 0).sum())
         if found >= MIN_ODD_CELLS and gaps and not (column == 0).any():
             messages.append(
-                f"all {found} recorded values of {name} are labels, and {gaps} values are missing. If looks that gave "
-                "no label were not recorded, the class prior is wrong: use 0 for these looks."
+                f"all {found} recorded values of {name} are 1 (labelled), and {gaps} values are missing. If looks that "
+                "gave no label were not recorded, the class prior is wrong: use 0 for these looks."
             )
     for i, j in _pairs(labels):
         both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
@@ -518,7 +519,7 @@ def _block_differs(X: Any, rows: Rows) -> tuple[Any]:
     return (np.count_nonzero(np.asarray(X)[checked] != found, axis=0).astype(np.float64),)
 
 
-# --- models of several looks in functions for one label for each row
+# --- checks of functions that accept only models with one label for each row
 
 
 def looks_of(model: Any) -> Any:

@@ -14,7 +14,7 @@ from scarless.datasets.pu_data import Provenance, PUData, scale_to_range
 from scarless.datasets.registry import DATASETS
 from scarless.numerics.arrays import Vector
 
-_SIMULATED_STREAM = 0x73696D75  # "simu" in ASCII: a spawn key, so that default_rng(seed) draws other numbers
+_SIMULATED_STREAM = 0x73696D75  # "simu" in ASCII: a spawn key: default_rng(seed) of a user draws other numbers
 PathLike = str | os.PathLike[str]
 
 
@@ -224,8 +224,8 @@ def _choices(name: Any) -> str:
 def load_newsgroups(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load 20 Newsgroups: 8,870 posts, 200 words, Pr(y=1) = 0.551; positive: the five ``comp`` groups.
 
-    Negatives are the four ``rec`` groups. Training and test parts of the version by date are concatenated. Headers,
-    footers and quotes are removed as in scikit-learn. Each attribute is the presence of one of the 200 most frequent
+    Negatives are the four ``rec`` groups. The training and test parts of the "bydate" version are concatenated.
+    Headers, footers and quotes are removed as in scikit-learn. Each attribute is the presence of one of the 200 most frequent
     words. Rows are in scikit-learn's order. See `load_dataset` for the parameters.
 
     References

@@ -19,8 +19,8 @@ from scarless.engines.blocks import Reading, Units
 from scarless.numerics.arrays import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
-# Table types of other libraries. Each value is the module and the function that wrap such a table, without reading its
-# rows, in a type that is registered with `open_rows`. The modules are imported only when they are needed.
+# Keys: library and type of a table. Values: module and name of the function that wraps such a table in a type that
+# `open_rows` knows. Wrapping reads no rows. The modules are imported only when they are needed.
 _LIBRARY_TABLES = {
     ("dask", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
     ("dask_expr", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
@@ -167,7 +167,7 @@ def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
 
 
 def has_own_engine(X: Any) -> bool:
-    """Return whether a table has an engine for rows that need not be in main memory.
+    """Return whether the table's engine can read rows from outside main memory: from files, a GPU or a cluster.
 
     The result is False for NumPy arrays, for sparse matrices, and for types without an engine.
 
@@ -187,8 +187,9 @@ def has_own_engine(X: Any) -> bool:
 def known_rows(X: Any) -> Any:
     """Return a table whose type is registered with `open_rows`: `X` itself, or a wrapper of another library's table.
 
-    If a table is read several times, call this function once and use its result, so that a query runs only once. The
-    method ``select(names)`` of a wrapper returns the same rows with only these columns.
+    A polars LazyFrame, for example, is a query. If you read it several times, call this function once and use its
+    result; otherwise the query runs each time. The method ``select(names)`` of a wrapper returns the same rows with
+    only these columns.
 
     Examples
     --------

@@ -99,15 +99,16 @@ class PairClassifier(PUClassifier):
     _pair: FittedPair | None = None
     _looks_warnings: tuple[str, ...] = ()  # warnings of a fit to looks, audits or known values
     _choice_remark: str = ""  # remark on the assumption that audit_labels makes
-    _driver: tuple[int, float] | None = None  # unnamed column that seems to drive the labelling, and its gain
+    # Column outside propensity_attributes that seems to drive the labelling, and its gain in log-likelihood.
+    _driver: tuple[int, float] | None = None
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return scikit-learn's text, with a comment if one propensity for all positives is assumed (SCAR)."""
-        # Scikit-learn breaks lines only for classes that do not override __repr__, so a class of the same name and
-        # parameters without this method is printed.
+        # Scikit-learn breaks lines only if a class does not override __repr__. We therefore print a temporary class
+        # that has the same name and parameters, but no __repr__ of its own.
 
         def get_params(_: Any, deep: bool = True) -> dict[str, Any]:
             return self.get_params(deep)
@@ -302,9 +303,10 @@ class PairClassifier(PUClassifier):
         kind : {"auto", "grid", "model"}, default="auto"
             "model": delta method. It assumes that both models are of the right form. Real tables often violate this:
             nominal 95% intervals contained the true class prior in 64 to 77% of cases
-            (``benchmarks.other_tables``). "grid", for recalibrated fits only: from the likelihood on the grid of class
-            priors, over all candidate classifiers and attribute sets. Log-likelihood differences are divided by 3,
-            because no table follows the model exactly. "auto": "grid" if the fit is recalibrated, else "model".
+            (``benchmarks.other_tables``). "grid", for recalibrated fits only: the interval is computed from the
+            likelihood on the grid of class priors. It combines the grids of all classifiers and attribute sets that the
+            fit considered. Differences of log-likelihood between class priors are divided by 3, which widens the
+            interval, because models are never exactly right. "auto": "grid" if the fit is recalibrated, else "model".
 
         Returns
         -------
@@ -410,10 +412,11 @@ class PairClassifier(PUClassifier):
         n_draws: int = 200,
         random_state: Any = 0,
     ) -> Matrix:
-        r"""Draw posteriors :math:`\Pr(y=1|x,s)` of all rows jointly, from the uncertainty of the fit.
+        r"""Draw parameters from their estimated distribution; return the posteriors of all rows for each draw.
 
-        Use it for quantities of many rows, such as the number of positives among the 50 rows that rank highest: compute
-        the quantity for each draw, and take quantiles.
+        Use them for quantities of many rows, such as the expected number of positives among the 50 rows that rank
+        highest: compute the quantity for each draw, and take quantiles. For the number itself, also draw the class of
+        each row, or use `yield_curve`.
 
         Parameters
         ----------
@@ -523,8 +526,8 @@ class PairClassifier(PUClassifier):
 
     def _no_row_intervals(self, what: str) -> ValueError:
         return ValueError(
-            f"{what} is not available for this {type(self).__name__}: with several looks, audits or known values, only "
-            "two logistic models have it. Fit SAREMClassifier without an estimator, or SAREMClassifierCV. For "
+            f"{what} is not available for this {type(self).__name__}: with several looks, audits or known values, it is "
+            "available only if the class model and the propensity model are both logistic. Fit SAREMClassifier without an estimator, or SAREMClassifierCV. For "
             "intervals of the class probability, which ignores the labels of the row, use predict_proba_interval."
         )
 
@@ -595,7 +598,7 @@ class PairClassifier(PUClassifier):
     ) -> OptimumFit:
         """Optimise by Newton's method from the requested starts, and return the selected optimum.
 
-        If only the paper's start is used, check whether another start leads to a higher optimum.
+        If the only start is that of Bekker et al. (2019), check whether another start leads to a higher optimum.
         """
         fits = find_optima(problem, asked, rng, tol=tol, max_iter=self.max_iter, progress=progress)
         self.optima_ = [fit.optimum for fit in fits]
@@ -676,7 +679,7 @@ class PairClassifier(PUClassifier):
             warn_user(f"{type(self).__name__}: {message}", UserWarning)
 
     def _store_recalibrated_looks(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
-        """Store and check a recalibrated fit to looks, whose `parameters` belong to `problem`."""
+        """Store and check a recalibrated fit to looks. `parameters` are the estimates for `problem`."""
         problem = problem._replace(C=SLOPE_C)
         top = fit_pair(problem, parameters, FitOptions(1e-10, 200))  # the checks need an exact optimum
         inference = pair_inference(problem, top.at(parameters))
@@ -709,7 +712,7 @@ class PairClassifier(PUClassifier):
         return messages + message_about_swapped(rates, self.label_frequencies_)
 
     def _rivals(self) -> list[tuple[float, float]]:
-        """Return the class prior of each optimum that is nearly as high as the highest, and its distance from it.
+        """Return the class prior of each optimum nearly as high as the highest, and how much lower its objective is.
 
         The list is empty for searches and cross-fits, because they do not store their optima.
         """
