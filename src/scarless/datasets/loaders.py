@@ -225,8 +225,8 @@ def load_newsgroups(*, data_home: PathLike | None = None, download: bool = True,
     """Load 20 Newsgroups: 8,870 posts, 200 words, Pr(y=1) = 0.551; positive: the five ``comp`` groups.
 
     Negatives are the four ``rec`` groups. The training and test parts of the "bydate" version are concatenated.
-    Headers, footers and quotes are removed as in scikit-learn. Each attribute is the presence of one of the 200 most frequent
-    words. Rows are in scikit-learn's order. See `load_dataset` for the parameters.
+    Headers, footers and quotes are removed as in scikit-learn. Each attribute is the presence of one of the 200 most
+    frequent words. Rows are in scikit-learn's order. See `load_dataset` for the parameters.
 
     References
     ----------
