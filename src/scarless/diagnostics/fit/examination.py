@@ -154,7 +154,7 @@ class Examination:
         if not sample.labelling_columns:
             return None
         X = _with_raw_names(sample)
-        names = [f"x{j}" for j in range(X.shape[1])] if names_of(X) is None else list(map(str, names_of(X)))
+        names = [f"x{j}" for j in range(X.shape[1])] if names_of(X) is None else [str(name) for name in X.columns]
         categories = listed([names[j] for j in _left_out_categories(sample)], MAX_NAMES)
         with warnings.catch_warnings():
             if categories:  # The user did not name these 0/1 columns, so a warning about them would be of no use.
