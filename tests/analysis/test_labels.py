@@ -104,7 +104,11 @@ REFUSED = {
     "nothing": ([None, np.nan], None, "The label column 'kind' is empty: no row is labelled"),
     "all labelled": (["yes", "yes"], None, r"Every row is labelled: the label column 'kind' has 'yes' \(2 rows\)"),
     "only no": ([0, 0], None, r"has only the value '0', which usually means no label.*--pos-label 0"),
-    "no such value": (["a", None], "b", "no row of the label column 'kind' has the value 'b'; it has 'a'"),
+    "no such value": (
+        ["a", None],
+        "b",
+        "no row of the label column 'kind' has the value 'b'. Use one of these values: 'a'",
+    ),
 }
 
 

@@ -47,11 +47,11 @@ REFUSED = {
     ),
     "nothing to name": (
         {},
-        r"audit about 50 rows drawn at random and use --audit COLUMN --propensity all: labels alone",
+        r"audit about 50 rows drawn at random, and use --audit COLUMN --propensity all, because labels alone",
     ),
     "two ways": (
         {"propensity_attributes": ["age"], "scar": True},
-        "--propensity and --scar cannot be combined. Use one",
+        "--propensity and --scar cannot be combined. Use only one",
     ),
     "three ways": (
         {"propensity_attributes": ["age"], "scar": True, "known_propensity": "e"},

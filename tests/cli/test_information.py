@@ -164,7 +164,7 @@ REFUSED = {
     ),
     "whose frequency": (
         lambda table: table, [*LOOKED, "--label-frequency", "0.8"],
-        "--label-frequency visit_1=0.8 visit_2=0.8; got 0.8",
+        "--label-frequency visit_1=0.8 visit_2=0.8. Got 0.8",
     ),
     "no such look": (
         lambda table: table, [*LOOKED, "--label-frequency", "visit_9=0.8"],

@@ -333,8 +333,8 @@ def test_a_clean_fit_has_no_reservation(folder, capsys):
         assert "not reliable" not in said
         assert "does not tell" not in said
         assert "like an ID. It is used" not in said
-    assert page.count(">model<") == 1
-    assert "such intervals contained the true share of positives in 83% of cases" in page
+    assert page.count(">kind of model<") == 1
+    assert "such intervals contained the true share in only 83% of the tests" in page
 
 
 def test_terminal_and_page_use_the_same_weights(folder, capsys):

@@ -76,7 +76,8 @@ def test_it_is_the_classifier_on_the_prepared_table(data, model):
 def test_the_summary_is_in_raw_columns_and_units(data, model):
     found = model.summary()
     frame, prepared = found.to_frame(), model.estimator_.summary().to_frame()
-    names = [f"{each.column} = {each.piece}" if each.piece else each.column for each in model.origins_]
+    names = [each.label for each in model.origins_]
+    assert {"age", "insurance = basic", "year of seen"} <= set(names)
     assert list(frame.loc["classifier"].index) == [*names, "intercept"]
     units = [*(each.unit for each in model.origins_), 1.0]
     np.testing.assert_allclose(frame.loc["classifier", "coef"] * units, prepared.loc["classifier", "coef"])

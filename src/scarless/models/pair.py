@@ -527,9 +527,9 @@ class PairClassifier(PUClassifier):
     def _no_row_intervals(self, what: str) -> ValueError:
         return ValueError(
             f"{what} is not available for this {type(self).__name__}. With several looks, audits or known values, it "
-            "is available only if the class model and the propensity model are both logistic: fit SAREMClassifier without "
-            "an estimator, or SAREMClassifierCV. For intervals of the class probability, which ignores the labels of "
-            "the row, use predict_proba_interval."
+            "is available only if the class model and the propensity model are both logistic: fit SAREMClassifier "
+            "without an estimator, or SAREMClassifierCV. For intervals of the class probability, which ignores the "
+            "labels of the row, use predict_proba_interval."
         )
 
     def _share_interval(self, share: str, level: float, kind: str) -> Interval:

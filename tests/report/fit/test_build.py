@@ -93,8 +93,8 @@ def test_details_of_the_run(small):
         "patients.csv", "ab12", "3", "8",
     )  # fmt: skip
     assert (report.title, report.command) == ("Ward", "scarless fit patients.csv")
-    assert {"scarless", "numpy", "scikit-learn", "Python", "model"} <= set(facts)
-    assert "propensity_attributes=['z']" in facts["model"]
+    assert {"scarless", "numpy", "scikit-learn", "Python", "model in Python"} <= set(facts)
+    assert "propensity_attributes=['z']" in facts["model in Python"]
 
 
 def test_progress_is_reported(small):

@@ -112,14 +112,13 @@ def _uncertainty(direction: Direction) -> str:
         return _separated(direction.shared, separate)
     sides = [[each for each in direction.parts if each.model == model] for model in (CLASSIFIER, PROPENSITY)]
     if all(any(each.is_intercept for each in side) for side in sides):
-        changes = ["more positives", *(["a smaller share of labelled positives"] * direction.lowers_label_frequency)]
+        changes = ["a smaller share of labelled positives"] * direction.lowers_label_frequency
         fits = "equally well" if none else "almost as well" if hardly else "only slightly worse"
         others = [each for each in direction.parts if not each.is_intercept]
         if others:
             changes.append(f"{'another effect' if len(others) == 1 else 'other effects'} of {_named(others)}")
-        *first, last = changes
-        together = f"{', '.join(first)}{',' if len(first) > 1 else ''} and {last}" if first else last
-        return f"Models with {together} fit the labels {fits}."
+        also = f", if they also have {listed(changes)}" if changes else ""
+        return f"Models with more positives fit the labels {fits}{also}."
     if all(sides):
         return f"The data {separate} the effects of {_named(sides[0])} from the effects of {_named(sides[1])}."
     return f"The data have {'no' if none else 'little'} information on the effects of {_named(direction.parts)}."
