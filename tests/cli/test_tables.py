@@ -347,7 +347,7 @@ def test_terminal_and_page_use_the_same_weights(folder, capsys):
     labelled = int((table["diagnosed"] == "yes").sum())
     total = 800 + 2 * labelled
     sums = f"{3 * labelled:,} of {total:,}"
-    assert f"{labelled} of 800 rows have a label; weighted by 'weight', they count as {sums}. Numbers of" in told
+    assert f"{labelled} of 800 rows have a label. Weighted by 'weight', these are {sums}. Estimated numbers of" in told
     assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
     page = Path("run/report.html").read_text()

@@ -143,8 +143,8 @@ def test_checks_for_one_label_per_row_state_why_they_are_not_available(report):
     told = {check.key: check for check in report.checks}
     for key, words in (
         ("scar", "visit attributes, because these would look like an effect of a column"),
-        ("profile", "The profile is for one label for each row"),
-        ("sensitivity", "The bounds are for one label for each row"),
+        ("profile", "This check is for one label for each row"),
+        ("sensitivity", "This check is for one label for each row"),
     ):
         assert told[key].status == "none"
         assert words in told[key].details[0]
